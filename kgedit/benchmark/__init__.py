@@ -1,0 +1,1 @@
+"""From changed facts to a timestep: filters, locality, two hops, questions, final checks."""

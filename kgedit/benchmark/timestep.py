@@ -1,0 +1,165 @@
+"""A timestep on disk: a folder of Parquet tables and ``timestep.json``.
+
+``timestep.json`` is written last: a folder without it is unfinished and is never read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.errors import BenchmarkError
+from kgedit.records.cases import Case, Fact, KnownFact, Probe
+
+_FACT = [
+    ("subject", pa.string()),
+    ("subject_label", pa.string()),
+    ("property", pa.string()),
+    ("property_label", pa.string()),
+    ("object", pa.string()),
+    ("object_label", pa.string()),
+]
+_STRINGS = pa.list_(pa.string())
+
+CASES = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("tag", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("statement_ids", _STRINGS),
+        ("old_objects", _STRINGS),
+        ("old_answers", _STRINGS),
+        ("question", pa.string()),
+        ("rephrase", pa.string()),
+        ("persona", pa.string()),
+        ("personas", pa.string()),
+        ("cloze", pa.string()),
+        ("answer_in_question", pa.bool_()),
+        ("label_changed", pa.bool_()),
+        ("template", pa.string()),
+    ]
+)
+"""cases.parquet: one row per edit, ordered by case_id."""
+
+LOCALITY = pa.schema(
+    [
+        ("case_id", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("similarity", pa.float64()),
+        ("question", pa.string()),
+    ]
+)
+"""locality.parquet: at most one unchanged fact per case, with the same relation and a similar subject."""
+
+TWO_HOPS = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("second_case_id", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("chosen", pa.bool_()),
+        ("question", pa.string()),
+    ]
+)
+"""two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe."""
+
+KNOWN_FACTS = pa.schema(
+    [
+        *_FACT,
+        ("question", pa.string()),
+        ("rephrase", pa.string()),
+        ("cloze", pa.string()),
+    ]
+)
+"""known_facts.parquet: facts of the older snapshot in words (old answers, locality, and more of the same relations)."""
+
+TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Timestep:
+    """A finished timestep folder.
+
+    Attributes:
+        folder: Where it lies.
+        manifest: Content of timestep.json: snapshot dates, profile, funnel, versions, hashes.
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path) -> Timestep:
+        """Open a finished timestep.
+
+        Raises:
+            BenchmarkError: if the folder is not there or not finished.
+        """
+        path = folder / "timestep.json"
+        if not path.is_file():
+            state = "is not finished" if folder.is_dir() else "does not exist"
+            raise BenchmarkError(
+                f"The timestep {folder} {state}. Make it: kgedit export-timestep --from DATE --to DATE --out {folder}"
+            )
+        return cls(folder, json.loads(path.read_text(encoding="utf-8")))
+
+    @property
+    def name(self) -> str:
+        """ "yyyymmdd_yyyymmdd", the dates of the older and the newer snapshot."""
+        return str(self.manifest["timestep"])
+
+    def table(self, name: str) -> pa.Table:
+        """One of TABLES, read whole."""
+        return pq.read_table(self.folder / f"{name}.parquet", schema=TABLES[name])
+
+    def known_facts(self) -> list[KnownFact]:
+        """Facts of the older snapshot in words, in file order."""
+        return [
+            KnownFact(_fact(row), row["question"], row["rephrase"], row["cloze"], row["object_label"])
+            for row in self.table("known_facts").to_pylist()
+        ]
+
+    def cases(self) -> Iterator[Case]:
+        """Every case with its probes, ordered by case_id."""
+        rows = self.table("cases").to_pylist()
+        facts = {row["case_id"]: _fact(row) for row in rows}
+        probes: dict[str, list[Probe]] = defaultdict(list)
+        for row in self.table("two_hops").to_pylist():
+            if row["chosen"]:
+                hops = (facts[row["case_id"]], _fact(row))
+                probes[row["case_id"]].append(Probe("mhop", row["question"], _answers(row), hops))
+        for row in self.table("locality").to_pylist():
+            probes[row["case_id"]].append(Probe("locality", row["question"], _answers(row), (_fact(row),)))
+        for row in rows:
+            fact = facts[row["case_id"]]
+            asked = (("update", "question"), ("rephrase", "rephrase"), ("personas", "personas"))
+            own = tuple(Probe(axis, row[column], _answers(row), (fact,)) for axis, column in asked if row[column])
+            yield Case(
+                case_id=row["case_id"],
+                timestep=self.name,
+                tag=row["tag"],
+                fact=fact,
+                question=row["question"],
+                answer=row["object_label"],
+                cloze=row["cloze"],
+                old_objects=tuple(row["old_objects"]),
+                old_answers=tuple(row["old_answers"]),
+                probes=own + tuple(probes[row["case_id"]]),
+            )
+
+
+def _fact(row: dict[str, Any]) -> Fact:
+    return Fact(*(row[name] for name, _ in _FACT))
+
+
+def _answers(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))

@@ -1,0 +1,50 @@
+"""The command line. A command's module imports what it needs when it runs, so that --help stays fast."""
+
+from __future__ import annotations
+
+import click
+
+from kgedit import __version__
+from kgedit.errors import KgeditError
+from kgedit.registry import Registry
+
+COMMANDS: Registry[click.Command] = Registry(
+    "command",
+    {
+        "load-dump": "kgedit.cli.load_dump:load_dump",
+        "snapshots": "kgedit.cli.load_dump:snapshots",
+        "graph": "kgedit.cli.graph:graph",
+        "query": "kgedit.cli.query:query",
+        "browse": "kgedit.cli.query:browse",
+        "export-timestep": "kgedit.cli.export_timestep:export_timestep",
+        "run-edit": "kgedit.cli.run_edit:run_edit",
+        "report": "kgedit.cli.report:report",
+        "write-sample": "kgedit.cli.write_sample:write_sample",
+    },
+)
+
+
+class _Commands(click.Group):
+    """Finds commands in COMMANDS; turns kgedit's own errors into one plain message and exit code 1."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        return COMMANDS[cmd_name] if cmd_name in COMMANDS else None
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KgeditError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="kgedit")
+def main() -> None:
+    """Turn Wikidata's own history into the test and the cure for stale language models.
+
+    The way of the data: load-dump (snapshots in, a time-versioned graph), query and browse (what
+    changed), export-timestep (questions), run-edit (an edited model), report (honest scores).
+    """

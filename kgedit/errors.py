@@ -1,0 +1,57 @@
+"""Every error that kgedit raises on purpose.
+
+A message says what happened, where, and what to do next; the command line prints it and exits with 1.
+
+    KgeditError
+    ├── MissingExtra       a package of an optional extra is not installed
+    ├── UnknownName        a name is in no registry (near matches in the message)
+    ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
+    ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
+    ├── GraphError         the graph cannot be reached, started, written or read
+    ├── BenchmarkError     a timestep cannot be made or read
+    ├── ModelError         a language model cannot be found, loaded or placed on the device
+    └── SpecError          a run spec is wrong (all its problems at once)
+"""
+
+
+class KgeditError(Exception):
+    """Base of all errors that are the user's to mend."""
+
+
+class MissingExtra(KgeditError):
+    """A package that belongs to an optional extra is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"This needs the package '{package}'. Install it: pip install 'kgedit[{extra}]'")
+
+
+class UnknownName(KgeditError):
+    """A name that no registry holds."""
+
+
+class SourceError(KgeditError):
+    """A dump that cannot be read."""
+
+
+class StoreError(KgeditError):
+    """The snapshot store refuses, or lacks, what was asked."""
+
+
+class GraphError(KgeditError):
+    """The graph server or its content refuses what was asked."""
+
+
+class BenchmarkError(KgeditError):
+    """A timestep cannot be made or read."""
+
+
+class ModelError(KgeditError):
+    """A language model cannot be found, loaded or placed."""
+
+
+class SpecError(KgeditError):
+    """A run spec is wrong; the message lists every problem."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("The run spec is wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))

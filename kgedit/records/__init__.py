@@ -1,0 +1,1 @@
+"""The records that cross borders between parts: small frozen dataclasses, never dictionaries."""

@@ -1,0 +1,80 @@
+"""A benchmark case: one edit with every probe of it. Bulk data stays columnar; cases are few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Axis = Literal["update", "rephrase", "personas", "mhop", "locality"]
+"""The five axes of WikiBigEdit (section 3)."""
+
+AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "mhop", "locality")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One triple with the labels of its snapshot. Ids are QIDs and PIDs."""
+
+    subject: str
+    subject_label: str
+    property: str
+    property_label: str
+    object: str
+    object_label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One question asked of the model for one case.
+
+    Attributes:
+        axis: Which of the five axes it belongs to.
+        question: As asked, ending in "?".
+        answers: Accepted answers; the first is the object's label, the rest are its aliases.
+        facts: The fact that answers it; two, in order, for a two-hop question.
+    """
+
+    axis: Axis
+    question: str
+    answers: tuple[str, ...]
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One edit: the fact to be learned, how to ask for it, and every probe.
+
+    Attributes:
+        case_id: "SUBJECT:PROPERTY:OBJECT", unique within a timestep.
+        timestep: "FROM_TO" as yyyymmdd_yyyymmdd, world dates of the two snapshots.
+        tag: "update" where an old value was replaced, "new" where the subject had none.
+        fact: The fact of the newer snapshot.
+        question: The edit's prompt, ending in "?".
+        answer: The edit's target, the new object's label.
+        cloze: A statement that breaks off where the answer stands.
+        old_objects: QIDs of the older snapshot's values; empty for "new".
+        old_answers: Their labels, in the same order.
+        probes: Every probe, the update question itself included.
+    """
+
+    case_id: str
+    timestep: str
+    tag: Literal["update", "new"]
+    fact: Fact
+    question: str
+    answer: str
+    cloze: str
+    old_objects: tuple[str, ...]
+    old_answers: tuple[str, ...]
+    probes: tuple[Probe, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFact:
+    """A fact of the older snapshot in words: what an up-to-date model of that day knew."""
+
+    fact: Fact
+    question: str
+    rephrase: str
+    cloze: str
+    answer: str

@@ -1,0 +1,60 @@
+"""One registry for every kind of part: loaders, methods, metrics, exporters.
+
+A registry maps a name to ``"module:attribute"``; the module is imported only when the part is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar, cast
+
+from kgedit.errors import UnknownName
+
+Part = TypeVar("Part")
+
+
+class Registry(Mapping[str, Part], Generic[Part]):
+    """Names of parts of one kind, each imported on first use.
+
+    Args:
+        kind: What the parts are, as a message would say it ("editing method").
+        targets: name -> "module:attribute".
+        group: Entry-point group through which other packages add parts, or None.
+    """
+
+    def __init__(self, kind: str, targets: Mapping[str, str], *, group: str | None = None) -> None:
+        self.kind = kind
+        self._own = dict(targets)
+        self._group = group
+
+    def _targets(self) -> dict[str, str]:
+        if self._group is None:
+            return self._own
+        return {entry.name: entry.value for entry in entry_points(group=self._group)} | self._own
+
+    def __getitem__(self, name: str) -> Part:
+        """Import and return the part.
+
+        Raises:
+            UnknownName: with the nearest names, if there is no such part.
+        """
+        targets = self._targets()
+        if name not in targets:
+            near = difflib.get_close_matches(name, targets, n=1, cutoff=0.5)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise UnknownName(f"There is no {self.kind} '{name}'.{hint} Known: {', '.join(sorted(targets))}.")
+        module, _, attribute = targets[name].partition(":")
+        return cast(Part, getattr(import_module(module), attribute))
+
+    def __contains__(self, name: object) -> bool:
+        # Mapping's own version would import the part.
+        return name in self._targets()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._targets()))
+
+    def __len__(self) -> int:
+        return len(self._targets())

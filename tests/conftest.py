@@ -1,0 +1,1 @@
+"""Shared paths and fixtures. No network, no GPU; server tests carry the marker `graph`."""
