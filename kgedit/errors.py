@@ -3,8 +3,8 @@
 A message says what happened, where, and what to do next; the command line prints it and exits with 1.
 
     KgeditError
-    ├── MissingExtra       a package of an optional extra is not installed
-    ├── UnknownName        a name is in no registry (near matches in the message)
+    ├── MissingExtraError  a package of an optional extra is not installed
+    ├── UnknownNameError   a name is in no registry (near matches in the message)
     ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
     ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
     ├── GraphError         the graph cannot be reached, started, written or read
@@ -18,14 +18,14 @@ class KgeditError(Exception):
     """Base of all errors that are the user's to mend."""
 
 
-class MissingExtra(KgeditError):
+class MissingExtraError(KgeditError):
     """A package that belongs to an optional extra is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"This needs the package '{package}'. Install it: pip install 'kgedit[{extra}]'")
 
 
-class UnknownName(KgeditError):
+class UnknownNameError(KgeditError):
     """A name that no registry holds."""
 
 

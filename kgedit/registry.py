@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
 
-from kgedit.errors import UnknownName
+from kgedit.errors import UnknownNameError
 
 Part = TypeVar("Part")
 
@@ -39,13 +39,13 @@ class Registry(Mapping[str, Part], Generic[Part]):
         """Import and return the part.
 
         Raises:
-            UnknownName: with the nearest names, if there is no such part.
+            UnknownNameError: with the nearest names, if there is no such part.
         """
         targets = self._targets()
         if name not in targets:
             near = difflib.get_close_matches(name, targets, n=1, cutoff=0.5)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise UnknownName(f"There is no {self.kind} '{name}'.{hint} Known: {', '.join(sorted(targets))}.")
+            raise UnknownNameError(f"There is no {self.kind} '{name}'.{hint} Known: {', '.join(sorted(targets))}.")
         module, _, attribute = targets[name].partition(":")
         return cast(Part, getattr(import_module(module), attribute))
 

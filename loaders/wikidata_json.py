@@ -1,0 +1,1 @@
+"""Wikidata's JSON dump format."""
