@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import BenchmarkError
-from kgedit.records.cases import Case, Fact, KnownFact, Probe
+from kgedit.records.cases import AXES, Case, Fact, KnownFact, Probe
 
 _FACT = [
     ("subject", pa.string()),
@@ -141,8 +141,8 @@ class Timestep:
             probes[row["case_id"]].append(Probe("locality", row["question"], _answers(row), (_fact(row),)))
         for row in rows:
             fact = facts[row["case_id"]]
-            asked = (("update", "question"), ("rephrase", "rephrase"), ("personas", "personas"))
-            own = tuple(Probe(axis, row[column], _answers(row), (fact,)) for axis, column in asked if row[column])
+            asked = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
+            own = tuple(Probe(axis, asked[axis], _answers(row), (fact,)) for axis in AXES if asked.get(axis))
             yield Case(
                 case_id=row["case_id"],
                 timestep=self.name,

@@ -31,7 +31,7 @@ class _Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        return COMMANDS[cmd_name] if cmd_name in COMMANDS else None
+        return COMMANDS.get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
