@@ -25,8 +25,10 @@ class MissingExtraError(KgeditError):
         super().__init__(f"This needs the package '{package}'. Install it: pip install 'kgedit[{extra}]'")
 
 
-class UnknownNameError(KgeditError):
-    """A name that no registry holds."""
+class UnknownNameError(KgeditError, KeyError):
+    """A name that no registry holds; a KeyError too, because a registry is a Mapping."""
+
+    __str__ = Exception.__str__
 
 
 class SourceError(KgeditError):

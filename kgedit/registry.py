@@ -49,10 +49,6 @@ class Registry(Mapping[str, Part], Generic[Part]):
         module, _, attribute = targets[name].partition(":")
         return cast(Part, getattr(import_module(module), attribute))
 
-    def get(self, name: str, default: Part | None = None) -> Part | None:  # type: ignore[override]
-        """The part, or `default` if there is none of that name."""
-        return self[name] if name in self else default
-
     def __contains__(self, name: object) -> bool:
         # Mapping's own version would import the part.
         return name in self._targets()
