@@ -1,0 +1,223 @@
+"""Neo4j's jars: fetched once into the user's cache, checked against the shipped lock.
+
+``jars.lock.toml`` lists every jar of Neo4j Community and its Browser with its sha256, so there is nothing left to
+resolve and no Maven to install. To move to another release, let jgo write the lock anew (about a minute)::
+
+    pip install 'jgo[cli]' && jgo --cache-dir jgo-cache --resolver python info classpath \\
+        org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
+        && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/jars.lock.toml
+
+A jar reaches its final name only after its hash was checked: what lies in the folder is whole, whenever the last
+attempt was killed, and the next attempt fetches only what is missing.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgedit import resources
+from kgedit.errors import GraphError, MissingExtraError
+from kgedit.graph.locks import locked
+
+LOCK = Path(__file__).with_name("jars.lock.toml")
+
+_THREADS = 8
+_ATTEMPTS = 3
+_SECONDS_WITHOUT_AN_ANSWER = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One row of the lock: a jar's Maven coordinate and the hash of its bytes."""
+
+    group: str
+    artifact: str
+    version: str
+    classifier: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """File name, the one that Maven gives it."""
+        parts = [self.artifact, self.version, self.classifier]
+        return "-".join(part for part in parts if part) + ".jar"
+
+
+def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
+    """The jars of a lock that jgo wrote, in its order."""
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["dependencies"]
+    return tuple(
+        Jar(row["groupId"], row["artifactId"], row["version"], row.get("classifier", ""), row["sha256"]) for row in rows
+    )
+
+
+def neo4j_version() -> str:
+    """Version of the server that the lock describes."""
+    return next(jar.version for jar in read_lock() if (jar.group, jar.artifact) == ("org.neo4j", "neo4j"))
+
+
+def jar_folder() -> Path:
+    """Where the jars lie, or will lie: in the cache that all homes share."""
+    return resources.cache() / f"neo4j-{neo4j_version()}" / "jars"
+
+
+def is_installed() -> bool:
+    """Whether all jars of this lock were fetched and checked."""
+    marker = _marker(jar_folder())
+    return marker.is_file() and marker.read_text(encoding="utf-8") == _digest(LOCK)
+
+
+def install(*, say: Callable[[str], None] | None = None) -> Path:
+    """Fetch what is missing of Neo4j's jars, 150 MB in all; where nothing is missing, do nothing.
+
+    Args:
+        say: Receives one line about what is fetched, when something is; by default it goes to stderr.
+
+    Returns:
+        The folder of the jars; every one of them belongs on the class path.
+
+    Raises:
+        MissingExtraError: if jgo, which fetches, is not installed.
+        GraphError: if Maven Central is out of reach, serves other bytes than the lock names, or the disk is full.
+    """
+    folder = jar_folder()
+    if is_installed():
+        return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder.parent / "install.lock"):
+            if not is_installed():
+                _fill(folder, read_lock(), say=say or _say_on_stderr)
+    except OSError as error:
+        raise GraphError(_about_disk(error, folder)) from error
+    return folder
+
+
+def _fill(folder: Path, jars: Iterable[Jar], *, say: Callable[[str], None]) -> None:
+    """Bring a folder to hold exactly these jars, then mark it complete. The caller holds the lock."""
+    jars = tuple(jars)
+    missing = [jar for jar in jars if not _is_whole(folder / jar.name, jar)]
+    fetched_into = folder.parent / "fetching"
+    shutil.rmtree(fetched_into, ignore_errors=True)
+    if missing:
+        say(f"Fetching Neo4j {neo4j_version()}: {len(missing)} of {len(jars)} jars into {folder}")
+        fetch_all(missing, folder, fetched_into)
+        shutil.rmtree(fetched_into, ignore_errors=True)
+    for stranger in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
+        # Everything in the folder is on the class path; a jar of another lock would shadow ours.
+        (folder / stranger).unlink()
+    aside = _marker(folder).with_suffix(".part")
+    aside.write_text(_digest(LOCK), encoding="utf-8")
+    aside.replace(_marker(folder))
+
+
+def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
+    """Fetch jars in parallel, with a progress bar on stderr; the first failure stops the rest.
+
+    Args:
+        jars: What to fetch.
+        folder: Where a checked jar is put.
+        fetched_into: Scratch folder on the same disk.
+
+    Raises:
+        MissingExtraError: if jgo is not installed.
+        GraphError: if a jar cannot be had, or is not what the lock says.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    maven = _maven(fetched_into)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting = [pool.submit(fetch, jar, folder / jar.name, maven) for jar in jars]
+        try:
+            for done in track(
+                as_completed(waiting), "Neo4j's jars", total=len(waiting), console=Console(stderr=True), transient=True
+            ):
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def fetch(jar: Jar, destination: Path, maven: Any) -> None:
+    """Fetch one jar, check it, and only then give it its name.
+
+    Args:
+        jar: What to fetch.
+        destination: Its final name, on the same disk as the cache of `maven`.
+        maven: A ``jgo.maven.MavenContext``.
+
+    Raises:
+        GraphError: if it cannot be had, or is still not what the lock says after three attempts.
+    """
+    from requests import RequestException
+
+    artifact = maven.project(jar.group, jar.artifact).at_version(jar.version)
+    artifact = artifact.artifact(classifier=jar.classifier, packaging="jar")
+    found = "nothing"
+    for _ in range(_ATTEMPTS):
+        try:
+            fetched: Path = artifact.resolve()
+        except RequestException as error:
+            found = str(error)
+            # jgo would take a file that broke off for a whole one.
+            if artifact.cached_path.exists():
+                artifact.cached_path.unlink()
+            continue
+        except RuntimeError as error:  # jgo's word for any answer but 200
+            found = str(error)
+            continue
+        found = _digest(fetched)
+        if found == jar.sha256:
+            fetched.replace(destination)
+            return
+        fetched.unlink()
+        found = f"a file with sha256 {found}, and not {jar.sha256}"
+    raise GraphError(
+        f"Maven Central is out of reach or does not serve {jar.group}:{jar.name} as expected: {found}. What was "
+        f"fetched is kept; go on: kgedit graph install. On a machine without network, run that on another "
+        f"one and copy {destination.parent.parent}, or set KGEDIT_GRAPH_URI to a server that runs elsewhere."
+    )
+
+
+def _maven(repository: Path) -> Any:
+    try:
+        from jgo.maven import MavenContext
+    except ImportError as error:
+        raise MissingExtraError("jgo", "neo4j") from error
+    return MavenContext(repo_cache=repository, timeout=_SECONDS_WITHOUT_AN_ANSWER)
+
+
+def _marker(folder: Path) -> Path:
+    return folder.parent / "complete"
+
+
+def _is_whole(path: Path, jar: Jar) -> bool:
+    return path.is_file() and _digest(path) == jar.sha256
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _say_on_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs on stderr
+
+
+def _about_disk(error: OSError, folder: Path) -> str:
+    if error.errno == errno.ENOSPC:
+        return (
+            f"The disk of {folder} is full; Neo4j's jars need 150 MB. Make room, or set KGEDIT_CACHE to a folder "
+            f"on another disk, and go on: kgedit graph install"
+        )
+    return f"Neo4j's jars cannot be kept in {folder}: {os.strerror(error.errno or 0)}. Set KGEDIT_CACHE to a folder you can write to."
