@@ -1,0 +1,117 @@
+"""``kgedit load-dump`` and ``kgedit snapshots``: dumps into the store, the store into the graph."""
+
+from __future__ import annotations
+
+import datetime
+from functools import partial
+from pathlib import Path
+
+import click
+
+from kgedit.cli.progress import bar, say
+from kgedit.resources import home
+
+DATE = click.DateTime(formats=["%Y-%m-%d"])
+
+
+@click.command("load-dump")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--date", required=True, type=DATE, help="Day of the dump, YYYY-MM-DD.")
+@click.option("--format", "source_format", default="wikidata_json", show_default=True, help="Source format.")
+@click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
+              help="Label language; repeat for fallbacks.")  # fmt: skip
+@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are kept.")
+@click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Tab-separated: from, to and (optionally) first date. Dumps leave redirects out.")  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N entities.")
+@click.option("--max-error-rate", type=click.FloatRange(0, 1), default=0.01, show_default=True,
+              help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
+@click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
+@click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
+@click.option("--graph/--no-graph", default=True, show_default=True, help="Bring the graph up to date as well.")
+def load_dump(
+    path: Path,
+    date: datetime.datetime,
+    source_format: str,
+    languages: tuple[str, ...],
+    wiki: str,
+    redirects: Path | None,
+    limit: int | None,
+    max_error_rate: float,
+    workers: int | None,
+    overwrite: bool,
+    graph: bool,
+) -> None:
+    """Load a Wikidata dump (.json, .gz, .bz2, .zst) as the snapshot of a date.
+
+    A load that was interrupted goes on where it was when the same command is given again.
+
+    \b
+    Example:
+      kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04
+    """
+    import os
+
+    from kgedit.loaders import LOADERS
+    from kgedit.loaders.wikidata_json import Options
+    from kgedit.store.ingest import Load, ingest
+    from kgedit.store.sources import Source
+
+    parser = LOADERS[source_format]
+    load = Load(
+        date=date.date(),
+        loader=source_format,
+        loader_version=parser.version,
+        make_loader=partial(parser, Options(languages, wiki)),
+        options={"languages": list(languages), "wiki": wiki},
+        limit=limit,
+        redirects=redirects,
+        bad_lines=parser.bad_lines,
+        bad_statements=parser.bad_statements,
+        max_error_rate=max_error_rate,
+    )
+    source = Source(path)
+    with bar(f"Reading {path.name}", source.size, unit="lines") as progress:
+        snapshot = ingest(
+            home(), load, source, workers=workers or os.cpu_count() or 1, overwrite=overwrite, progress=progress
+        )
+    manifest = snapshot.manifest
+    say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
+    for reason, count in manifest["left_out"].items():
+        say(f"  left out or noted: {count:,} {reason}")
+    if graph:
+        _project()
+
+
+def _project() -> None:
+    from kgedit.graph.connection import Graph
+    from kgedit.graph.projection import bring_up_to_date
+    from kgedit.store.snapshots import list_snapshots
+
+    with bar("Writing the graph", 100, unit="rows") as progress:
+        for loaded in bring_up_to_date(home(), list_snapshots(home()), open_graph=Graph.open, progress=progress):
+            say(f"Graph: snapshot {loaded.date} has {loaded.claims:,} claims and {loaded.terms:,} terms.")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Manifests as JSON.")
+def snapshots(as_json: bool) -> None:
+    """List the snapshots in the store.
+
+    \b
+    Example:
+      kgedit snapshots
+    """
+    import json
+
+    from kgedit.store.snapshots import list_snapshots
+
+    found = list_snapshots(home())
+    if as_json:
+        click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
+        return
+    click.echo(f"{'date':<12}{'entities':>12}{'claims':>14}  source")
+    for snapshot in found:
+        manifest = snapshot.manifest
+        name = manifest["source"]["name"]
+        click.echo(f"{manifest['date']:<12}{manifest['entities']:>12,}{manifest['claims']:>14,}  {name}")

@@ -1,0 +1,82 @@
+"""Columns of the snapshot store. Every loader yields batches of these two shapes.
+
+``start``, ``end`` and ``point`` are the statement's own P580, P582 and P585, each in four columns: text at its
+precision, the precision (-1: known to exist, value unknown), and the half-open interval [first, until) of day numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+TIME_FIELDS = ("start", "end", "point")
+
+
+def _time(name: str) -> list[tuple[str, pa.DataType]]:
+    return [
+        (f"{name}_time", pa.string()),
+        (f"{name}_precision", pa.int8()),
+        (f"{name}_first", pa.int64()),
+        (f"{name}_until", pa.int64()),
+    ]
+
+
+CLAIMS = pa.schema(
+    [
+        ("statement_id", pa.string()),
+        ("subject", pa.string()),
+        ("property", pa.string()),
+        ("rank", pa.string()),
+        ("snak", pa.string()),  # value, somevalue or novalue
+        ("datatype", pa.string()),
+        ("object", pa.string()),  # entity id; null for a literal
+        ("value", pa.string()),  # canonical text of a literal; null for an entity
+        ("unit", pa.string()),
+        ("language", pa.string()),
+        ("precision", pa.string()),
+        ("calendar", pa.string()),
+        *_time("start"),
+        *_time("end"),
+        *_time("point"),
+        ("qualifier_properties", pa.list_(pa.string())),
+        ("separators", pa.list_(pa.string())),
+        ("version", pa.int64()),  # hash over rank, value with its bounds, and all qualifiers
+    ]
+)
+"""One row per statement."""
+
+ENTITIES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("kind", pa.string()),  # item or property
+        ("label", pa.string()),
+        ("label_language", pa.string()),
+        ("description", pa.string()),
+        ("aliases", pa.list_(pa.string())),
+        ("wiki_title", pa.string()),
+        ("datatype", pa.string()),
+        ("lastrevid", pa.int64()),
+        ("redirect_target", pa.string()),
+    ]
+)
+"""One row per entity of the dump, and one per known redirect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Rows of one block of lines, and what was read, left out or noted, by reason."""
+
+    claims: pa.Table
+    entities: pa.Table
+    counts: Counter[str]
+
+
+class Loader(Protocol):
+    """Reads one source format. Made anew in each worker process."""
+
+    def parse(self, block: bytes) -> Parsed:
+        """Parse a block of whole lines."""
+        ...

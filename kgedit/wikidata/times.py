@@ -1,0 +1,99 @@
+"""Wikidata times as half-open intervals of days. Precision is never invented.
+
+A day is written as the integer year * 10000 + month * 100 + day, which sorts correctly for all years, negative ones
+too. The year 2021 is [20210101, 20220101), not 1 January. https://www.wikidata.org/wiki/Help:Dates
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+DAY, MONTH, YEAR, DECADE = 11, 10, 9, 8
+UNKNOWN_VALUE = -1
+"""In place of a precision: the time exists but is not known (Wikidata's somevalue)."""
+
+OPEN_END = 99991231
+"""End of an interval of snapshots that has not ended yet. A null could not be merged on."""
+
+_TIME = re.compile(r"^([+-]?)0*(\d{1,16})-(\d\d)-(\d\d)(?:T.*)?$")
+
+
+class Time(NamedTuple):
+    """A time as said, and the days that it may mean.
+
+    Attributes:
+        text: ISO text cut at its precision ("2021", "2021-03", "-0044-03-15"); None if unknown.
+        precision: Wikidata's number (11 day, 10 month, 9 year, ... 0), or UNKNOWN_VALUE.
+        first: First day of the interval; None if unknown.
+        until: First day after it; None if unknown.
+    """
+
+    text: str | None
+    precision: int
+    first: int | None
+    until: int | None
+
+
+UNKNOWN_TIME = Time(None, UNKNOWN_VALUE, None, None)
+
+
+def day_number(day: date) -> int:
+    """The integer that stands for a day.
+
+    >>> day_number(date(2021, 1, 4))
+    20210104
+    """
+    return day.year * 10000 + day.month * 100 + day.day
+
+
+@lru_cache(maxsize=65536)
+def parse_time(text: str, precision: int) -> Time:
+    """Read a Wikidata timestamp with its precision.
+
+    A month or day of 00 lowers the precision to what is really said.
+
+    Raises:
+        ValueError: if it is not a Wikidata timestamp.
+    """
+    match = _TIME.match(text)
+    if match is None or not 0 <= precision <= 14:
+        raise ValueError(f"not a Wikidata time: {text!r} with precision {precision}")
+    year = int(match[2]) * (-1 if match[1] == "-" else 1)
+    month, day = int(match[3]), int(match[4])
+    precision = min(precision, DAY if day else MONTH if month else YEAR)
+    iso = f"{'-' if year < 0 else ''}{abs(year):04d}"
+    if precision == DAY:
+        first = year * 10000 + month * 100 + day
+        return Time(f"{iso}-{month:02d}-{day:02d}", precision, first, _next_day(year, month, day))
+    if precision == MONTH:
+        until = _new_year(year + 1) if month == 12 else year * 10000 + (month + 1) * 100 + 1
+        return Time(f"{iso}-{month:02d}", precision, year * 10000 + month * 100 + 1, until)
+    first_year, last_year = _years(year, precision)
+    return Time(iso, precision, _new_year(first_year), _new_year(last_year + 1))
+
+
+def _next_day(year: int, month: int, day: int) -> int:
+    try:
+        return day_number(date(year, month, day) + timedelta(days=1))
+    except (ValueError, OverflowError):
+        # Outside Python's calendar, or a Julian 29 February: any number before the next real day will do.
+        return year * 10000 + month * 100 + day + 1
+
+
+def _new_year(year: int) -> int:
+    return year * 10000 + 101
+
+
+def _years(year: int, precision: int) -> tuple[int, int]:
+    """First and last year meant. Centuries and millennia count from 1: 2000 is in the 20th century."""
+    if precision == YEAR:
+        return year, year
+    size = 10 ** (YEAR - precision)
+    if precision == DECADE:
+        first = year // size * size
+    else:
+        first = (year - 1) // size * size + 1
+    return first, first + size - 1
