@@ -1,0 +1,31 @@
+"""kgedit write-sample: the sample world as three dump files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("write-sample", short_help="Write three small Wikidata dumps to try kgedit with.")
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace the files of an earlier write-sample.")
+def write_sample(folder: Path, *, overwrite: bool) -> None:
+    """Write three small Wikidata dumps, and redirects.tsv, into FOLDER.
+
+    They hold real items with what changed about them between 2021-01-04, 2023-02-27 and 2024-06-03:
+    enough to try every command in seconds. The paths written are printed.
+
+    \b
+    Example:
+        kgedit write-sample sample/
+        kgedit load-dump sample/20210104.json.gz
+    """
+    from kgedit.sample.generate import SNAPSHOT_DATES, write_world
+
+    names = [f"{date:%Y%m%d}.json.gz" for date in SNAPSHOT_DATES] + ["redirects.tsv"]
+    there = [name for name in names if (folder / name).exists()]
+    if there and not overwrite:
+        raise click.ClickException(f"{folder / there[0]} is there already. Replace it: --overwrite")
+    for path in write_world(folder):
+        click.echo(path)

@@ -1,0 +1,181 @@
+"""Writes the sample world as Wikidata would have dumped it at three dates.
+
+The form is that of Wikidata's JSON dumps: an array with one entity per line, ids in no order, GUIDs that outlive
+edits, `lastrevid` that moves only when the entity changed. Same source, same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import uuid
+import zlib
+from collections import Counter
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from kgedit.sample.check import check_world
+from kgedit.sample.values import datavalue
+from kgedit.sample.world import Entity, Qualifier, Statement, World, read_world
+
+SNAPSHOT_DATES = (date(2021, 1, 4), date(2023, 2, 27), date(2024, 6, 3))
+"""The dates of the three snapshots, oldest first."""
+
+_REVISIONS = (1_336_000_000, 1_842_000_000, 2_171_000_000)
+"""About the revision numbers that Wikidata had reached at the three dates."""
+
+_GUIDS = uuid.UUID("6f1d2c2e-5b0a-4a57-9a5e-1f2f0d3c4b5a")
+
+
+def write_world(folder: Path) -> list[Path]:
+    """Write the three dumps and ``redirects.tsv``; the same bytes each time.
+
+    Args:
+        folder: Made if it is not there. Files of the same names are replaced.
+
+    Returns:
+        The dumps, oldest first, then ``redirects.tsv``.
+
+    Raises:
+        SourceError: naming the line of world.yaml that is wrong.
+    """
+    world = read_world()
+    check_world(world)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, lines in enumerate(dump_lines(world), start=1):
+        text = "[\n" + ",\n".join(lines) + "\n]\n"
+        name = f"{SNAPSHOT_DATES[number - 1]:%Y%m%d}.json.gz"
+        written.append(_write(folder / name, _gzip(text.encode("utf-8"))))
+    redirects = [
+        f"{source}\t{target}\t{SNAPSHOT_DATES[first - 1]:%Y%m%d}\n"
+        for source, (target, first) in sorted(world.redirects.items())
+    ]
+    written.append(_write(folder / "redirects.tsv", "".join(redirects).encode("utf-8")))
+    return written
+
+
+def dump_lines(world: World) -> list[list[str]]:
+    """For each snapshot, oldest first, the JSON of each entity in it, without the commas between the lines."""
+    snapshots: list[list[str]] = []
+    seen: dict[str, tuple[str, int, str]] = {}
+    for number in range(1, len(SNAPSHOT_DATES) + 1):
+        lines = []
+        present = [entity for entity in world.entities.values() if number in entity.reach]
+        for entity in sorted(present, key=lambda entity: zlib.crc32(entity.id.encode())):
+            body = _entity(entity, number, world)
+            content = _json(body)
+            before = seen.get(entity.id)
+            if before is None or before[0] != content:
+                before = (content, _revision(entity.id, number), _modified(entity.id, number))
+                seen[entity.id] = before
+            lines.append(_json(body | {"lastrevid": before[1], "modified": before[2]}))
+        snapshots.append(lines)
+    return snapshots
+
+
+def _entity(entity: Entity, number: int, world: World) -> dict[str, Any]:
+    labels = dict(entity.other_labels)
+    if (label := entity.label_in(number)) is not None:
+        labels["en"] = label
+    body: dict[str, Any] = {"type": "property" if entity.datatype else "item", "id": entity.id}
+    if entity.datatype:
+        body["datatype"] = entity.datatype
+    body["labels"] = {language: _text(language, text) for language, text in sorted(labels.items())}
+    body["descriptions"] = {"en": _text("en", entity.description)} if entity.description else {}
+    body["aliases"] = {"en": [_text("en", alias) for alias in entity.aliases]} if entity.aliases else {}
+    # Wikidata's dumps are made by PHP, to which an empty map is an empty list.
+    body["claims"] = _claims(entity, number, world) or []
+    if not entity.datatype:
+        body["sitelinks"] = {"enwiki": _sitelink(entity.article)} if entity.article else {}
+    return body
+
+
+def _claims(entity: Entity, number: int, world: World) -> dict[str, list[dict[str, Any]]]:
+    claims: dict[str, list[dict[str, Any]]] = {}
+    copies: Counter[tuple[str, str]] = Counter()
+    for statement in entity.statements:
+        first = (statement.property, statement.values[0].text)
+        copies[first] += 1
+        if number in statement.reach:
+            guid = _guid(entity.id, *first, copies[first])
+            claims.setdefault(statement.property, []).append(_claim(statement, guid, number, world))
+    return claims
+
+
+def _claim(statement: Statement, guid: str, number: int, world: World) -> dict[str, Any]:
+    claim: dict[str, Any] = {
+        "mainsnak": _snak(statement.property, statement.value_in(number), world, hashed=False),
+        "type": "statement",
+    }
+    qualifiers = _snaks([each for each in statement.qualifiers if number in each.value.reach], world)
+    if qualifiers:
+        claim["qualifiers"] = qualifiers
+        claim["qualifiers-order"] = list(qualifiers)
+    claim["id"] = guid
+    claim["rank"] = statement.rank_in(number)
+    snaks = _snaks([each for each in statement.references if number in each.value.reach], world)
+    if snaks:
+        claim["references"] = [{"hash": _hash(snaks), "snaks": snaks, "snaks-order": list(snaks)}]
+    return claim
+
+
+def _snaks(written: list[Qualifier], world: World) -> dict[str, list[dict[str, Any]]]:
+    snaks: dict[str, list[dict[str, Any]]] = {}
+    for each in written:
+        snaks.setdefault(each.property, []).append(_snak(each.property, each.value.text, world, hashed=True))
+    return snaks
+
+
+def _snak(property_id: str, text: str, world: World, *, hashed: bool) -> dict[str, Any]:
+    datatype = world.entities[property_id].datatype or ""
+    snak: dict[str, Any] = {"snaktype": {"no value": "novalue", "unknown value": "somevalue"}.get(text, "value")}
+    snak["property"] = property_id
+    if snak["snaktype"] == "value":
+        snak["datavalue"] = datavalue(text, datatype)
+    snak["datatype"] = datatype
+    return ({"hash": _hash(snak)} if hashed else {}) | snak
+
+
+def _sitelink(title: str) -> dict[str, Any]:
+    return {"site": "enwiki", "title": title, "badges": []}
+
+
+def _text(language: str, text: str) -> dict[str, str]:
+    return {"language": language, "value": text}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+
+
+def _hash(value: object) -> str:
+    return uuid.uuid5(_GUIDS, _json(value)).hex + "00000000"
+
+
+def _guid(subject: str, property_id: str, value: str, copy: int) -> str:
+    return f"{subject}${str(uuid.uuid5(_GUIDS, f'{subject} {property_id} {value} {copy}')).upper()}"
+
+
+def _revision(identifier: str, number: int) -> int:
+    return _REVISIONS[number - 1] - zlib.crc32(identifier.encode()) % 1_000_000
+
+
+def _modified(identifier: str, number: int) -> str:
+    day = SNAPSHOT_DATES[number - 1] - timedelta(days=1 + zlib.crc32(identifier.encode()) % 200)
+    return f"{day.isoformat()}T12:00:00Z"
+
+
+def _gzip(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as archive:
+        archive.write(content)
+    return buffer.getvalue()
+
+
+def _write(path: Path, content: bytes) -> Path:
+    aside = path.with_name(path.name + ".part")
+    aside.write_bytes(content)
+    return aside.replace(path)
