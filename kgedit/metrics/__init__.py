@@ -1,0 +1,19 @@
+"""Metrics: one file each, a row each in METRICS; scores.py applies them to a run."""
+
+from __future__ import annotations
+
+from kgedit.metrics.contract import Metric
+from kgedit.registry import Registry
+
+METRICS: Registry[Metric] = Registry(
+    "metric",
+    {
+        "contains": "kgedit.metrics.contains:CONTAINS",
+        "exact_match": "kgedit.metrics.exact_match:EXACT_MATCH",
+        "exact_match_any": "kgedit.metrics.exact_match_any:EXACT_MATCH_ANY",
+        "token_f1": "kgedit.metrics.token_f1:TOKEN_F1",
+        "token_match": "kgedit.metrics.token_match:TOKEN_MATCH",
+        "unchanged": "kgedit.metrics.unchanged:UNCHANGED",
+    },
+    group="kgedit.metrics",
+)

@@ -1,0 +1,44 @@
+"""What every metric states about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.runs import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A judgement of one answer, and all that a reader of its mean must know.
+
+    Attributes:
+        name: Its name in the registry.
+        minimum: Lowest value.
+        maximum: Highest value.
+        higher_is_better: Direction.
+        formula: In words or symbols.
+        citation: Where it is defined.
+        generation: "teacher_forcing" (needs the gold answer to be fed), "free" (needs decoding) or "any".
+        axes: Axes on which it says something.
+        judge: Value for one answer, given the text of the same question's answer before any edit (None where it
+            was not asked); None if the answer cannot be judged.
+    """
+
+    name: str
+    minimum: float
+    maximum: float
+    higher_is_better: bool
+    formula: str
+    citation: str
+    generation: Literal["teacher_forcing", "free", "any"]
+    judge: Callable[[Answer, str | None], float | None]
+    axes: tuple[Axis, ...] = AXES
+
+    def applies_to(self, answer: Answer) -> bool:
+        """Whether the answer's axis and way of generation are ones that the metric is made for."""
+        forced = answer.generation == "teacher_forcing"
+        wanted = self.generation == "any" or forced == (self.generation == "teacher_forcing")
+        return wanted and answer.axis in self.axes

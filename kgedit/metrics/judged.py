@@ -1,0 +1,174 @@
+"""Answers judged: every answer of a run read once and kept as columns of numbers, one group per thing asked.
+
+A group is what one score is about: the state of the model, the timestep, the axis and the preset. Texts are not
+kept, so that a run of millions of answers fits into memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from kgedit.errors import BenchmarkError
+from kgedit.metrics import METRICS
+from kgedit.metrics.contract import Metric
+from kgedit.metrics.intervals import Floats, Integers
+from kgedit.records.cases import Axis
+from kgedit.records.runs import Answer
+
+SIDE_METRICS = ("contains", "exact_match", "exact_match_any", "token_f1", "unchanged")
+"""Judged beside each preset's own metric, wherever they apply."""
+
+FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
+"""Bits of a group's `found`: the case was retrieved; its second hop was; there is a second hop to look for."""
+
+
+class Asked(NamedTuple):
+    """What a group of answers is about."""
+
+    after: str | None
+    timestep: str
+    axis: Axis
+    preset: str
+
+
+class BeforeKey(NamedTuple):
+    """A question whose answer before any edit is compared with."""
+
+    timestep: str
+    preset: str
+    case_id: str
+    question: str
+
+
+@dataclass(slots=True)
+class _Growing:
+    metrics: tuple[Metric, ...]
+    relations: array[int] = field(default_factory=lambda: array("q"))
+    questions: array[int] = field(default_factory=lambda: array("Q"))
+    found: array[int] = field(default_factory=lambda: array("b"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One group of answers as columns, repeated questions left out.
+
+    Attributes:
+        metrics: Names, the preset's own first.
+        values: Shape (answers, metrics); NaN where a metric could not judge.
+        clusters: The relation of each answer, numbered in the order of property ids.
+        found: Bits FIRST_HOP, SECOND_HOP and SECOND_HOP_KNOWN of each answer.
+        repeated: Answers left out because the same question of the same case had one before.
+    """
+
+    metrics: tuple[str, ...]
+    values: Floats
+    clusters: Integers
+    found: Integers
+    repeated: int
+
+
+def judge_answers(
+    answers: Iterable[Answer],
+    own_metrics: Mapping[str, str],
+    *,
+    before: Mapping[BeforeKey, str],
+    second_hops: Mapping[tuple[str, str], str],
+) -> dict[Asked, Judged]:
+    """Judge every answer by its preset's own metric and by the side metrics that apply to it.
+
+    Args:
+        answers: In file order.
+        own_metrics: Preset -> name of its metric.
+        before: Texts before any edit, for the metrics that compare with them.
+        second_hops: (timestep, case_id) -> case_id of the second hop of its two-hop question.
+
+    Returns:
+        The groups in the order of their first answer.
+
+    Raises:
+        BenchmarkError: if an answer's preset is unknown, its metric does not fit, or its case_id has no property.
+    """
+    growing: dict[Asked, _Growing] = {}
+    relations: dict[str, int] = {}
+    for answer in answers:
+        asked = Asked(answer.after, answer.timestep, answer.axis, answer.preset)
+        group = growing.get(asked)
+        if group is None:
+            group = growing[asked] = _Growing(_metrics_for(answer, own_metrics))
+        earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+        for metric in group.metrics:
+            value = metric.judge(answer, earlier)
+            group.values.append(float("nan") if value is None else value)
+        group.relations.append(relations.setdefault(_relation(answer.case_id), len(relations)))
+        group.questions.append(_digest(answer))
+        group.found.append(_found(answer, second_hops.get((answer.timestep, answer.case_id))))
+    # Numbered by name, not by first appearance: the bootstrap then does not depend on the order of the file.
+    rank = {relation: place for place, relation in enumerate(sorted(relations))}
+    ranks = np.array([rank[relation] for relation in relations], dtype=np.int64)
+    return {asked: _columns(group, ranks) for asked, group in growing.items()}
+
+
+def _metrics_for(answer: Answer, own_metrics: Mapping[str, str]) -> tuple[Metric, ...]:
+    if answer.preset not in own_metrics:
+        raise BenchmarkError(
+            f"answers.jsonl has the preset '{answer.preset}', which spec.yaml beside it does not. "
+            "Put back the spec.yaml of this run."
+        )
+    own = METRICS[own_metrics[answer.preset]]
+    if not own.applies_to(answer):
+        raise BenchmarkError(
+            f"The preset '{answer.preset}' asks by {answer.generation} on the axis {answer.axis}, which its metric "
+            f"{own.name} cannot judge. Choose another metric for the preset in the run spec."
+        )
+    side = [METRICS[name] for name in SIDE_METRICS if name != own.name]
+    return (own, *(metric for metric in side if metric.applies_to(answer)))
+
+
+def _relation(case_id: str) -> str:
+    parts = case_id.split(":")
+    if len(parts) != 3:
+        raise BenchmarkError(f"The case_id '{case_id}' is not SUBJECT:PROPERTY:OBJECT. Export the timestep anew.")
+    return parts[1]
+
+
+def _digest(answer: Answer) -> int:
+    text = f"{answer.case_id}\0{answer.question}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+
+
+def _found(answer: Answer, second_hop: str | None) -> int:
+    bits = FIRST_HOP if answer.case_id in answer.retrieved else 0
+    if answer.axis == "mhop" and second_hop is not None:
+        bits |= SECOND_HOP_KNOWN | (SECOND_HOP if second_hop in answer.retrieved else 0)
+    return bits
+
+
+def _columns(group: _Growing, ranks: Integers) -> Judged:
+    _, first = np.unique(np.array(group.questions, dtype=np.uint64), return_index=True)
+    rows = np.sort(first)
+    values = np.array(group.values, dtype=np.float64).reshape(-1, len(group.metrics))
+    return Judged(
+        metrics=tuple(metric.name for metric in group.metrics),
+        values=values[rows],
+        clusters=ranks[np.array(group.relations, dtype=np.int64)[rows]],
+        found=np.array(group.found, dtype=np.int64)[rows],
+        repeated=len(values) - len(rows),
+    )
+
+
+def pool(groups: list[Judged]) -> Judged:
+    """Several groups with the same metrics as one."""
+    return Judged(
+        metrics=groups[0].metrics,
+        values=np.concatenate([group.values for group in groups]),
+        clusters=np.concatenate([group.clusters for group in groups]),
+        found=np.concatenate([group.found for group in groups]),
+        repeated=sum(group.repeated for group in groups),
+    )

@@ -1,0 +1,88 @@
+"""Scores that only a run over several timesteps, or a retrieval method, has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kgedit.metrics.judged import FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.scores import Retention, Retrieval
+
+
+def mean_of_own_metric(group: Judged) -> float | None:
+    """Mean of the preset's own metric; None if it could judge no answer."""
+    values = group.values[:, 0]
+    judged = values[~np.isnan(values)]
+    return round(float(judged.mean()), 6) if len(judged) else None
+
+
+def retention(
+    groups: Mapping[Asked, Judged], *, learned: list[str], timesteps: list[str], presets: list[str]
+) -> list[Retention]:
+    """The matrix of each axis and preset.
+
+    Args:
+        groups: Judged answers.
+        learned: Timesteps in the order in which they were learned: the rows.
+        timesteps: The same, then those asked and never learned: the columns.
+        presets: In the order wanted.
+    """
+    if len(learned) < 2:
+        return []
+    rows = []
+    for axis in AXES:
+        for preset in presets:
+            matrix = tuple(
+                tuple(_cell(groups.get(Asked(after, timestep, axis, preset))) for timestep in timesteps)
+                for after in learned
+            )
+            if any(cell is not None for row in matrix for cell in row):
+                rows.append(_summary(axis, preset, matrix))
+    return rows
+
+
+def _cell(group: Judged | None) -> float | None:
+    return None if group is None else mean_of_own_metric(group)
+
+
+def _summary(axis: Axis, preset: str, matrix: tuple[tuple[float | None, ...], ...]) -> Retention:
+    forgotten, transferred = [], []
+    last = len(matrix) - 1
+    for column in range(last):
+        final, own = matrix[last][column], matrix[column][column]
+        if final is None or own is None:
+            continue
+        earlier = [value for row in matrix[column:last] if (value := row[column]) is not None]
+        forgotten.append(max(earlier) - final)
+        transferred.append(final - own)
+    return Retention(
+        axis=axis,
+        preset=preset,
+        matrix=matrix,
+        forgetting=round(sum(forgotten) / len(forgotten), 6) if forgotten else None,
+        backward_transfer=round(sum(transferred) / len(transferred), 6) if transferred else None,
+    )
+
+
+def retrieval(asked: Asked, group: Judged) -> Retrieval:
+    """How often the group's questions found what they needed."""
+    first = (group.found & FIRST_HOP) > 0
+    known = (group.found & SECOND_HOP_KNOWN) > 0
+    second = (group.found & SECOND_HOP) > 0
+    two_hops = asked.axis == "mhop"
+    complete = (first & second)[known] if two_hops else first
+    values = (group.values[known] if two_hops else group.values)[complete, 0]
+    values = values[~np.isnan(values)]
+    return Retrieval(
+        after=asked.after or "",
+        timestep=asked.timestep,
+        axis=asked.axis,
+        preset=asked.preset,
+        n=len(first),
+        first_hop=round(float(first.mean()), 6),
+        second_hop=round(float(second[known].mean()), 6) if known.any() else None,
+        both_hops=round(float(complete.mean()), 6) if known.any() else None,
+        accuracy_when_found=round(float(values.mean()), 6) if len(values) else None,
+    )

@@ -1,0 +1,228 @@
+"""scores.json of a run: every metric of every group of answers, with intervals; the same bytes for the same run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
+from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
+from kgedit.metrics.lifelong import retention, retrieval
+from kgedit.records.cases import AXES
+from kgedit.records.run_folders import answers_sha256, read_answers, read_edit_costs, read_spec
+from kgedit.records.runs import EditCost, RunSpec
+from kgedit.records.scores import POOLED_STATES, EditTotals, Retrieval, RunScores, Score, Speed, State
+
+
+def score_run(run_folder: Path) -> list[Score]:
+    """Every score of a run, in the order of RunScores.scores.
+
+    Raises:
+        BenchmarkError: if the folder is no run, or a line of its files cannot be read.
+    """
+    return list(measure_run(run_folder).scores)
+
+
+def write_scores(run_folder: Path) -> Path:
+    """Measure a run and write scores.json, aside first and then renamed.
+
+    Raises:
+        BenchmarkError: as score_run.
+    """
+    scores = measure_run(run_folder)
+    path = run_folder / "scores.json"
+    aside = path.with_suffix(".json.part")
+    aside.write_bytes(msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    return aside.replace(path)
+
+
+def measure_run(run_folder: Path) -> RunScores:
+    """All that scores.json holds.
+
+    Raises:
+        BenchmarkError: as score_run.
+    """
+    spec = read_spec(run_folder)
+    survey = _Survey(run_folder)
+    own_metrics = {preset.name: preset.metric for preset in spec.presets}
+    groups = judge_answers(
+        read_answers(run_folder),
+        own_metrics,
+        before=survey.before,
+        second_hops=_second_hops(spec) if survey.retrieves else {},
+    )
+    presets = list(own_metrics)
+    groups = dict(sorted(groups.items(), key=lambda item: survey.place(item[0], presets)))
+    scores = [
+        score
+        for asked, group in groups.items()
+        for score in _scores(survey.state(asked), asked.after, asked.timestep, asked=asked, group=group)
+    ]
+    return RunScores(
+        answers_sha256=answers_sha256(run_folder),
+        answers=sum(len(group.values) for group in groups.values()),
+        repeated=sum(group.repeated for group in groups.values()),
+        seed=SEED,
+        replicates=REPLICATES,
+        timesteps=tuple(survey.timesteps),
+        scores=tuple(scores + _pooled(groups, survey, presets)),
+        retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=presets)),
+        retrieval=_retrievals(groups) if survey.retrieves else (),
+        speed=tuple(survey.speed[name] for name in presets if name in survey.speed),
+        edits=_edit_totals(read_edit_costs(run_folder)),
+    )
+
+
+class _Survey:
+    """What must be known of all answers before any can be judged: one pass over the file.
+
+    Attributes:
+        before: Texts before any edit on the axis where sameness is a score.
+        learned: Timesteps in the order in which they first were the last to be learned.
+        timesteps: The same, then those asked and never learned.
+        retrieves: Whether any answer had facts retrieved for it.
+        speed: Cost of asking, by preset.
+    """
+
+    def __init__(self, run_folder: Path) -> None:
+        self.before: dict[BeforeKey, str] = {}
+        self.speed: dict[str, Speed] = {}
+        self.retrieves = False
+        learned: dict[str, None] = {}
+        asked: set[str] = set()
+        totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
+        for answer in read_answers(run_folder):
+            asked.add(answer.timestep)
+            self.retrieves = self.retrieves or bool(answer.retrieved)
+            if answer.after is not None:
+                learned[answer.after] = None
+            elif answer.axis == "locality":
+                key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
+                self.before.setdefault(key, answer.text)
+            costs = (1, answer.seconds, answer.prompt_tokens, answer.new_tokens)
+            totals[answer.preset] = [total + cost for total, cost in zip(totals[answer.preset], costs, strict=True)]
+        self.learned = list(learned)
+        self.timesteps = self.learned + sorted(asked - set(learned))
+        for preset, (questions, seconds, prompt_tokens, new_tokens) in totals.items():
+            self.speed[preset] = Speed(
+                preset=preset,
+                questions=int(questions),
+                seconds=round(seconds, 6),
+                prompt_tokens=int(prompt_tokens),
+                new_tokens=int(new_tokens),
+            )
+
+    def state(self, asked: Asked) -> State:
+        """The state of the model that a group's questions met."""
+        if asked.after is None:
+            return "before"
+        later = self.timesteps.index(asked.after) - self.timesteps.index(asked.timestep)
+        return "own" if later == 0 else "retained" if later > 0 else "ahead"
+
+    def belongs(self, asked: Asked, state: State) -> bool:
+        """Whether a group counts for a pooled state."""
+        if state == "final":
+            return asked.after is not None and asked.after == self.learned[-1]
+        return self.state(asked) == state
+
+    def covers_all_learned(self, groups: list[Asked]) -> bool:
+        """Whether these groups ask all of several learned timesteps: with one, "final" would only repeat "own"."""
+        return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
+
+    def place(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
+        """Sorting key of a group: after, timestep, axis, preset."""
+        after = -1 if asked.after is None else self.timesteps.index(asked.after)
+        timestep = self.timesteps.index(asked.timestep)
+        preset = presets.index(asked.preset)
+        return after, timestep, AXES.index(asked.axis), preset
+
+
+def _scores(state: State, after: str | None, timestep: str | None, *, asked: Asked, group: Judged) -> list[Score]:
+    scores = []
+    for index, metric in enumerate(group.metrics):
+        judged = ~np.isnan(group.values[:, index])
+        values, clusters = group.values[judged, index], group.clusters[judged]
+        if not len(values):
+            continue
+        interval = clustered_interval(values, clusters)
+        scores.append(
+            Score(
+                state=state,
+                after=after,
+                timestep=timestep,
+                axis=asked.axis,
+                preset=asked.preset,
+                metric=metric,
+                main=index == 0,
+                n=len(values),
+                relations=len(np.unique(clusters)),
+                mean=round(float(values.mean()), 6),
+                low=None if interval is None else round(interval[0], 6),
+                high=None if interval is None else round(interval[1], 6),
+            )
+        )
+    return scores
+
+
+def _pooled(groups: Mapping[Asked, Judged], survey: _Survey, presets: list[str]) -> list[Score]:
+    scores = []
+    for state in POOLED_STATES:
+        for axis in AXES:
+            for preset in presets:
+                chosen = [
+                    asked
+                    for asked in groups
+                    if (asked.axis, asked.preset) == (axis, preset) and survey.belongs(asked, state)
+                ]
+                if chosen and (state != "final" or survey.covers_all_learned(chosen)):
+                    everything = pool([groups[asked] for asked in chosen])
+                    scores += _scores(state, None, None, asked=chosen[0], group=everything)
+    return scores
+
+
+def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
+    return tuple(
+        retrieval(asked, group)
+        for asked, group in groups.items()
+        if asked.after is not None and asked.axis != "locality"
+    )
+
+
+def _second_hops(spec: RunSpec) -> dict[tuple[str, str], str]:
+    # A run may be scored on a machine that lacks its timesteps: then the second hop stays unknown.
+    hops: dict[tuple[str, str], str] = {}
+    for folder in map(Path, spec.timesteps):
+        if (folder / "timestep.json").is_file():
+            timestep = Timestep.open(folder)
+            for row in timestep.table("two_hops").to_pylist():
+                if row["chosen"]:
+                    hops[timestep.name, row["case_id"]] = row["second_case_id"]
+    return hops
+
+
+def _edit_totals(costs: Iterable[EditCost]) -> EditTotals:
+    applied: set[tuple[str, str]] = set()
+    given: set[tuple[str, str]] = set()
+    calls, seconds, edits_given, peak = 0, 0.0, 0, 0
+    for cost in costs:
+        cases = {(cost.timestep, case_id) for case_id in cost.case_ids}
+        given |= cases
+        if not cost.note:
+            applied |= cases
+        calls += 1
+        seconds += cost.seconds
+        edits_given += len(cost.case_ids)
+        peak = max(peak, cost.peak_memory_bytes)
+    return EditTotals(
+        edits=len(applied),
+        failed=len(given - applied),
+        calls=calls,
+        seconds=round(seconds, 6),
+        edits_given=edits_given,
+        peak_memory_bytes=peak,
+    )

@@ -1,0 +1,23 @@
+"""Locality as sameness: the text is the one that the unedited model gave, right or wrong."""
+
+from __future__ import annotations
+
+from kgedit.metrics.contract import Metric
+from kgedit.records.runs import Answer
+
+
+def _judge(answer: Answer, before: str | None) -> float | None:
+    return None if before is None or answer.after is None else float(answer.text == before)
+
+
+UNCHANGED = Metric(
+    name="unchanged",
+    minimum=0.0,
+    maximum=1.0,
+    higher_is_better=True,
+    formula="1 if text = text before any edit to the same question under the same preset, else 0",
+    citation="Yang et al. 2025, The Mirage of Model Editing (locality: same output before and after)",
+    generation="any",
+    axes=("locality",),
+    judge=_judge,
+)

@@ -1,0 +1,171 @@
+"""What scores.json of a run folder holds: everything that was measured from the run's answers and costs.
+
+A score is named by what was asked (timestep, axis), how (preset), of which state of the model, and the metric.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kgedit.records.cases import Axis
+
+State = Literal["before", "own", "retained", "ahead", "final"]
+"""State of the model when a timestep's questions were asked:
+
+before: unedited. own: just after that timestep's own edits. retained: after the edits of a later timestep.
+ahead: after those of an earlier one only. final: after the last edits of the run, over all timesteps.
+"""
+
+POOLED_STATES: tuple[State, ...] = ("before", "own", "final")
+"""States for which there is also a score over the questions of all timesteps together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """Mean of one metric over one group of questions.
+
+    Attributes:
+        state: State of the model.
+        after: Timestep whose edits were the last; None before any edit, and where timesteps are pooled.
+        timestep: Timestep of the questions; None where all are pooled.
+        axis: Axis of the probes.
+        preset: Preset asked under.
+        metric: Name in the registry of metrics.
+        main: Whether it is the preset's own metric; the others are measured beside it.
+        n: Answers that the metric could judge.
+        relations: Different properties among them, the clusters of the interval.
+        mean: Their mean; for the share metrics 0.25 means 25 %.
+        low: Lower end of the 95 % bootstrap interval clustered by relation; None with fewer than two relations.
+        high: Upper end.
+    """
+
+    state: State
+    after: str | None
+    timestep: str | None
+    axis: Axis
+    preset: str
+    metric: str
+    main: bool
+    n: int
+    relations: int
+    mean: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Lifelong editing in one matrix (WikiBigEdit, sections 4 and 5), by the preset's own metric.
+
+    Attributes:
+        axis: Axis of the probes.
+        preset: Preset asked under.
+        matrix: Row i, column j: mean on timestep j after learning timesteps up to i; None where not asked.
+        forgetting: Mean over timesteps but the last of the best score so far less the last one; None if not asked.
+        backward_transfer: Mean over timesteps but the last of the last score less the one after their own edits.
+    """
+
+    axis: Axis
+    preset: str
+    matrix: tuple[tuple[float | None, ...], ...]
+    forgetting: float | None
+    backward_transfer: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieval:
+    """How often a retrieval method put the needed facts into the prompt (WikiBigEdit, figure 6).
+
+    Attributes:
+        after: Timestep whose edits were the last.
+        timestep: Timestep of the questions.
+        axis: Axis of the probes; only "mhop" has a second hop.
+        preset: Preset asked under.
+        n: Questions.
+        first_hop: Share whose retrieved cases include the case itself.
+        second_hop: Share that include the second hop's case; None if there is none or the timestep is not at hand.
+        both_hops: Share that include both.
+        accuracy_when_found: Mean of the preset's metric where all the hops needed were found; None if never.
+    """
+
+    after: str
+    timestep: str
+    axis: Axis
+    preset: str
+    n: int
+    first_hop: float
+    second_hop: float | None
+    both_hops: float | None
+    accuracy_when_found: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """What asking cost under one preset, before and after editing together.
+
+    Attributes:
+        preset: Preset asked under.
+        questions: Questions asked.
+        seconds: Wall time of asking them.
+        prompt_tokens: Tokens of all prompts.
+        new_tokens: Tokens generated or fed.
+    """
+
+    preset: str
+    questions: int
+    seconds: float
+    prompt_tokens: int
+    new_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditTotals:
+    """What the edits cost.
+
+    Attributes:
+        edits: Different cases that were applied.
+        failed: Different cases that were given and could not be applied.
+        calls: Calls of the method.
+        seconds: Wall time of all calls.
+        edits_given: Edits in all calls; with a call repeated after an interruption more than `edits`.
+        peak_memory_bytes: Highest peak of any call.
+    """
+
+    edits: int
+    failed: int
+    calls: int
+    seconds: float
+    edits_given: int
+    peak_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScores:
+    """The content of scores.json.
+
+    Attributes:
+        answers_sha256: Of the answers.jsonl that was scored.
+        answers: Answers scored.
+        repeated: Answers left out because the same question had been answered in the same state before.
+        seed: Seed of the bootstrap.
+        replicates: Resamples of the bootstrap.
+        timesteps: In the order in which they were learned; those never learned last.
+        scores: Ordered by state, after, timestep, axis, preset, metric (the preset's own first).
+        retention: One for each axis and preset; empty with a single timestep.
+        retrieval: Empty unless the method retrieves.
+        speed: One for each preset.
+        edits: Costs of editing.
+    """
+
+    answers_sha256: str
+    answers: int
+    repeated: int
+    seed: int
+    replicates: int
+    timesteps: tuple[str, ...]
+    scores: tuple[Score, ...]
+    retention: tuple[Retention, ...]
+    retrieval: tuple[Retrieval, ...]
+    speed: tuple[Speed, ...]
+    edits: EditTotals
