@@ -84,12 +84,11 @@ def load_dump(
 
 
 def _project() -> None:
-    from kgedit.graph.connection import Graph
     from kgedit.graph.projection import bring_up_to_date
     from kgedit.store.snapshots import list_snapshots
 
     with bar("Writing the graph", 100, unit="rows") as progress:
-        for loaded in bring_up_to_date(home(), list_snapshots(home()), open_graph=Graph.open, progress=progress):
+        for loaded in bring_up_to_date(home(), list_snapshots(home()), progress=progress):
             say(f"Graph: snapshot {loaded.date} has {loaded.claims:,} claims and {loaded.terms:,} terms.")
 
 

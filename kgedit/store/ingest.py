@@ -223,7 +223,10 @@ def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
 
 
 def _join_parts(parts: Path, whole: Path, load: Load) -> dict[str, int]:
-    """Sort, drop what occurs twice (the first occurrence stays), flag restricted statements, add redirects."""
+    """Sort, drop what occurs twice (the first occurrence stays), flag restricted statements, add redirects.
+
+    An id that two different statements bear stays with one of them; the others get "#2", "#3", ...
+    """
     connection = duckdb.connect()
     connection.execute("SET temp_directory = ?", [str(whole / "spill")])
     connection.execute(f"SET threads = {os.cpu_count() or 1}")
@@ -240,10 +243,16 @@ def _join_parts(parts: Path, whole: Path, load: Load) -> dict[str, int]:
     connection.execute(
         f"""
         COPY (
-            SELECT * EXCLUDE (filename, file_row_number),
+            SELECT * EXCLUDE (filename, file_row_number, nth)
+                     REPLACE (statement_id || CASE nth WHEN 1 THEN '' ELSE '#' || nth END AS statement_id),
                    list_has_any(qualifier_properties, {restrictive}) AS restricted
-            FROM {read("claims")}
-            QUALIFY row_number() OVER (PARTITION BY statement_id ORDER BY filename, file_row_number) = 1
+            FROM (
+                SELECT *, row_number() OVER (PARTITION BY statement_id ORDER BY version) AS nth
+                FROM (
+                    SELECT * FROM {read("claims")}
+                    QUALIFY row_number() OVER (PARTITION BY statement_id, version ORDER BY filename, file_row_number) = 1
+                )
+            )
             ORDER BY subject, property, statement_id
         ) TO '{whole}/claims.parquet' (FORMAT parquet, COMPRESSION zstd)
         """
@@ -288,7 +297,7 @@ def _join_parts(parts: Path, whole: Path, load: Load) -> dict[str, int]:
 
 def _manifest(load: Load, source: Source, counts: Counter[str], rows: dict[str, int]) -> dict[str, Any]:
     left_out = {reason: count for reason, count in sorted(counts.items()) if reason not in READ and count}
-    left_out["repeated statement id"] = rows["claims read"] - rows["claims"]
+    left_out["repeated statement"] = rows["claims read"] - rows["claims"]
     left_out["repeated entity"] = rows["entities read"] - rows["entities"]
     identity = load.identity(source)
     identity["source"]["sha256"] = source.sha256 if load.limit is None else None

@@ -1,0 +1,1 @@
+CREATE INDEX claim_start_first IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.start_first)

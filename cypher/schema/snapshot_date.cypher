@@ -1,0 +1,1 @@
+CREATE CONSTRAINT snapshot_date IF NOT EXISTS FOR (s:Snapshot) REQUIRE s.date IS UNIQUE
