@@ -17,9 +17,8 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from typing import Any
 
 from kgedit import resources
 from kgedit.errors import GraphError, MissingExtraError
-from kgedit.graph.locks import locked
+from kgedit.graph.locks import locked, say
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
 
@@ -77,11 +76,8 @@ def is_installed() -> bool:
     return marker.is_file() and marker.read_text(encoding="utf-8") == _digest(LOCK)
 
 
-def install(*, say: Callable[[str], None] | None = None) -> Path:
-    """Fetch what is missing of Neo4j's jars, 150 MB in all; where nothing is missing, do nothing.
-
-    Args:
-        say: Receives one line about what is fetched, when something is; by default it goes to stderr.
+def install() -> Path:
+    """Fetch what is missing of Neo4j's jars, 150 MB in all; where nothing is missing, do nothing and say nothing.
 
     Returns:
         The folder of the jars; every one of them belongs on the class path.
@@ -97,13 +93,13 @@ def install(*, say: Callable[[str], None] | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder.parent / "install.lock"):
             if not is_installed():
-                _fill(folder, read_lock(), say=say or _say_on_stderr)
+                _fill(folder, read_lock())
     except OSError as error:
         raise GraphError(_about_disk(error, folder)) from error
     return folder
 
 
-def _fill(folder: Path, jars: Iterable[Jar], *, say: Callable[[str], None]) -> None:
+def _fill(folder: Path, jars: Iterable[Jar]) -> None:
     """Bring a folder to hold exactly these jars, then mark it complete. The caller holds the lock."""
     jars = tuple(jars)
     missing = [jar for jar in jars if not _is_whole(folder / jar.name, jar)]
@@ -210,14 +206,13 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _say_on_stderr(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - progress belongs on stderr
-
-
 def _about_disk(error: OSError, folder: Path) -> str:
     if error.errno == errno.ENOSPC:
         return (
             f"The disk of {folder} is full; Neo4j's jars need 150 MB. Make room, or set KGEDIT_CACHE to a folder "
             f"on another disk, and go on: kgedit graph install"
         )
-    return f"Neo4j's jars cannot be kept in {folder}: {os.strerror(error.errno or 0)}. Set KGEDIT_CACHE to a folder you can write to."
+    return (
+        f"Neo4j's jars cannot be kept in {folder}: {os.strerror(error.errno or 0)}. "
+        f"Set KGEDIT_CACHE to a folder that you can write to."
+    )

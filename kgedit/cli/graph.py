@@ -1,0 +1,114 @@
+"""`kgedit graph`: the private Neo4j server of this home."""
+
+from __future__ import annotations
+
+import click
+
+from kgedit.resources import home
+
+
+@click.group()
+def graph() -> None:
+    """Fetch, start, stop and look after the Neo4j server of this home.
+
+    Commands that need the graph start the server themselves and leave it running. With KGEDIT_GRAPH_URI set
+    (and KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD, KGEDIT_GRAPH_DATABASE) they use that server instead.
+
+    \b
+    Example:
+      kgedit graph start
+    """
+
+
+@graph.command()
+def install() -> None:
+    """Fetch Neo4j (150 MB) into the cache and start nothing, for machines that have a network only now.
+
+    \b
+    Example:
+      kgedit graph install
+    """
+    from kgedit.graph.install import install as fetch
+    from kgedit.graph.java import find_java
+
+    java = find_java()
+    click.echo(fetch())
+    click.echo(f"It will run on Java {java.version}: {java.path}", err=True)
+
+
+@graph.command()
+def start() -> None:
+    """Start the server unless it runs; print its Bolt address and the page of Neo4j Browser.
+
+    \b
+    Example:
+      kgedit graph start
+    """
+    from kgedit.graph.server import ManagedServer
+
+    address = ManagedServer(home()).start()
+    click.echo(address.uri)
+    click.echo(address.browser_page())
+
+
+@graph.command()
+def stop() -> None:
+    """Shut the server down cleanly.
+
+    \b
+    Example:
+      kgedit graph stop
+    """
+    from kgedit.graph.server import ManagedServer
+
+    server = ManagedServer(home())
+    click.echo(f"Neo4j in {server.folder} {'is stopped' if server.stop() else 'was not running'}.", err=True)
+
+
+@graph.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+def status(as_json: bool) -> None:
+    """Tell whether the server runs, where it answers, how large the graph is and where the password lies.
+
+    \b
+    Example:
+      kgedit graph status --json
+    """
+    import json
+    from dataclasses import asdict
+
+    from kgedit.graph.connection import external_address
+    from kgedit.graph.server import ManagedServer
+
+    found = asdict(ManagedServer(home()).status())
+    external = external_address()
+    found["instead"] = external.uri if external else None
+    if as_json:
+        click.echo(json.dumps(found, indent=2, default=str))
+        return
+    for name, meaning in _LINES.items():
+        if found[name] is not None:
+            click.echo(f"{meaning:<14} {_in_words(found[name], name)}")
+    if found["import_unfinished"]:
+        click.echo("The last bulk import was interrupted: load the graph again before it can be used.", err=True)
+    if external:
+        click.echo(f"KGEDIT_GRAPH_URI is set: commands use {external.uri} and not this server.", err=True)
+
+
+_LINES = {
+    "running": "running",
+    "version": "Neo4j",
+    "installed": "jars fetched",
+    "pid": "process",
+    "bolt": "Bolt",
+    "browser": "Browser",
+    "store_bytes": "graph on disk",
+    "password_file": "password in",
+    "log_file": "log",
+}
+
+
+def _in_words(value: object, name: str) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{int(str(value)) / 1e6:,.1f} MB" if name == "store_bytes" else str(value)

@@ -1,0 +1,44 @@
+"""Where a Neo4j server answers, and as whom to speak to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import quote, urlencode, urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's address.
+
+    Attributes:
+        uri: bolt://, neo4j://, bolt+s:// or neo4j+s:// and what follows.
+        user: User name.
+        password: Kept out of repr, so that no log line holds it.
+        database: Name of the database, or None for the server's default one.
+        browser_url: Where Neo4j Browser answers (http://host:port/browser/), or None where that is not known.
+        managed: Whether the server is the private one that kgedit runs for this home.
+    """
+
+    uri: str
+    user: str
+    password: str = field(repr=False)
+    database: str | None = None
+    browser_url: str | None = None
+    managed: bool = False
+
+    def browser_page(self, query: str = "") -> str | None:
+        """The page to open in a web browser: Neo4j Browser, told the address and user and, if given, a query.
+
+        Args:
+            query: Cypher put into the editor line, ready to be run by the reader; empty for none.
+
+        Returns:
+            The URL, or None where no Browser is known.
+        """
+        if self.browser_url is None:
+            return None
+        scheme, host = urlsplit(self.uri)[:2]
+        wishes = {"dbms": f"{scheme}://{self.user}@{host}"}
+        if query:
+            wishes |= {"cmd": "edit", "arg": query}
+        return f"{self.browser_url}?{urlencode(wishes, quote_via=quote, safe=':/@')}"

@@ -1,0 +1,140 @@
+"""The official driver, opened for an address, and its errors put in words that say what to do."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kgedit.errors import GraphError
+from kgedit.graph.address import Address
+
+if TYPE_CHECKING:
+    from neo4j import Driver
+    from neo4j.exceptions import Neo4jError
+
+_SECONDS_TO_CONNECT = 15.0
+_SECONDS_TO_RETRY = 30.0
+
+OUT_OF_MEMORY = frozenset(
+    {
+        "Neo.TransientError.General.MemoryPoolOutOfMemoryError",
+        "Neo.TransientError.General.TransactionMemoryLimit",
+        "Neo.TransientError.General.OutOfMemoryError",
+    }
+)
+"""Codes that the server calls transient, and that come again however often the driver tries again."""
+
+_TIMED_OUT = "Neo.ClientError.Transaction.TransactionTimedOut"
+_WRITES = "Neo.ClientError.Statement.AccessMode"
+_NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
+
+
+def open_driver(address: Address) -> Driver:
+    """A driver for an address; nothing is connected yet. The caller closes it.
+
+    Raises:
+        GraphError: if the address is not one that Bolt understands.
+    """
+    from neo4j import GraphDatabase
+    from neo4j.exceptions import ConfigurationError
+
+    # Hints such as "this label does not exist yet" are no news to a program that creates it, and what goes wrong in
+    # the end is raised. Only a level that nobody chose is changed.
+    for name in ("neo4j", "neo4j.notifications"):
+        if logging.getLogger(name).level == logging.NOTSET:
+            logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        return GraphDatabase.driver(
+            address.uri,
+            auth=(address.user, address.password),
+            connection_timeout=_SECONDS_TO_CONNECT,
+            max_transaction_retry_time=_SECONDS_TO_RETRY,
+        )
+    except (ConfigurationError, ValueError) as error:
+        raise GraphError(
+            f"'{address.uri}' is not the address of a graph ({error}). Set KGEDIT_GRAPH_URI to one that begins "
+            f"with bolt://, neo4j://, bolt+s:// or neo4j+s://"
+        ) from error
+
+
+def answers(address: Address) -> bool:
+    """Whether a query of ours is answered there now.
+
+    Raises:
+        GraphError: if what answers does not accept our password, which no waiting mends.
+    """
+    from neo4j.exceptions import AuthError, DriverError, Neo4jError
+
+    with open_driver(address) as driver:
+        try:
+            with driver.session(database=address.database) as session:
+                session.run("RETURN 1").consume()
+        except AuthError as error:
+            raise GraphError(_about_password(address)) from error
+        except (DriverError, Neo4jError, OSError):
+            return False
+    return True
+
+
+@contextmanager
+def in_words(address: Address, *, timeout: float | None = None) -> Iterator[None]:
+    """Turn the driver's errors into GraphErrors that say what happened, where, and what to do next.
+
+    Args:
+        address: Where we speak to.
+        timeout: Seconds that the query was given, for the message.
+    """
+    from neo4j.exceptions import AuthError, DriverError, Neo4jError, ServiceUnavailable, SessionExpired
+
+    try:
+        yield
+    except AuthError as error:
+        raise GraphError(_about_password(address)) from error
+    except (ServiceUnavailable, SessionExpired) as error:
+        raise GraphError(_about_silence(address)) from error
+    except Neo4jError as error:
+        raise GraphError(_about_refusal(error, address, timeout)) from error
+    except DriverError as error:
+        raise GraphError(f"Neo4j at {address.uri} cannot be used: {error}") from error
+
+
+def _about_silence(address: Address) -> str:
+    if address.managed:
+        return f"Neo4j is not answering at {address.uri}. Start it: kgedit graph start"
+    return (
+        f"Neo4j is not answering at {address.uri}. Start it (docker compose up -d), correct KGEDIT_GRAPH_URI, or "
+        f"unset it to use kgedit's own server."
+    )
+
+
+def _about_password(address: Address) -> str:
+    if address.managed:
+        return (
+            f"The server at {address.uri} does not accept this home's password: its user's password was changed, or "
+            f"another server has that port. Put the right one into the file that `kgedit graph status` names, or "
+            f"stop the other server."
+        )
+    return (
+        f"Neo4j at {address.uri} does not accept the password of user '{address.user}'. Set KGEDIT_GRAPH_USER and "
+        f"KGEDIT_GRAPH_PASSWORD."
+    )
+
+
+def _about_refusal(error: Neo4jError, address: Address, timeout: float | None) -> str:
+    code, said = error.code or "", error.message or ""
+    if code in OUT_OF_MEMORY:
+        return (
+            f"The query needs more memory than Neo4j at {address.uri} has for it. Make it read less at a time "
+            f"(CALL (x) {{ ... }} per part, a LIMIT), or give the server more: KGEDIT_GRAPH_HEAP=8g, then kgedit "
+            f"graph stop and start again. The server said: {said}"
+        )
+    if code.startswith(_TIMED_OUT):
+        given = f"within {timeout:g} s" if timeout else "in the server's time limit"
+        return f"The query did not finish {given} at {address.uri}. Give it a longer timeout, or make it read less."
+    if code == _WRITES:
+        return f"This query writes, and only reading is allowed here. Nothing was changed. The server said: {said}"
+    if code == _NO_DATABASE:
+        return f"Neo4j at {address.uri} has no database '{address.database}'. Set KGEDIT_GRAPH_DATABASE. ({said})"
+    return f"Neo4j at {address.uri} refuses: {said} ({code})"

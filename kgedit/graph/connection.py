@@ -1,0 +1,222 @@
+"""The way into the graph: an address from the environment or the managed server, and a connection to it.
+
+`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD and
+KGEDIT_GRAPH_DATABASE go with it); else the home's own server is used, and started if need be. Everything above
+speaks to `Graph` and does not know which of them it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from kgedit.errors import GraphError
+from kgedit.graph.address import Address
+from kgedit.graph.bolt import OUT_OF_MEMORY, in_words, open_driver
+from kgedit.graph.columns import table_from_batches
+from kgedit.graph.server import ManagedServer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from neo4j import Driver, ManagedTransaction, Query, Result
+
+__all__ = ["Address", "Graph", "external_address", "find_address"]
+
+Parameters = Mapping[str, Any]
+
+LABELS = ("Snapshot", "Term")
+"""All labels that kgedit gives to nodes."""
+
+_ROWS_AT_A_TIME = 5_000
+
+
+def external_address() -> Address | None:
+    """The server that KGEDIT_GRAPH_URI names; None if it is not set."""
+    uri = os.environ.get("KGEDIT_GRAPH_URI")
+    if not uri:
+        return None
+    return Address(
+        uri=uri,
+        user=os.environ.get("KGEDIT_GRAPH_USER", "neo4j"),
+        password=os.environ.get("KGEDIT_GRAPH_PASSWORD", ""),
+        database=os.environ.get("KGEDIT_GRAPH_DATABASE") or None,
+    )
+
+
+def find_address(home: Path, *, start: bool = True) -> Address:
+    """The graph's address: from the environment, else of the home's own server.
+
+    Args:
+        home: The folder $KGEDIT_HOME.
+        start: Whether the home's own server is started if it does not run.
+
+    Raises:
+        GraphError: if there is no server, and none can or must be started.
+    """
+    address = external_address()
+    if address:
+        return address
+    server = ManagedServer(home)
+    return server.start() if start else server.address()
+
+
+class Graph:
+    """A connection to the graph, closed by the end of its `with` block."""
+
+    def __init__(self, address: Address) -> None:
+        """Make ready to speak to an address; `open` also finds it and checks that it answers."""
+        self.address = address
+        self._driver: Driver = open_driver(address)
+
+    @classmethod
+    def open(cls, home: Path, *, start: bool = True) -> Self:
+        """Find the graph of a home and connect to it.
+
+        Args:
+            home: The folder $KGEDIT_HOME.
+            start: Whether the home's own server is started if it does not run.
+
+        Raises:
+            GraphError: if it does not answer, or not to us.
+        """
+        graph = cls(find_address(home, start=start))
+        try:
+            graph.rows("RETURN 1 AS one")
+        except GraphError:
+            graph.close()
+            raise
+        return graph
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def rows(
+        self, cypher: str, parameters: Parameters | None = None, *, timeout: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Run a reading query and return all its rows: for few of them; `table` is for many.
+
+        Args:
+            cypher: The query; the server refuses it if it writes.
+            parameters: Its `$parameters`.
+            timeout: Seconds after which the server gives up; None for its own limit.
+
+        Raises:
+            GraphError: if the query is refused, or is not finished in time.
+        """
+        with self._read(cypher, parameters, timeout) as result:
+            return [record.data() for record in result]
+
+    def table(self, cypher: str, parameters: Parameters | None = None, *, timeout: float | None = None) -> pa.Table:
+        """Run a reading query and return its rows as columns; only some thousand rows are Python objects at a time.
+
+        Args:
+            cypher: The query. Each of its columns holds integers, floats, strings, booleans or lists of one of them;
+                nulls anywhere. A column of nothing but nulls has Arrow's type null.
+            parameters: Its `$parameters`.
+            timeout: Seconds after which the server gives up; None for its own limit.
+
+        Raises:
+            GraphError: if the query is refused, is not finished in time, or returns what is no column.
+        """
+        with self._read(cypher, parameters, timeout) as result:
+            return table_from_batches(result.keys(), _batches(result))
+
+    def read_only_query(
+        self, cypher: str, parameters: Parameters | None = None, *, timeout: float, limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Run a user's own Cypher, which may read only: the server refuses all writes.
+
+        Args:
+            cypher: Any Cypher.
+            parameters: Its `$parameters`.
+            timeout: Seconds after which the server gives up.
+            limit: Rows after which we stop reading; None for all.
+
+        Returns:
+            Rows; a node or relationship becomes a dict of its properties, a path a list of nodes and types.
+
+        Raises:
+            GraphError: if it would write, is wrong, or is not finished in time.
+        """
+        with self._read(cypher, parameters, timeout) as result:
+            records = result if limit is None else result.fetch(limit)
+            return [record.data() for record in records]
+
+    def write(self, cypher: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
+        """Run a writing query in one transaction, tried again where trying again can help.
+
+        Args:
+            cypher: The query, data or schema. It may run twice if a connection breaks: let it be idempotent.
+            parameters: Its `$parameters`.
+
+        Returns:
+            The rows that it returns.
+
+        Raises:
+            GraphError: if it is refused.
+        """
+
+        def work(transaction: ManagedTransaction) -> list[dict[str, Any]]:
+            from neo4j.exceptions import Neo4jError
+
+            try:
+                return [record.data() for record in transaction.run(cypher, dict(parameters or {}))]
+            except Neo4jError as error:
+                if error.code in OUT_OF_MEMORY:
+                    # As a GraphError it leaves the driver's loop, which would try in vain for half a minute.
+                    with in_words(self.address):
+                        raise
+                raise
+
+        with in_words(self.address), self._driver.session(database=self.address.database) as session:
+            return session.execute_write(work)
+
+    def refuse_foreign_content(self) -> None:
+        """Refuse a database that holds nodes which are not kgedit's. Takes no longer however many there are.
+
+        Raises:
+            GraphError: if there are any.
+        """
+        # Each of these is answered from the store's own counts, and not by looking at nodes.
+        counts = {"": "MATCH (n) RETURN count(n) AS nodes"}
+        counts |= {label: f"MATCH (n:{label}) RETURN count(n) AS nodes" for label in LABELS}
+        nodes = {label: int(self.rows(query)[0]["nodes"]) for label, query in counts.items()}
+        foreign = nodes[""] - sum(nodes[label] for label in LABELS)
+        if foreign > 0:
+            raise GraphError(
+                f"The database '{self.address.database or 'default'}' at {self.address.uri} holds {foreign} nodes that "
+                f"are not kgedit's. Use an empty one (KGEDIT_GRAPH_DATABASE, KGEDIT_GRAPH_URI); kgedit's own server "
+                f"is used when KGEDIT_GRAPH_URI is not set."
+            )
+
+    @contextmanager
+    def _read(self, cypher: str, parameters: Parameters | None, timeout: float | None) -> Iterator[Result]:
+        from neo4j import READ_ACCESS, Query
+
+        query: Query = Query(cypher, timeout=timeout)
+        with (
+            in_words(self.address, timeout=timeout),
+            self._driver.session(
+                database=self.address.database, default_access_mode=READ_ACCESS, fetch_size=_ROWS_AT_A_TIME
+            ) as session,
+        ):
+            # Auto-commit: no retries, so that a query that is too large fails once and at once.
+            yield session.run(query, dict(parameters or {}))
+
+
+def _batches(result: Result) -> Iterator[list[tuple[Any, ...]]]:
+    while records := result.fetch(_ROWS_AT_A_TIME):
+        yield [tuple(record.values()) for record in records]

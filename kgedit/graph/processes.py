@@ -1,0 +1,85 @@
+"""The server's process: found again by its pid file, and only if it is really ours.
+
+A pid alone proves nothing after a kill or a reboot, when another program may bear it. So the command line is read
+back from the system and must hold a mark that only our server has.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def command_line(pid: int) -> str:
+    """The command that a process runs; empty if there is no such process, or only its corpse (a zombie)."""
+    proc = Path("/proc")
+    if (proc / "self" / "cmdline").is_file():
+        try:
+            return (proc / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            return ""
+    # macOS has no /proc.
+    answer = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return answer.stdout.strip()
+
+
+def find_process(pid_file: Path, mark: str) -> int | None:
+    """The pid in a pid file, if that process lives and its command line holds the mark; else None."""
+    try:
+        pid = int(pid_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return pid if mark in command_line(pid) else None
+
+
+def start_detached(
+    command: Sequence[str], pid_file: Path, *, log: Path, folder: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    """Start a process that outlives us, in a session of its own, so that no Ctrl-C of ours reaches it.
+
+    The shell in front writes its own pid, then becomes the command: there is no moment at which a kill of ours could
+    leave a server without a pid file.
+    """
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(pid_file), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=dict(environment),
+            start_new_session=True,
+        )
+
+
+def end_process(pid_file: Path, mark: str, *, patience: float) -> None:
+    """Ask the process of a pid file to end, kill it when its time is up, and remove the pid file.
+
+    Args:
+        pid_file: As start_detached wrote it; a pid that is not ours is left alone.
+        mark: As in find_process.
+        patience: Seconds that a clean shutdown may take.
+    """
+    pid = find_process(pid_file, mark)
+    if pid is not None:
+        for sent, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
+            try:
+                os.kill(pid, sent)
+            except ProcessLookupError:
+                break
+            if _ended(pid_file, mark, seconds):
+                break
+    pid_file.unlink(missing_ok=True)
+
+
+def _ended(pid_file: Path, mark: str, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if find_process(pid_file, mark) is None:
+            return True
+        time.sleep(0.1)
+    return False

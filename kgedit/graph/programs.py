@@ -1,0 +1,69 @@
+"""The command lines of Neo4j's two programs, server and admin tool, run straight from their jars."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from kgedit.errors import GraphError
+from kgedit.graph.java import Java
+
+# Neo4j reaches into these packages of Java for direct memory and selectors; it says so when they stay closed.
+_OPENED = ("java.nio", "java.io", "sun.nio.ch", "java.util.concurrent")
+
+
+def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
+    """The server, with `folder` as its home and `heap` bytes of Java heap."""
+    return [
+        *_java(java, jars, heap),
+        # A server without memory answers some queries and not others; one that ended is started again.
+        "-XX:+ExitOnOutOfMemoryError",
+        "org.neo4j.server.CommunityEntryPoint",
+        f"--home-dir={folder}",
+        f"--config-dir={folder / 'conf'}",
+        "--console-mode",
+    ]
+
+
+def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
+    """The admin tool (neo4j-admin) with these arguments; its home comes from environment_of."""
+    return [*_java(java, jars, heap), "org.neo4j.cli.AdminTool", *arguments]
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """Our environment, with `folder` as Neo4j's home."""
+    return os.environ | {"NEO4J_HOME": str(folder), "NEO4J_CONF": str(folder / "conf")}
+
+
+def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: Sequence[int] = ()) -> None:
+    """Run one of the programs to its end.
+
+    Args:
+        command: From admin_tool.
+        folder: Neo4j's home, and the working folder.
+        what: How the message of a failure begins.
+        keep_open: File descriptors that the program inherits.
+
+    Raises:
+        GraphError: if it fails, with the end of what it printed.
+    """
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment_of(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=keep_open,
+        check=False,
+    )
+    if ended.returncode != 0:
+        printed = ended.stdout.decode(errors="replace").strip().splitlines()
+        raise GraphError(f"{what}. Its last words:\n" + "\n".join(printed[-15:]))
+
+
+def _java(java: Java, jars: Path, heap: int) -> list[str]:
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
+    return [str(java.path), f"-Xmx{heap}", *opened, "-cp", f"{jars}/*"]

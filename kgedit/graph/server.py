@@ -1,0 +1,294 @@
+"""The managed server: one private Neo4j per home, started when needed and left running.
+
+All of it lies in ``$KGEDIT_HOME/neo4j``: settings, data, logs, a generated password that only the user can read. A
+file lock makes two kgedit processes that start at once share one server; it dies with its holder, and the pid file is
+believed only after the process proved to be ours, so that a kill -9 of anyone leaves nothing to clean up.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgedit.errors import GraphError
+from kgedit.graph import install
+from kgedit.graph.address import Address
+from kgedit.graph.bolt import answers
+from kgedit.graph.bulk_import import import_csv
+from kgedit.graph.java import find_java
+from kgedit.graph.locks import locked, say
+from kgedit.graph.memory import plan_memory
+from kgedit.graph.ports import Ports, choose_ports
+from kgedit.graph.processes import end_process, find_process, start_detached
+from kgedit.graph.programs import admin_tool, environment_of, run_program, server_program
+
+DATABASE = "neo4j"
+USER = "neo4j"
+
+_SECONDS_TO_START = 300.0  # a recovery after a kill replays the transaction log; without one it takes 10
+_SECONDS_TO_STOP = 90.0  # a clean shutdown writes the page cache to disk
+_LAUNCHES = 3
+
+_SETTINGS = """\
+# Written by kgedit at every start; changes made here are lost.
+server.default_listen_address=127.0.0.1
+server.default_advertised_address=127.0.0.1
+server.bolt.listen_address=127.0.0.1:{bolt}
+server.bolt.advertised_address=127.0.0.1:{bolt}
+server.http.listen_address=127.0.0.1:{http}
+server.http.advertised_address=127.0.0.1:{http}
+server.https.enabled=false
+server.memory.pagecache.size={page_cache}
+dbms.usage_report.enabled=false
+client.allow_telemetry=false
+db.tx_log.preallocate=false
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `kgedit graph status` tells.
+
+    Attributes:
+        running: Whether our server's process lives.
+        pid: Its number, or None.
+        version: Version of Neo4j.
+        installed: Whether all jars were fetched.
+        bolt: Bolt address, or None before the first start.
+        browser: Neo4j Browser's page, or None before the first start.
+        store_bytes: Size of the graph on disk, transaction log included.
+        password_file: Where the password lies.
+        log_file: What the server prints.
+        import_unfinished: Whether a bulk import was interrupted, so that the graph must be imported again.
+    """
+
+    running: bool
+    pid: int | None
+    version: str
+    installed: bool
+    bolt: str | None
+    browser: str | None
+    store_bytes: int
+    password_file: Path
+    log_file: Path
+    import_unfinished: bool
+
+
+class ManagedServer:
+    """The private server of one home. Making one of these starts nothing."""
+
+    def __init__(self, home: Path) -> None:
+        """Describe the server of a home.
+
+        Args:
+            home: The folder $KGEDIT_HOME; the server's own folder is ``neo4j`` in it.
+        """
+        self.folder = home.absolute() / "neo4j"
+        self.password_file = self.folder / "password"
+        self.log_file = self.folder / "logs" / "console.log"
+        self._pid_file = self.folder / "server.pid"
+        self._ports_file = self.folder / "ports.json"
+        self._import_marker = self.folder / "import-unfinished"
+        # With the next option in it, so that .../neo4j is not taken for .../neo4j-old.
+        self._mark = f"--home-dir={self.folder} --config-dir"
+
+    def start(self) -> Address:
+        """Start the server unless it runs, and wait until it answers.
+
+        Raises:
+            MissingExtraError: if the extra `neo4j` is not installed.
+            GraphError: if it cannot be fetched or started, or if its graph is half imported.
+        """
+        with self._locked():
+            if self.import_unfinished():
+                raise GraphError(
+                    f"The graph in {self.folder} is half imported: its import failed or was interrupted. Import it "
+                    f"again (kgedit load-dump ...), or remove that folder to begin with an empty graph."
+                )
+            if not self.running() or not self._wait_until_it_answers():
+                self._launch_and_wait()
+        return self.address()
+
+    def stop(self) -> bool:
+        """Shut the server down, cleanly if it can; whether it was running."""
+        with self._locked():
+            was_running = self.running()
+            self._end()
+        return was_running
+
+    def running(self) -> bool:
+        """Whether our server's process lives (it may still be starting)."""
+        return self.pid() is not None
+
+    def pid(self) -> int | None:
+        """Process number of our server, or None."""
+        return find_process(self._pid_file, self._mark)
+
+    def import_unfinished(self) -> bool:
+        """Whether a bulk import failed or was interrupted; the server does not start before one succeeded."""
+        return self._import_marker.exists()
+
+    def address(self) -> Address:
+        """Where the server answers, or did when it last ran.
+
+        Raises:
+            GraphError: if it has never been started.
+        """
+        ports = Ports.read(self._ports_file)
+        if ports is None or not self.password_file.is_file():
+            raise GraphError(f"No Neo4j has been started in {self.folder} yet. Start it: kgedit graph start")
+        return Address(
+            uri=f"bolt://127.0.0.1:{ports.bolt}",
+            user=USER,
+            password=self.password_file.read_text(encoding="utf-8"),
+            database=DATABASE,
+            browser_url=f"http://127.0.0.1:{ports.http}/browser/",
+            managed=True,
+        )
+
+    def status(self) -> Status:
+        """What there is, without starting or locking anything."""
+        pid, ports = self.pid(), Ports.read(self._ports_file)
+        address = self.address() if ports and self.password_file.is_file() else None
+        return Status(
+            running=pid is not None,
+            pid=pid,
+            version=install.neo4j_version(),
+            installed=install.is_installed(),
+            bolt=address.uri if address else None,
+            browser=address.browser_page() if address else None,
+            store_bytes=sum(
+                _bytes_in(self.folder / "data" / kind / DATABASE) for kind in ("databases", "transactions")
+            ),
+            password_file=self.password_file,
+            log_file=self.log_file,
+            import_unfinished=self.import_unfinished(),
+        )
+
+    def bulk_import(
+        self,
+        nodes: Mapping[str, Sequence[Path]],
+        relationships: Mapping[str, Sequence[Path]],
+        *,
+        multiline: bool = False,
+    ) -> None:
+        """Replace the whole graph by the content of CSV files; the server is stopped before, and stays so.
+
+        What is killed half-way is simply called again; until then the server refuses to start.
+
+        Args:
+            nodes: Label -> CSV files (plain or .gz), the first of which begins with the header line. Ids are strings,
+                one space for all labels.
+            relationships: Type -> CSV files, likewise.
+            multiline: Whether quoted fields may hold line breaks; reading is much slower if so.
+
+        Raises:
+            GraphError: if the tool fails, or finds a single bad row; the message holds the end of its report.
+        """
+        with self._locked() as lock:
+            self._end()
+            self._prepare()
+            self._import_marker.touch()
+            # The tool holds our lock too: should we be killed, nobody starts the server while it goes on.
+            import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
+            self._import_marker.unlink()
+
+    def _locked(self) -> AbstractContextManager[int]:
+        return locked(
+            self.folder / "server.lock",
+            waiting=f"Waiting for another kgedit process that starts, stops or fills Neo4j in {self.folder} ...",
+        )
+
+    def _launch_and_wait(self) -> None:
+        say(f"Starting Neo4j in {self.folder} ... (stop it: kgedit graph stop)")
+        for _ in range(_LAUNCHES):
+            self._launch()
+            if self._wait_until_it_answers():
+                return
+            # Someone may have taken a port between our choice and the server's; the next launch chooses anew.
+            if "already in use" not in _tail(self.log_file):
+                break
+        raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{_tail(self.log_file)}")
+
+    def _launch(self) -> None:
+        self._prepare()
+        ports = choose_ports(self._ports_file)
+        memory = plan_memory()
+        settings = _SETTINGS.format(bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache)
+        (self.folder / "conf" / "neo4j.conf").write_text(settings, encoding="utf-8")
+        self._set_first_password()
+        start_detached(
+            server_program(self.folder, find_java(), install.install(), heap=memory.heap),
+            self._pid_file,
+            log=self.log_file,
+            folder=self.folder,
+            environment=environment_of(self.folder),
+        )
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        for name in ("conf", "logs", "import"):
+            (self.folder / name).mkdir(exist_ok=True)
+
+    def _set_first_password(self) -> None:
+        """Give a server that never ran its password; one that ran before keeps its own."""
+        has_run = (self.folder / "data" / "databases" / "system").exists()
+        if has_run and not self.password_file.is_file():
+            raise GraphError(
+                f"The password of the graph, {self.password_file}, is gone. The graph can be rebuilt from the "
+                f"snapshots: remove {self.folder}, and load it again."
+            )
+        if has_run:
+            return
+        if not self.password_file.is_file():
+            _write_privately(self.password_file, secrets.token_urlsafe(24))
+        # The tool reads its argument from the file: on the command line every user of the machine could see it.
+        command = admin_tool(find_java(), install.install(), "dbms", "set-initial-password", f"@{self.password_file}")
+        run_program(command, self.folder, what="Neo4j's first password cannot be set")
+
+    def _wait_until_it_answers(self) -> bool:
+        """Wait for the first answered query; False if the process ended instead.
+
+        Raises:
+            GraphError: if it lives, and does not answer in time.
+        """
+        address = self.address()
+        until = time.monotonic() + _SECONDS_TO_START
+        while time.monotonic() < until:
+            if answers(address):
+                return True
+            if not self.running():
+                return False
+            time.sleep(0.2)
+        raise GraphError(
+            f"Neo4j runs, but has not answered at {address.uri} for {_SECONDS_TO_START:.0f} s. See {self.log_file}; "
+            f"wait and try again, or stop it: kgedit graph stop"
+        )
+
+    def _end(self) -> None:
+        end_process(self._pid_file, self._mark, patience=_SECONDS_TO_STOP)
+
+
+def _write_privately(path: Path, text: str) -> None:
+    """Write a file that is never readable by others, not even while it is written."""
+    aside = path.with_suffix(".part")
+    aside.unlink(missing_ok=True)
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+    aside.replace(path)
+
+
+def _tail(path: Path, *, lines: int = 15) -> str:
+    if not path.is_file():
+        return ""
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
