@@ -53,24 +53,36 @@ def read_edit_costs(folder: Path) -> Iterator[EditCost]:
 
 
 def read_scores(folder: Path) -> RunScores:
-    """The content of scores.json.
+    """The content of scores.json, which a run writes last.
 
     Raises:
         BenchmarkError: if the folder holds no run, or a run that is not finished, or answers newer than the scores.
+    """
+    path = require_finished(folder)
+    again = f"Measure it again: kgedit report --rescore {folder}"
+    try:
+        scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
+    except msgspec.DecodeError as error:
+        raise BenchmarkError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
+    if scores.answers_sha256 != answers_sha256(folder):
+        raise BenchmarkError(f"{path} does not belong to the answers.jsonl beside it. {again}")
+    return scores
+
+
+def require_finished(folder: Path) -> Path:
+    """The run's scores.json, which is written last.
+
+    Raises:
+        BenchmarkError: if the folder holds no run, or a run that is not finished.
     """
     path = folder / "scores.json"
     if not path.is_file():
         read_spec(folder)
         raise BenchmarkError(
-            f"The run {folder} is not finished: it has no scores.json. Go on: kgedit run-edit {folder}"
+            f"The run {folder} is not finished: it has no scores.json. "
+            "It goes on when its kgedit run-edit command is given again."
         )
-    try:
-        scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
-    except msgspec.DecodeError as error:
-        raise BenchmarkError(f"{path} holds no scores: {error}. Remove it and score the run again.") from error
-    if scores.answers_sha256 != answers_sha256(folder):
-        raise BenchmarkError(f"{path} does not belong to answers.jsonl beside it. Remove it and score the run again.")
-    return scores
+    return path
 
 
 def answers_sha256(folder: Path) -> str:

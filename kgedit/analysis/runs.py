@@ -1,0 +1,68 @@
+"""Finished runs as a report sees them: what was run, and what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgedit.records.cases import Axis
+from kgedit.records.run_folders import read_scores, read_spec
+from kgedit.records.runs import RunSpec
+from kgedit.records.scores import RunScores, Score, State
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One finished run.
+
+    Attributes:
+        folder: Where it lies.
+        spec: What was asked for.
+        scores: What was measured.
+    """
+
+    folder: Path
+    spec: RunSpec
+    scores: RunScores
+
+    @property
+    def model(self) -> str:
+        """The model's name; of a folder only the last part."""
+        return self.spec.model.rstrip("/").rpartition("/")[2] or self.spec.model
+
+    @property
+    def seconds_per_edit(self) -> float | None:
+        """Wall time of the method's calls for each edit given to it; None if there was none."""
+        edits = self.scores.edits
+        return edits.seconds / edits.edits_given if edits.edits_given else None
+
+    def questions_per_second(self, preset: str) -> float | None:
+        """How fast questions were answered under a preset; None if they took no time or there were none."""
+        for speed in self.scores.speed:
+            if speed.preset == preset and speed.seconds:
+                return speed.questions / speed.seconds
+        return None
+
+    def pooled(self, state: State, axis: Axis, preset: str) -> dict[str, Score]:
+        """Scores over all timesteps together, by metric, the preset's own first."""
+        return {
+            score.metric: score
+            for score in self.scores.scores
+            if (score.state, score.timestep, score.axis, score.preset) == (state, None, axis, preset)
+        }
+
+
+def read_runs(folders: Iterable[Path]) -> list[Run]:
+    """Finished runs, in the order in which every report shows them: model, method, edits, timesteps, seed, folder.
+
+    Raises:
+        BenchmarkError: if a folder holds no run, or a run that is not finished.
+    """
+    different = {folder.resolve(): folder for folder in folders}
+    runs = [Run(folder, read_spec(folder), read_scores(folder)) for folder in different.values()]
+    return sorted(runs, key=_place)
+
+
+def _place(run: Run) -> tuple[str, str, int, tuple[str, ...], int, str]:
+    return run.model, run.spec.method, run.scores.edits.edits, run.scores.timesteps, run.spec.seed, str(run.folder)

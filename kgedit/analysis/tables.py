@@ -1,0 +1,249 @@
+"""The tables of a report: words and numbers laid out, before anyone decides how they are drawn.
+
+Shares are percentages with one decimal; "–" stands where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgedit.analysis.runs import Run
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.scores import Score, State
+
+NOTHING = "–"
+
+STATES: tuple[State, State] = ("before", "own")
+"""The two columns of every comparison: before any edit, and right after a timestep's own edits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's heading.
+
+    Attributes:
+        name: As written above it.
+        number: Whether its cells are numbers, set to the right.
+        optional: Whether a terminal that is too narrow may leave it out.
+    """
+
+    name: str
+    number: bool = True
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A titled table of text.
+
+    Attributes:
+        title: What it shows.
+        columns: Headings.
+        rows: Cells, one tuple a row, as many as there are columns.
+        note: A sentence to read it by, or "".
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+_METHOD = (Column("#"), Column("method", number=False, optional=True))
+_WHO = (Column("#"), Column("method", number=False), Column("model", number=False, optional=True))
+
+
+def report_tables(runs: Sequence[Run]) -> list[Table]:
+    """Every table of a report on these runs, the most compact first."""
+    presets = preset_names(runs)
+    tables = [overview_table(runs, preset) for preset in presets]
+    tables.append(runs_table(runs))
+    tables += [table for axis in AXES for preset in presets if (table := axis_table(runs, axis, preset=preset))]
+    tables += [table for preset in presets if (table := retention_table(runs, preset))]
+    tables += [table for preset in presets if (table := retrieval_table(runs, preset))]
+    return tables
+
+
+def preset_names(runs: Sequence[Run]) -> list[str]:
+    """Every preset under which any run asked, in the order of the specs."""
+    return list(dict.fromkeys(preset.name for run in runs for preset in run.spec.presets))
+
+
+def overview_table(runs: Sequence[Run], preset: str) -> Table:
+    """One row a run, one column an axis: the preset's own metric before and after the edits."""
+    rows = []
+    for number, run in enumerate(runs, start=1):
+        cells = []
+        for axis in AXES:
+            before, after = (own_score(run, state, axis, preset) for state in STATES)
+            cells.append(f"{percent(before)}→{percent(after)}" if before or after else NOTHING)
+        rows.append((*_who(number, run), *cells))
+    metrics = sorted({item.metric for run in runs for item in run.spec.presets if item.name == preset})
+    return Table(
+        title=f"Overview, preset {preset}",
+        columns=(*_WHO, *(Column(axis) for axis in AXES)),
+        rows=tuple(rows),
+        note=f"{' or '.join(metrics)} in %, before any edit → right after a timestep's own edits.",
+    )
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """What each run was and what its edits cost."""
+    rows = tuple(
+        (
+            *_who(number, run),
+            f"{run.scores.edits.edits:,}",
+            f"{run.scores.edits.failed:,}",
+            run.spec.protocol,
+            str(len(run.scores.timesteps)),
+            str(run.spec.seed),
+            seconds(run.seconds_per_edit),
+            f"{run.scores.edits.peak_memory_bytes / 2**30:.1f}",
+            run.folder.name,
+        )
+        for number, run in enumerate(runs, start=1)
+    )
+    columns = (
+        *_WHO[:2],
+        Column("model", number=False),
+        Column("edits"),
+        Column("failed"),
+        Column("protocol", number=False, optional=True),
+        Column("time steps", optional=True),
+        Column("seed", optional=True),
+        Column("seconds per edit"),
+        Column("peak GiB", optional=True),
+        Column("folder", number=False),
+    )
+    return Table("Runs", columns, rows)
+
+
+def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
+    """All that was measured on one axis under one preset; None if no run asked."""
+    measured = {number: run.pooled("own", axis, preset) for number, run in enumerate(runs, start=1)}
+    earlier = {number: run.pooled("before", axis, preset) for number, run in enumerate(runs, start=1)}
+    if not any(measured.values()) and not any(earlier.values()):
+        return None
+    found = [score for scores in (*measured.values(), *earlier.values()) for score in scores.values()]
+    own = sorted({score.metric for score in found if score.main})
+    side = sorted({metric for scores in measured.values() for metric, score in scores.items() if not score.main})
+    rows = []
+    for number, run in enumerate(runs, start=1):
+        before, after = _main(earlier[number]), _main(measured[number])
+        rows.append(
+            (
+                *_who(number, run),
+                f"{run.scores.edits.edits:,}",
+                percent(before),
+                percent(after),
+                interval(after),
+                f"{after.n:,}" if after else NOTHING,
+                *(percent(measured[number].get(metric)) for metric in side),
+                seconds(run.seconds_per_edit),
+                rate(run.questions_per_second(preset)),
+            )
+        )
+    columns = (
+        Column("edits", optional=True),
+        *(Column(name) for name in ("before", "after", "95 % interval", "n")),
+        *(Column(metric.replace("_", " ")) for metric in side),
+        Column("seconds per edit", optional=True),
+        Column("questions per second"),
+    )
+    note = f"before, after: {' or '.join(own)} in %; interval: bootstrap clustered by relation; the rest: after, in %."
+    return Table(f"{axis}, preset {preset}", (*_WHO, *columns), tuple(rows), note)
+
+
+def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """The matrices of runs over several timesteps; None if there is none."""
+    steps = list(dict.fromkeys(step for run in runs if run.scores.retention for step in run.scores.timesteps))
+    rows = []
+    for number, run in enumerate(runs, start=1):
+        place = {step: column for column, step in enumerate(run.scores.timesteps)}
+        for item in run.scores.retention:
+            if item.preset != preset:
+                continue
+            for index, row in enumerate(item.matrix):
+                last = index == len(item.matrix) - 1
+                cells = (share(row[place[step]]) if step in place else NOTHING for step in steps)
+                summary = (share(item.forgetting), share(item.backward_transfer)) if last else ("", "")
+                rows.append(
+                    (str(number), run.spec.method, item.axis, _dates(run.scores.timesteps[index]), *cells, *summary)
+                )
+    if not rows:
+        return None
+    columns = (
+        *_METHOD,
+        *(Column(name, number=False) for name in ("axis", "after")),
+        *(Column(f"on {_dates(step)}") for step in steps),
+        *(Column(name) for name in ("forgetting", "backward transfer")),
+    )
+    note = "Row: the last timestep learned; column: the timestep asked; the preset's own metric in %."
+    return Table(f"Retention, preset {preset}", columns, tuple(rows), note)
+
+
+def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """How often retrieval methods found what a question needed; None if no run retrieves."""
+    rows = tuple(
+        (
+            *(str(number), run.spec.method, item.axis, _dates(item.after), _dates(item.timestep), f"{item.n:,}"),
+            *(share(value) for value in (item.first_hop, item.second_hop, item.both_hops, item.accuracy_when_found)),
+        )
+        for number, run in enumerate(runs, start=1)
+        for item in run.scores.retrieval
+        if item.preset == preset
+    )
+    if not rows:
+        return None
+    words = (Column(name, number=False) for name in ("axis", "after", "asked on"))
+    numbers = (Column(name) for name in ("n", "first hop", "second hop", "both hops", "right when found"))
+    note = "Share of questions whose prompt held the case of the first hop, of the second, of both; in %."
+    return Table(f"Retrieval, preset {preset}", (*_METHOD, *words, *numbers), rows, note)
+
+
+def own_score(run: Run, state: State, axis: Axis, preset: str) -> Score | None:
+    """The pooled score by the preset's own metric."""
+    return _main(run.pooled(state, axis, preset))
+
+
+def percent(score: Score | None) -> str:
+    """A score's mean in %."""
+    return share(score.mean if score else None)
+
+
+def share(value: float | None) -> str:
+    """A share in %, one decimal."""
+    return NOTHING if value is None else f"{100 * value:.1f}"
+
+
+def interval(score: Score | None) -> str:
+    """Both ends of a score's interval in %."""
+    if score is None or score.low is None or score.high is None:
+        return NOTHING
+    return f"{share(score.low)}–{share(score.high)}"
+
+
+def seconds(value: float | None) -> str:
+    """Seconds, three digits that count."""
+    if value is None:
+        return NOTHING
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def rate(value: float | None) -> str:
+    """A number per second."""
+    return NOTHING if value is None else f"{value:.1f}"
+
+
+def _main(scores: dict[str, Score]) -> Score | None:
+    return next((score for score in scores.values() if score.main), None)
+
+
+def _who(number: int, run: Run) -> tuple[str, str, str]:
+    return str(number), run.spec.method, run.model
+
+
+def _dates(timestep: str) -> str:
+    # With a space the two dates can stand below each other.
+    return timestep.replace("_", " ")

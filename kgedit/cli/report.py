@@ -1,0 +1,127 @@
+"""``kgedit report``: the scores of finished runs side by side."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kgedit.cli.progress import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from kgedit.analysis.tables import Table
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.command("report", short_help="Compare finished runs: tables on the terminal, Markdown, CSV.")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
+@click.option("--csv", "csv_file", type=_FILE, help="Write the numbers as one CSV table to this file.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write report.md and report.csv here.")
+@click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
+@click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
+def report(
+    runs: tuple[Path, ...],
+    *,
+    markdown: Path | None,
+    csv_file: Path | None,
+    out: Path | None,
+    rescore: bool,
+    overwrite: bool,
+) -> None:
+    """Compare finished runs, each RUN a folder that run-edit wrote.
+
+    First an overview: every run against the five axes, one table for each preset. Then one table for each axis and
+    preset, with the score before and after editing, its 95 % interval (bootstrap clustered by relation), and what it
+    cost. The order of rows does not depend on the order in which the runs are named.
+
+    \b
+    Example:
+        kgedit report runs/ft_m runs/rag --out report/
+    """
+    from kgedit.analysis.renderings import to_csv, to_markdown
+    from kgedit.analysis.runs import read_runs
+    from kgedit.analysis.tables import report_tables
+
+    files = {"markdown": markdown or (out and out / "report.md"), "csv": csv_file or (out and out / "report.csv")}
+    for path in files.values():
+        if path and path.exists() and not overwrite:
+            raise click.ClickException(f"{path} is there already. Replace it: --overwrite")
+    if rescore:
+        _rescore(runs)
+    found = read_runs(runs)
+    tables = report_tables(found)
+    _print(tables)
+    for kind, path in files.items():
+        if path:
+            _write(path, to_markdown(tables) if kind == "markdown" else to_csv(found))
+
+
+def _rescore(folders: tuple[Path, ...]) -> None:
+    from kgedit.metrics.scores import write_scores
+    from kgedit.records.run_folders import require_finished
+
+    for folder in folders:
+        require_finished(folder)
+    for folder in folders:
+        say(f"Measured again: {write_scores(folder)}")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f"{path.name}.part")
+    aside.write_text(text, encoding="utf-8")
+    say(f"Written: {aside.replace(path)}")
+
+
+def _print(tables: list[Table]) -> None:
+    import os
+
+    from rich.console import Console
+
+    # A pipe or a file has no width of its own; 120 columns hold every table.
+    width = None if os.isatty(1) or "COLUMNS" in os.environ else 120
+    console = Console(width=width, highlight=False)
+    for table in tables:
+        _print_table(console, table)
+
+
+def _print_table(console: Console, table: Table) -> None:
+    drawn = _grid(table, tuple(range(len(table.columns))))
+    # Markdown and CSV keep every column; a terminal that is too narrow goes without the optional ones.
+    if console.measure(drawn, options=console.options.update(width=1000)).maximum > console.width:
+        drawn = _grid(table, tuple(index for index, column in enumerate(table.columns) if not column.optional))
+    console.print(drawn)
+    if table.note:
+        console.print(table.note, style="dim", markup=False)
+    console.print()
+
+
+def _grid(table: Table, kept: tuple[int, ...]) -> Grid:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        title=table.title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for index in kept:
+        column = table.columns[index]
+        longest = max(len(cell) for cell in (*column.name.split(), *(row[index] for row in table.rows)))
+        heading = "\n".join(textwrap.wrap(column.name, longest))
+        # Numbers are never broken; names may be, at the end of the line.
+        drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
+    for row in table.rows:
+        drawn.add_row(*(Text(row[index]) for index in kept))
+    return drawn

@@ -1,0 +1,203 @@
+"""kgedit report: what it prints and writes for runs whose numbers can be checked by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines, write_run
+
+from kgedit.analysis.renderings import to_csv, to_markdown
+from kgedit.analysis.runs import read_runs
+from kgedit.analysis.tables import Table, axis_table, overview_table, report_tables, retention_table, retrieval_table
+from kgedit.cli import main
+from kgedit.metrics.scores import write_scores
+from kgedit.records.runs import Answer
+
+RELATIONS = ("P6", "P54", "P108", "P39")
+
+
+def asked(right: str, **changes: object) -> list[Answer]:
+    """One answer a case and axis: right where `right` has a 1."""
+    return [
+        answer(
+            f"Q{number}:{RELATIONS[number % 4]}:Q9",
+            text="Justin Trudeau" if ok == "1" else "Ottawa",
+            axis=axis,
+            **changes,
+        )
+        for axis in ("update", "rephrase", "locality")
+        for number, ok in enumerate(right)
+    ]
+
+
+def run(folder: Path, before: str, after: str, *, model: str = "smollm2-135m", method: str = "ft_m") -> Path:
+    forced = [
+        answer("Q1:P6:Q9", of=SYNTHETIC, token_match=0.5),
+        answer("Q1:P6:Q9", of=SYNTHETIC, token_match=0.0, after=None),
+    ]
+    costs = [cost([f"Q{number}:P6:Q9" for number in range(len(after))], seconds=6.0)]
+    write_run(folder, [*asked(before, after=None), *asked(after), *forced], costs, model=model, method=method)
+    write_scores(folder)
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [
+        run(tmp_path / "a", "00000001", "11101011", method="rag"),
+        run(tmp_path / "b", "00000001", "01101011"),
+        run(tmp_path / "c", "0001", "1101", model="org/Llama-3-8B"),
+    ]
+
+
+def column(table: Table, name: str) -> list[str]:
+    index = [column.name for column in table.columns].index(name)
+    return [row[index] for row in table.rows]
+
+
+def command(*arguments: object, width: int = 120) -> Result:
+    return CliRunner().invoke(main, ["report", *map(str, arguments)], env={"COLUMNS": str(width)})
+
+
+def test_the_overview_has_a_row_for_each_run_and_a_column_for_each_axis(runs: list[Path]) -> None:
+    table = overview_table(read_runs(runs), "wild")
+    assert column(table, "method") == ["ft_m", "ft_m", "rag"]
+    assert column(table, "model") == ["Llama-3-8B", "smollm2-135m", "smollm2-135m"]
+    assert column(table, "update") == ["25.0→75.0", "12.5→62.5", "12.5→75.0"]
+    assert column(table, "mhop") == ["–", "–", "–"]
+    assert [entry.name for entry in table.columns[-5:]] == ["update", "rephrase", "personas", "mhop", "locality"]
+
+
+def test_an_axis_table_holds_scores_intervals_side_metrics_and_costs(runs: list[Path]) -> None:
+    table = axis_table(read_runs(runs), "update", preset="wild")
+    assert table is not None
+    assert column(table, "edits") == ["4", "8", "8"]
+    assert column(table, "before") == ["25.0", "12.5", "12.5"]
+    assert column(table, "after") == ["75.0", "62.5", "75.0"]
+    assert column(table, "n") == ["4", "8", "8"]
+    assert column(table, "contains") == ["75.0", "62.5", "75.0"]
+    assert column(table, "seconds per edit") == ["1.5", "0.75", "0.75"]
+    assert column(table, "questions per second") == ["2.0", "2.0", "2.0"]
+    low, high = map(float, column(table, "95 % interval")[1].split("–"))
+    assert 0 <= low < 62.5 < high <= 100
+    assert "exact_match" in table.note
+
+
+def test_one_relation_gives_no_interval_and_locality_says_what_stayed(runs: list[Path]) -> None:
+    found = read_runs(runs)
+    synthetic = axis_table(found, "update", preset="synthetic")
+    locality = axis_table(found, "locality", preset="wild")
+    assert synthetic is not None
+    assert locality is not None
+    assert column(synthetic, "95 % interval") == ["–", "–", "–"]
+    assert column(synthetic, "after") == ["50.0", "50.0", "50.0"]
+    assert column(locality, "unchanged") == ["50.0", "50.0", "37.5"]
+    assert axis_table(found, "mhop", preset="wild") is None
+
+
+def test_a_run_without_answers_before_editing_shows_a_dash(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", asked("11"))
+    write_scores(tmp_path / "run")
+    table = axis_table(read_runs([tmp_path / "run"]), "update", preset="wild")
+    assert table is not None
+    assert (column(table, "before"), column(table, "after")) == (["–"], ["100.0"])
+    assert column(table, "seconds per edit") == ["–"]
+
+
+def test_retention_and_retrieval_have_tables_where_there_is_something(tmp_path: Path, runs: list[Path]) -> None:
+    answers = [
+        *asked("1111", after=T1, timestep=T1, retrieved=("Q0:P6:Q9",)),
+        *asked("1100", after=T2, timestep=T1),
+        *asked("0111", after=T2, timestep=T2),
+    ]
+    write_run(tmp_path / "long", answers)
+    write_scores(tmp_path / "long")
+    found = read_runs([tmp_path / "long"])
+    retention, retrieval = retention_table(found, "wild"), retrieval_table(found, "wild")
+    assert retention is not None
+    assert retrieval is not None
+    assert column(retention, "on 20211230 20221230")[:2] == ["100.0", "50.0"]
+    assert column(retention, "on 20221230 20231230")[:2] == ["–", "75.0"]
+    assert column(retention, "forgetting")[:2] == ["", "50.0"]
+    assert column(retention, "backward transfer")[:2] == ["", "-50.0"]
+    assert column(retrieval, "first hop")[0] == "25.0"
+    assert retention_table(read_runs(runs), "wild") is None
+    assert retrieval_table(read_runs(runs), "wild") is None
+
+
+def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
+    found = read_runs(runs)
+    text = to_markdown(report_tables(found))
+    assert "| 2 | ft_m | smollm2-135m | 12.5→62.5 |" in text
+    assert "## Update, preset wild" in text
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert len(rows) == 3 * 4
+    (row,) = [row for row in rows if row["folder"].endswith("b") and (row["preset"], row["axis"]) == ("wild", "update")]
+    wanted = {"method": "ft_m", "before": "12.5", "after": "62.5", "n": "8", "metric": "exact_match", "token_match": ""}
+    assert {name: row[name] for name in wanted} == wanted
+
+
+def test_a_bar_in_a_name_does_not_break_a_markdown_table(tmp_path: Path) -> None:
+    found = read_runs([run(tmp_path / "odd", "0", "1", model="a|b")])
+    assert "a\\|b" in to_markdown([overview_table(found, "wild")])
+
+
+def test_the_order_of_runs_named_does_not_matter(runs: list[Path]) -> None:
+    assert command(*runs).output == command(*reversed(runs), runs[0]).output
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path], width: int) -> None:
+    result = command(*runs, width=width)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in result.stdout
+    assert lines[0].startswith("Overview, preset synthetic")
+    assert any("12.5→62.5" in line for line in lines)
+    assert result.stdout.index("Overview, preset wild") < result.stdout.index("update, preset synthetic")
+
+
+def test_files_are_written_named_and_not_replaced_unasked(runs: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = command(*runs, "--out", out)
+    assert "report.md" in first.stderr
+    assert "report.csv" in first.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["report.csv", "report.md"]
+    before = (out / "report.md").read_bytes()
+    refused = command(*runs[:1], "--out", out)
+    assert refused.exit_code == 1
+    assert "--overwrite" in refused.stderr
+    assert (out / "report.md").read_bytes() == before
+    assert command(*runs, "--out", out, "--overwrite").exit_code == 0
+    assert (out / "report.md").read_bytes() == before
+    alone = tmp_path / "alone.csv"
+    assert command(*runs, "--csv", alone).exit_code == 0
+    assert alone.read_bytes() == (out / "report.csv").read_bytes()
+
+
+def test_what_is_no_finished_run_is_refused(runs: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (runs[0] / "scores.json").unlink()
+    for folder, message in [
+        (tmp_path / "empty", "holds no run"),
+        (tmp_path / "nowhere", "does not exist"),
+        (runs[0], "is not finished"),
+    ]:
+        for options in ((), ("--rescore",)):
+            result = command(runs[1], folder, *options)
+            assert result.exit_code == 1
+            assert message in result.stderr
+            assert result.stdout == ""
+
+
+def test_rescore_measures_again(runs: list[Path]) -> None:
+    write_lines(runs[1] / "answers.jsonl", asked("11111111", of=WILD))
+    stale = command(runs[1])
+    assert stale.exit_code == 1
+    assert "--rescore" in stale.stderr
+    assert "100.0" in command(runs[1], "--rescore").stdout
