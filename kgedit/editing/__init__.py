@@ -1,0 +1,23 @@
+"""Editing methods and the runner that applies them to a model, timestep by timestep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kgedit.registry import Registry
+
+if TYPE_CHECKING:
+    from kgedit.editing.contract import Editor
+
+METHODS: Registry[type[Editor[Any]]] = Registry(
+    "editing method",
+    {
+        "none": "kgedit.editing.methods.none:Unedited",
+        "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
+        "lora": "kgedit.editing.methods.lora:LoraFineTuning",
+        "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
+        "rag": "kgedit.editing.methods.rag:Retrieval",
+    },
+    group="kgedit.methods",
+)
+"""Every way of editing by name; other packages add theirs through the entry-point group."""

@@ -1,4 +1,4 @@
-"""What a run leaves behind: one Answer per question asked, one EditCost per edit or batch of edits.
+"""A run: its RunSpec, one Answer per question asked, one EditCost per edit or batch of edits.
 
 Any score is the product of four choices: input, generation, truncation, metric (Mirage, section 3). An answer
 names the first three and keeps the prompt and the text, so that every metric can be computed again from the file.
@@ -7,6 +7,7 @@ names the first three and keeps the prompt and the text, so that every metric ca
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kgedit.records.cases import Axis
 
@@ -19,7 +20,7 @@ class Preset:
         name: "synthetic", "wild" or the user's own.
         context: Name of a file under prompts/contexts that turns a question into a prompt.
         generation: "teacher_forcing" (the gold answer is fed, arg max read off) or "greedy".
-        truncation: "gold_length", or "newline_period" (stop at newline, end of text or ".").
+        truncation: "gold_length", "newline_period" (stop at newline, end of text or ".") or "newline" (without ".").
         max_new_tokens: Limit of free generation.
         metric: Name in the registry of metrics.
     """
@@ -94,3 +95,49 @@ class EditCost:
     peak_memory_bytes: int
     loss: float | None = None
     note: str = ""
+
+
+Setting = int | float | bool | str | None
+"""Value of one hyperparameter."""
+
+Protocol = Literal["single", "sequential", "per_timestep"]
+"""single: undo each edit. sequential: edits pile up, in batches. per_timestep: all edits of a timestep at once."""
+
+PROTOCOLS: tuple[Protocol, ...] = ("single", "sequential", "per_timestep")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What a run does, with every default filled in. Written as spec.yaml.
+
+    Attributes:
+        timesteps: Folders of exported timesteps in the order in which they are learned.
+        model: Built-in name, folder, or name on the Hugging Face hub.
+        method: Name in the registry of editing methods.
+        settings: The method's hyperparameters.
+        protocol: How edits are given to the method.
+        batch_size: Edits given together under "sequential"; 1 under "single"; None under "per_timestep" (all).
+        presets: Ways of asking; every probe is asked under each.
+        limit: At most so many cases of each timestep, in file order; None for all.
+        evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
+        checkpoint_every: Edits between two checkpoints within a timestep.
+        batch_tokens: Most tokens, padding included, in one batch of questions.
+        seed: Source of all randomness.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: "float32", "bfloat16" or "float16".
+    """
+
+    timesteps: tuple[str, ...]
+    model: str
+    method: str
+    settings: dict[str, Setting]
+    protocol: Protocol
+    batch_size: int | None
+    presets: tuple[Preset, ...]
+    limit: int | None
+    evaluate_earlier: bool
+    checkpoint_every: int
+    batch_tokens: int
+    seed: int
+    device: str
+    dtype: str

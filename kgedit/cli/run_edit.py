@@ -1,0 +1,113 @@
+"""`kgedit run-edit`: edit a model with a timestep's facts and ask it every question, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.errors import SpecError
+
+if TYPE_CHECKING:
+    from kgedit.editing.runner import Progress
+
+_EPILOG = """\b
+Examples:
+  kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m
+  kgedit run-edit --timestep A --timestep B --model smollm2-135m --method lora_merge --evaluate-earlier
+  kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50
+  kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1
+
+\b
+spec.yaml holds the same names; the flags win over it:
+  timesteps: [kgedit-data/benchmark/20211230_20231230]
+  model: smollm2-135m
+  method: ft_m
+  settings: {steps: 25, learning_rate: 5e-4}
+  presets: [synthetic, wild]
+"""
+
+
+@click.command("run-edit", epilog=_EPILOG)
+@click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
+@click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
+@click.option("--method", metavar="NAME", help="none, ft_m, lora, lora_merge, rag, or one from another package.")
+@click.option("--protocol", metavar="NAME", help="single, sequential or per_timestep; default: the method's.")
+@click.option("--batch-size", metavar="N", help="Edits given together under 'sequential'. Default 1.")
+@click.option("--preset", "presets", multiple=True, metavar="NAME", help="Way of asking; default synthetic and wild.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
+@click.option("--limit", metavar="N", help="At most N cases of each timestep.")
+@click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
+@click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
+@click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
+@click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
+@click.option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. Default auto.")
+@click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
+@click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
+def run_edit(
+    spec: Path | None,
+    timesteps: tuple[str, ...],
+    presets: tuple[str, ...],
+    settings: tuple[str, ...],
+    out: Path | None,
+    overwrite: bool,
+    **flags: Any,
+) -> None:
+    """Edit a model with the facts of timesteps, and ask every question before and after.
+
+    SPEC is a YAML file; flags do as well. The run folder is printed; it holds spec.yaml, environment.json,
+    answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command goes on with a run that was stopped.
+    """
+    from kgedit.editing.runner import run
+    from kgedit.editing.spec import read_spec, resolve
+    from kgedit.metrics.scores import write_scores
+
+    raw = read_spec(spec) if spec else {}
+    raw |= {name: value for name, value in flags.items() if value is not None}
+    raw |= {name: list(values) for name, values in (("timesteps", timesteps), ("presets", presets)) if values}
+    if settings:
+        raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
+    resolved = resolve(raw)
+    with _progress() as progress:
+        folder = run(resolved, out, overwrite=overwrite, progress=progress)
+    write_scores(folder)
+    click.echo(folder)
+
+
+def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
+    if problems:
+        raise SpecError(problems)
+    return {key: value for key, _, value in (text.partition("=") for text in texts)}
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """One line per stage on stderr, with its rate and what is left of it."""
+    import rich.progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.fields[rate]}"),
+        bars.TimeRemainingColumn(),
+    )
+    tasks: dict[str, bars.TaskID] = {}
+    with bars.Progress(*columns, console=Console(stderr=True)) as bar:
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total, rate="")
+            task = tasks[stage]
+            bar.update(task, completed=done, total=total)
+            speed = bar.tasks[task].speed
+            bar.update(task, rate=f"{speed:.1f}/s" if speed else "")
+
+        yield report

@@ -1,0 +1,122 @@
+"""What every editing method is: a class that says what it can do, takes cases, and can save, load and undo itself.
+
+An editor holds all its state (templates, statistics, memories, masks, random numbers by seed); nothing is kept in a
+module. The runner asks what a method declares and never looks at its name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+from kgedit.records.runs import Protocol
+
+Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a method can do and what it touches.
+
+    Attributes:
+        protocols: Ways of giving it edits; the first is its default.
+        most_edits_at_once: Limit of one ``apply``; None for no limit.
+        changes_weights: Whether parameters of the model differ after an edit.
+        adds_modules: Whether layers are added to the model, or its forward pass is changed.
+        changes_prompt: Whether it puts text ahead of prompts.
+        source: Where the method is described.
+    """
+
+    protocols: tuple[Protocol, ...]
+    most_edits_at_once: int | None = None
+    changes_weights: bool = False
+    adds_modules: bool = False
+    changes_prompt: bool = False
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one call of ``apply`` reports.
+
+    Attributes:
+        loss: Training loss before the last step, or None where nothing is trained.
+        note: Why edits could not be applied, or "".
+    """
+
+    loss: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Text that goes ahead of one prompt, and the cases that it came from, best first."""
+
+    text: str = ""
+    retrieved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that distinguishes an editor and its model from before the first edit.
+
+    Attributes:
+        tensors: Written as safetensors.
+        record: JSON values: whatever is not a tensor.
+    """
+
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+class Editor(ABC, Generic[Settings]):
+    """One editing method at work on one model.
+
+    Args:
+        model: Unedited; the editor changes it in place.
+        settings: Hyperparameters, an instance of ``settings_type``.
+        asked: The contexts that the evaluation asks in.
+        seed: Source of all randomness.
+    """
+
+    capabilities: ClassVar[Capabilities]
+    settings_type: ClassVar[type[Any]]
+
+    def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
+        self.model = model
+        self.settings = settings
+        self.asked = tuple(asked)
+        self.seed = seed
+
+    @abstractmethod
+    def apply(self, cases: Sequence[Case]) -> Applied:
+        """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Undo everything: weights bit for bit, memories and other state too."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """A copy of all that ``load_state`` needs."""
+
+    @abstractmethod
+    def load_state(self, state: State) -> None:
+        """Bring a fresh editor, on an unedited model, to a saved state."""
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
+        return [Prefix() for _ in questions]
+
+
+def describe(method: type[Editor[Any]]) -> Mapping[str, object]:
+    """A method's declared contract, as `kgedit run-edit --methods` prints it."""
+    declared = method.capabilities
+    return {name: getattr(declared, name) for name in Capabilities.__dataclass_fields__}

@@ -1,0 +1,66 @@
+"""What a run was made with: versions, machine, model revision, hashes of timesteps and contexts, git commit."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.runs import RunSpec
+
+_PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetensors", "sentence-transformers", "numpy")
+
+
+def describe_environment(
+    spec: RunSpec, model: LanguageModel, timesteps: Sequence[Timestep], contexts: Sequence[Context]
+) -> dict[str, Any]:
+    """Content of environment.json; call it before the first edit."""
+    return {
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(spec.device) if spec.device != "cpu" else platform.processor() or "cpu",
+        "threads": torch.get_num_threads(),
+        "git_commit": _git_commit(),
+        "seed": spec.seed,
+        "model": {
+            "name": model.name,
+            "class": type(model.module).__name__,
+            "revision": model.revision,
+            "fingerprint": model.fingerprint,
+            "parameters": model.module.num_parameters(),
+        },
+        "timesteps": [
+            {"name": step.name, "sha256": hashlib.sha256((step.folder / "timestep.json").read_bytes()).hexdigest()}
+            for step in timesteps
+        ],
+        "contexts": {context.name: context.sha256 for context in contexts},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git_commit() -> str | None:
+    """Commit of the checkout that kgedit runs from; None for an installed wheel or where there is no git."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None

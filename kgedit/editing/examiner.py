@@ -1,0 +1,140 @@
+"""Asks every probe of cases under every preset and writes the answers down.
+
+The batches depend on the questions alone, and a batch that was cut short is asked again whole, so that a resumed run
+computes exactly what an unbroken one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from kgedit.editing.contract import Editor, Prefix
+from kgedit.editing.run_folder import AnswerKey, RunFolder, key_of
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import Context
+from kgedit.llm.generation import Question, Reply, ask, plan_batches
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case, Probe
+from kgedit.records.runs import Answer, Preset
+
+Advance = Callable[[int], None]
+"""Told how many more questions have been answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One probe of one case, worded for one preset."""
+
+    case: Case
+    probe: Probe
+    prefix: Prefix
+    question: Question
+
+
+class Examiner:
+    """Evaluates one model for one run.
+
+    Args:
+        model: Asked in whatever state editing has left it.
+        presets: Ways of asking.
+        contexts: By name, those of the presets.
+        folder: Where answers go, and which are there already.
+        cache: Answers of the unedited model.
+        batch_tokens: Most tokens in a batch.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        presets: Sequence[Preset],
+        *,
+        contexts: dict[str, Context],
+        folder: RunFolder,
+        cache: AnswerCache,
+        batch_tokens: int,
+    ) -> None:
+        self._model = model
+        self._presets = presets
+        self._contexts = contexts
+        self._folder = folder
+        self._cache = cache
+        self._batch_tokens = batch_tokens
+        self._done: set[AnswerKey] = {key_of(answer) for answer in folder.answers()}
+
+    def count(self, cases: Sequence[Case]) -> int:
+        """Questions that `examine` asks for these cases."""
+        return len(self._presets) * sum(len(case.probes) for case in cases)
+
+    def has(self, case: Case, after: str | None) -> bool:
+        """Whether every probe of a case has its answers."""
+        return all(
+            (after, case.timestep, case.case_id, probe.axis, preset.name) in self._done
+            for preset in self._presets
+            for probe in case.probes
+        )
+
+    def examine(
+        self, cases: Sequence[Case], editor: Editor[object] | None, *, after: str | None, advance: Advance
+    ) -> None:
+        """Ask what has not been asked yet.
+
+        Args:
+            editor: Whose prefixes go ahead of the prompts; None before any edit.
+            after: Name of the timestep last learned; None before any edit, when answers come from the cache if there.
+            advance: Called after each batch.
+        """
+        asked = [(case, probe) for case in cases for probe in case.probes]
+        questions = [probe.question for _, probe in asked]
+        prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
+        for preset in self._presets:
+            context = self._contexts[preset.context]
+            items = [
+                _Item(case, probe, prefix, Question(prefix.text + context.prompt(probe.question), probe.answers[0]))
+                for (case, probe), prefix in zip(asked, prefixes, strict=True)
+            ]
+            worded = [item.question for item in items]
+            for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
+                self._answer([items[index] for index in batch], preset, after)
+                advance(len(batch))
+
+    def _answer(self, items: list[_Item], preset: Preset, after: str | None) -> None:
+        keys = [(after, item.case.timestep, item.case.case_id, item.probe.axis, preset.name) for item in items]
+        if all(key in self._done for key in keys):
+            return
+        replies = self._replies([item.question for item in items], preset, cached=after is None)
+        answers = [
+            _answer(item, reply, preset, after)
+            for key, item, reply in zip(keys, items, replies, strict=True)
+            if key not in self._done
+        ]
+        self._folder.add_answers(answers)
+        self._done.update(keys)
+
+    def _replies(self, questions: list[Question], preset: Preset, *, cached: bool) -> list[Reply]:
+        if not cached:
+            return ask(self._model, questions, preset)
+        kept = [reply for question in questions if (reply := self._cache.get(question, preset)) is not None]
+        if len(kept) == len(questions):
+            return kept
+        replies = ask(self._model, questions, preset)
+        self._cache.add(questions, replies, preset)
+        return replies
+
+
+def _answer(item: _Item, reply: Reply, preset: Preset, after: str | None) -> Answer:
+    return Answer(
+        after=after,
+        timestep=item.case.timestep,
+        case_id=item.case.case_id,
+        axis=item.probe.axis,
+        preset=preset.name,
+        context=preset.context,
+        generation=preset.generation,
+        truncation=preset.truncation,
+        question=item.probe.question,
+        prompt=item.question.prompt,
+        answers=item.probe.answers,
+        retrieved=item.prefix.retrieved,
+        **asdict(reply),
+    )

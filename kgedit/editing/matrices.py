@@ -1,0 +1,63 @@
+"""Matrices that an editor changes: kept in float32 while it works on them, and put back bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class EditedMatrix:
+    """The weight of one linear layer: the model's own until the first edit, then a float32 copy.
+
+    A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy; the layer's input
+    and output are cast on the way. The model's own parameter is never written to.
+
+    Args:
+        layer: nn.Linear or Conv1D.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        self._layer: Any = layer
+        self._original: nn.Parameter = layer.weight
+        self._original_bias: nn.Parameter | None = layer.bias
+        self._handles: list[Any] = []
+
+    @property
+    def before(self) -> torch.Tensor:
+        """The matrix before the first edit, in float32."""
+        return self._original.detach().float()
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The matrix that the model now uses."""
+        weight: nn.Parameter = self._layer.weight
+        return weight
+
+    def editable(self) -> nn.Parameter:
+        """The float32 copy, made at the first call; train or overwrite it."""
+        if self._layer.weight is self._original:
+            self._layer.weight = nn.Parameter(self.before.clone(), requires_grad=False)
+            if self._original_bias is not None:
+                self._layer.bias = nn.Parameter(self._original_bias.detach().float(), requires_grad=False)
+            narrow = self._original.dtype
+            if narrow != torch.float32:
+                self._handles = [
+                    self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(), *inputs[1:])),
+                    self._layer.register_forward_hook(lambda _, __, output: output.to(narrow)),
+                ]
+        return self.weight
+
+    def write(self, value: torch.Tensor) -> None:
+        """Make the model use these values."""
+        with torch.no_grad():
+            self.editable().copy_(value)
+
+    def restore(self) -> None:
+        """Give the model its own parameters back."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._layer.weight = self._original
+        self._layer.bias = self._original_bias

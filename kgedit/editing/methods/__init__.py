@@ -1,0 +1,1 @@
+"""One editing method per file; kgedit.editing.METHODS names them."""

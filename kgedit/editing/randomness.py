@@ -1,0 +1,26 @@
+"""Seeds derived from what is being done, so that a resumed run draws the same numbers as an unbroken one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from kgedit.records.cases import Case
+
+
+def seed_for(seed: int, cases: Sequence[Case]) -> int:
+    """A seed for one call of ``apply``, from the run's seed and the cases given."""
+    names = "\n".join(f"{case.timestep} {case.case_id}" for case in cases)
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{names}".encode()).digest()[:6], "big")
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Run torch with its own random numbers, and give the caller's back afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield

@@ -1,0 +1,163 @@
+"""A run on disk: spec.yaml, environment.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
+
+Answers and edit costs are appended line by line. A checkpoint is a folder that appears when it is whole; the newest
+counts. A run that was killed goes on from there, and its files end up as if it had not been.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from safetensors.torch import load_file, save_file
+
+from kgedit.editing.contract import State
+from kgedit.editing.spec import write_spec
+from kgedit.errors import SpecError
+from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.records.runs import Answer, EditCost, RunSpec
+
+AnswerKey = tuple[str | None, str, str, str, str]
+"""(after, timestep, case_id, axis, preset) of an Answer."""
+
+_SAME = ("model", "timesteps", "contexts")
+"""Parts of environment.json that must not change between the sittings of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a run stood.
+
+    Attributes:
+        timestep: Name of the timestep being learned.
+        edits: Cases of it that have been applied.
+        lines: Lines of edits.jsonl that belong to it and to what came before.
+        state: The editor's.
+    """
+
+    timestep: str
+    edits: int
+    lines: int
+    state: State
+
+
+def key_of(answer: Answer) -> AnswerKey:
+    """What makes an answer the only one of its kind in a run."""
+    return answer.after, answer.timestep, answer.case_id, answer.axis, answer.preset
+
+
+class RunFolder:
+    """The files of one run; made by `open_run`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for name in ("answers.jsonl", "edits.jsonl"):
+            cut_half_line(path / name)
+
+    def answers(self) -> list[Answer]:
+        """Every answer given so far, in file order."""
+        return [msgspec.json.decode(line, type=Answer) for line in read_lines(self.path / "answers.jsonl")]
+
+    def add_answers(self, answers: Sequence[Answer]) -> None:
+        """Append a batch of answers."""
+        append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
+
+    def edits(self) -> list[EditCost]:
+        """Every edit made so far, in file order."""
+        return [msgspec.json.decode(line, type=EditCost) for line in read_lines(self.path / "edits.jsonl")]
+
+    def add_edit(self, cost: EditCost) -> None:
+        """Append one edit."""
+        append_lines(self.path / "edits.jsonl", [msgspec.json.encode(cost).decode()])
+
+    def keep_edits(self, lines: int) -> None:
+        """Forget edits that no checkpoint holds: they will be made again."""
+        kept = read_lines(self.path / "edits.jsonl")[:lines]
+        write_whole(self.path / "edits.jsonl", "".join(f"{line}\n" for line in kept))
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The newest whole checkpoint."""
+        found = self._checkpoints()
+        if not found:
+            return None
+        record = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
+        state = State(load_file(found[-1] / "state.safetensors"), record["record"])
+        return Checkpoint(record["timestep"], record["edits"], record["lines"], state)
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint aside, rename it, and drop those before it."""
+        older = self._checkpoints()
+        number = int(older[-1].name) + 1 if older else 1
+        folder = self.path / "checkpoints" / f"{number:06d}"
+        partial = folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in checkpoint.state.tensors.items()}
+        save_file(tensors, partial / "state.safetensors")
+        record = {
+            "timestep": checkpoint.timestep,
+            "edits": checkpoint.edits,
+            "lines": checkpoint.lines,
+            "record": checkpoint.state.record,
+        }
+        write_whole(partial / "state.json", json.dumps(record, ensure_ascii=False, indent=1))
+        partial.rename(folder)
+        for path in older:
+            shutil.rmtree(path)
+
+    def _checkpoints(self) -> list[Path]:
+        return sorted(path for path in (self.path / "checkpoints").glob("*") if path.name.isdigit())
+
+
+def open_run(path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool) -> RunFolder:
+    """Start a run's folder, or open it to go on.
+
+    Raises:
+        SpecError: if the folder holds another run, or something that is no run.
+    """
+    if overwrite and (path / "spec.yaml").is_file():
+        shutil.rmtree(path)
+    if path.is_dir() and any(path.iterdir()) and not (path / "spec.yaml").is_file():
+        raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
+    path.mkdir(parents=True, exist_ok=True)
+    if (path / "spec.yaml").is_file():
+        _compare(path, spec, environment)
+    else:
+        write_whole(path / "spec.yaml", write_spec(spec))
+    if not (path / "environment.json").is_file():
+        write_whole(path / "environment.json", json.dumps(environment, indent=1, ensure_ascii=False) + "\n")
+    return RunFolder(path)
+
+
+def _compare(path: Path, spec: RunSpec, environment: Mapping[str, Any]) -> None:
+    there = yaml.safe_load((path / "spec.yaml").read_text(encoding="utf-8"))
+    here = yaml.safe_load(write_spec(spec))
+    differing = [
+        f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
+        for name in sorted(there.keys() | here.keys())
+        if there.get(name) != here.get(name)
+    ]
+    recorded = path / "environment.json"
+    before = json.loads(recorded.read_text(encoding="utf-8")) if recorded.is_file() else environment
+    differing += [
+        f"{name} has changed since the run began ({before.get(name)!r} there, {environment[name]!r} here)"
+        for name in _SAME
+        if before.get(name) != environment[name]
+    ]
+    if differing:
+        differing.append("give another --out, or --overwrite to begin afresh")
+        raise SpecError([f"{path} holds another run", *differing])
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file aside and rename it into place."""
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,204 @@
+"""A run: ask before any edit, then learn timestep by timestep and ask again. Killed anywhere, it can go on.
+
+The order is: every question before any edit; for each timestep its edits, with checkpoints, then its questions (and
+those of earlier timesteps where asked for). Under "single" each edit is followed by its own questions and undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import METHODS
+from kgedit.editing.contract import Editor
+from kgedit.editing.environment import describe_environment
+from kgedit.editing.examiner import Examiner
+from kgedit.editing.run_folder import Checkpoint, RunFolder, open_run
+from kgedit.editing.settings import read_settings
+from kgedit.editing.spec import write_spec
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import Context, read_context
+from kgedit.llm.devices import enough_memory, peak_memory_bytes
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.loading import load_model
+from kgedit.llm.tiny import choose_lesson
+from kgedit.records.cases import Case
+from kgedit.records.runs import EditCost, RunSpec
+from kgedit.resources import home
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how many of its steps are done, and how many there are."""
+
+
+def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+    """Do what a spec says, or what is left of it.
+
+    Args:
+        out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
+        overwrite: Begin afresh where the folder holds a run.
+        progress: Told of every step.
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        KgeditError: whatever is the user's to mend, with what to do.
+    """
+    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Progress
+    timesteps = [Timestep.open(Path(folder)) for folder in spec.timesteps]
+    cases = _read_cases(timesteps, spec.limit)
+    contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
+    report(f"load {spec.model}", 0, 1)
+    model = _load(spec, cases, timesteps, list(contexts.values()))
+    report(f"load {spec.model}", 1, 1)
+    environment = describe_environment(spec, model, timesteps, list(contexts.values()))
+    folder = open_run(out or default_folder(spec), spec, environment, overwrite=overwrite)
+    examiner = Examiner(
+        model,
+        spec.presets,
+        contexts=contexts,
+        folder=folder,
+        cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
+        batch_tokens=spec.batch_tokens,
+    )
+    every = [case for own in cases.values() for case in own]
+    examiner.examine(every, None, after=None, advance=_count("ask before any edit", examiner.count(every), report))
+    editor = _new_editor(spec, model, list(contexts.values()))
+    with enough_memory(f"editing {spec.model} with {spec.method}"):
+        if spec.protocol == "single":
+            _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
+        else:
+            _run_stream(spec, editor, cases, examiner=examiner, folder=folder, report=report)
+    return folder.path
+
+
+def default_folder(spec: RunSpec) -> Path:
+    """Where a run goes that was given no folder: the same spec always finds the same one."""
+    digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
+    return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
+
+
+def _read_cases(timesteps: Sequence[Timestep], limit: int | None) -> dict[str, list[Case]]:
+    cases: dict[str, list[Case]] = {}
+    for timestep in timesteps:
+        if timestep.name in cases:
+            raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
+        cases[timestep.name] = list(timestep.cases())[:limit]
+        if not cases[timestep.name]:
+            raise BenchmarkError(
+                f"The timestep {timestep.folder} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                "which filters dropped them; export it again with more properties or dates further apart."
+            )
+    return cases
+
+
+def _load(
+    spec: RunSpec, cases: dict[str, list[Case]], timesteps: Sequence[Timestep], contexts: list[Context]
+) -> LanguageModel:
+    """Only "tiny" looks at the lesson: it is taught what was known before the first timestep."""
+    every = [case for own in cases.values() for case in own]
+    lesson = choose_lesson(every, timesteps[0].known_facts(), contexts=contexts, seed=spec.seed)
+    return load_model(spec.model, device=spec.device, dtype=spec.dtype, lesson=lesson)
+
+
+def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Editor[Any]:
+    method = METHODS[spec.method]
+    settings, problems = read_settings(method.settings_type, spec.settings, method=spec.method)
+    if problems:
+        raise SpecError(problems)
+    return method(model, settings, asked=asked, seed=spec.seed)
+
+
+def _run_single(
+    spec: RunSpec,
+    editor: Editor[Any],
+    cases: dict[str, list[Case]],
+    *,
+    examiner: Examiner,
+    folder: RunFolder,
+    report: Progress,
+) -> None:
+    """Edit, ask, undo, one case after another; an edit's answers tell whether it was finished."""
+    written = {(cost.timestep, cost.case_ids) for cost in folder.edits()}
+    for name, own in cases.items():
+        for done, case in enumerate(own):
+            report(f"edit and ask {name}", done, len(own))
+            if examiner.has(case, name):
+                continue
+            cost = _apply(spec, editor, name, [case])
+            if (name, cost.case_ids) not in written:
+                folder.add_edit(cost)
+            examiner.examine([case], editor, after=name, advance=lambda _: None)
+            editor.restore()
+        report(f"edit and ask {name}", len(own), len(own))
+
+
+def _run_stream(
+    spec: RunSpec,
+    editor: Editor[Any],
+    cases: dict[str, list[Case]],
+    *,
+    examiner: Examiner,
+    folder: RunFolder,
+    report: Progress,
+) -> None:
+    """Timestep after timestep without undoing anything."""
+    start = folder.checkpoint()
+    folder.keep_edits(start.lines if start else 0)
+    if start:
+        editor.load_state(start.state)
+    names = list(cases)
+    first = names.index(start.timestep) if start else 0
+    for index, name in enumerate(names[first:], start=first):
+        done = start.edits if start and index == first else 0
+        _learn(spec, editor, cases[name], done=done, folder=folder, report=report)
+        asked = [case for other in (names[: index + 1] if spec.evaluate_earlier else [name]) for case in cases[other]]
+        advance = _count(f"ask after {name}", examiner.count(asked), report)
+        examiner.examine(asked, editor, after=name, advance=advance)
+
+
+def _learn(
+    spec: RunSpec, editor: Editor[Any], cases: list[Case], *, done: int, folder: RunFolder, report: Progress
+) -> None:
+    """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
+    name, size = cases[0].timestep, spec.batch_size or len(cases)
+    lines, saved = len(folder.edits()), done
+    while done < len(cases):
+        report(f"edit {name}", done, len(cases))
+        batch = cases[done : done + size]
+        folder.add_edit(_apply(spec, editor, name, batch))
+        done, lines = done + len(batch), lines + 1
+        if done == len(cases) or done - saved >= spec.checkpoint_every:
+            folder.save_checkpoint(Checkpoint(name, done, lines, editor.state()))
+            saved = done
+    report(f"edit {name}", len(cases), len(cases))
+
+
+def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case]) -> EditCost:
+    started = time.perf_counter()
+    applied = editor.apply(cases)
+    return EditCost(
+        timestep=timestep,
+        case_ids=tuple(case.case_id for case in cases),
+        seconds=round(time.perf_counter() - started, 6),
+        peak_memory_bytes=peak_memory_bytes(spec.device),
+        loss=applied.loss,
+        note=applied.note,
+    )
+
+
+def _count(stage: str, total: int, report: Progress) -> Callable[[int], None]:
+    done = 0
+    report(stage, 0, total)
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        report(stage, done, total)
+
+    return advance

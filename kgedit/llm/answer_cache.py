@@ -1,0 +1,52 @@
+"""Answers of unedited models, kept on disk: the same model is asked the same thing once, whatever the run.
+
+One file per model fingerprint, one JSON line per answer; a half-written last line is cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from kgedit.llm.generation import Question, Reply
+from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.records.runs import Preset
+
+
+class AnswerCache:
+    """Replies of one unedited model.
+
+    Args:
+        path: The model's file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        cut_half_line(path)
+        self._replies = {row["key"]: Reply(**row["reply"]) for row in map(json.loads, read_lines(path))}
+
+    def get(self, question: Question, preset: Preset) -> Reply | None:
+        """The reply, if this was asked before."""
+        return self._replies.get(_key(question, preset))
+
+    def add(self, questions: list[Question], replies: list[Reply], preset: Preset) -> None:
+        """Keep the replies to a batch of questions."""
+        rows = {_key(question, preset): reply for question, reply in zip(questions, replies, strict=True)}
+        new = {key: reply for key, reply in rows.items() if key not in self._replies}
+        lines = [json.dumps({"key": key, "reply": asdict(reply)}, ensure_ascii=False) for key, reply in new.items()]
+        append_lines(self._path, lines)
+        self._replies.update(new)
+
+
+def _key(question: Question, preset: Preset) -> str:
+    uses_gold = preset.generation == "teacher_forcing" or preset.truncation == "gold_length"
+    parts = [
+        question.prompt,
+        question.gold if uses_gold else None,
+        preset.generation,
+        preset.truncation,
+        preset.max_new_tokens,
+    ]
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

@@ -1,0 +1,67 @@
+"""Which device and number format a model runs in, and what to say when the device is too small."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from kgedit.errors import ModelError
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def resolve_device(device: str) -> str:
+    """ "auto" becomes "cuda" where there is a GPU, else "cpu".
+
+    Raises:
+        ModelError: if the device is unknown or not there.
+    """
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, index = device.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
+        raise ModelError(f"There is no device '{device}'. Use auto, cpu, cuda or cuda:N.")
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if int(index or 0) >= count:
+        raise ModelError(f"The device '{device}' is not there: torch sees {count} GPUs. Use --device cpu or auto.")
+    return device
+
+
+def resolve_dtype(dtype: str, device: str) -> str:
+    """ "auto" becomes bfloat16 on a GPU that has it, float16 on an older one, float32 on the CPU.
+
+    Raises:
+        ModelError: if the name is unknown.
+    """
+    if dtype == "auto":
+        if device == "cpu":
+            return "float32"
+        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+    if dtype not in DTYPES:
+        raise ModelError(f"There is no dtype '{dtype}'. Use auto, {', '.join(DTYPES)}.")
+    return dtype
+
+
+@contextmanager
+def enough_memory(doing: str) -> Iterator[None]:
+    """Turn a device's "out of memory" into an error that says which options help."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ModelError(
+            f"The GPU's memory is too small for {doing}. Try --dtype bfloat16, a smaller --batch-tokens, a smaller "
+            "--batch-size, a smaller model, or --device cpu; the same command goes on where this one stopped if only "
+            f"the machine changes. ({str(error).splitlines()[0]})"
+        ) from error
+
+
+def peak_memory_bytes(device: str) -> int:
+    """Most memory held so far: by torch on a GPU, by the process on the CPU."""
+    if device.startswith("cuda"):
+        return torch.cuda.max_memory_allocated(device)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

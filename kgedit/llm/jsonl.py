@@ -1,0 +1,33 @@
+"""Append-only files of lines that survive a kill: whole lines count, half a last line does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def read_lines(path: Path) -> list[str]:
+    """Whole lines of a file; none if there is no file."""
+    whole = path.read_bytes().rpartition(b"\n")[0] if path.is_file() else b""
+    # Not splitlines(): that also breaks at U+2028, which may stand within a JSON string.
+    return whole.decode("utf-8").split("\n") if whole else []
+
+
+def cut_half_line(path: Path) -> None:
+    """Remove what a killed writer left behind after the last whole line."""
+    if not path.is_file():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("rb+") as file:
+            file.truncate(whole)
+
+
+def append_lines(path: Path, lines: Sequence[str]) -> None:
+    """Append lines in one write and hand them to the operating system, so that a kill cannot take them back."""
+    if not lines:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))

@@ -1,0 +1,136 @@
+"""A causal language model with its tokenizer: token ids in, token ids out. Editors and evaluation share one object."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from kgedit.llm.structure import Block, find_blocks
+
+_SAMPLE = 4096
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """A loaded model.
+
+    Attributes:
+        name: As the user asked for it.
+        revision: Commit on the hub, or version of the package that carries it, or "".
+        module: The transformers model, in eval mode; its parameters need no gradient.
+        tokenizer: A fast tokenizer.
+    """
+
+    name: str
+    revision: str
+    module: Any
+    tokenizer: Any
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs belong."""
+        device: torch.device = self.module.device
+        return device
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Decoder blocks, lowest first."""
+        return find_blocks(self.module)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of a spread sample of every weight, of the number format, device kind and vocabulary.
+
+        Taken when first asked for: ask before the first edit.
+        """
+        digest = hashlib.sha256()
+        for name, tensor in self.module.state_dict().items():
+            flat = tensor.detach().reshape(-1)
+            sample = flat[:: max(1, flat.numel() // _SAMPLE)].float().cpu().contiguous()
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {self.device.type}".encode())
+            digest.update(sample.numpy().tobytes())
+        for token, index in sorted(self.tokenizer.get_vocab().items()):
+            digest.update(f"{index}\t{token}\n".encode())
+        return digest.hexdigest()[:32]
+
+    @cached_property
+    def end_ids(self) -> frozenset[int]:
+        """Tokens that end a text."""
+        found = {self.tokenizer.eos_token_id}
+        for config in (self.module.config, getattr(self.module, "generation_config", None)):
+            ids = getattr(config, "eos_token_id", None)
+            found.update(ids if isinstance(ids, list) else [ids])
+        return frozenset(found - {None})
+
+    @cached_property
+    def _marks_word_starts(self) -> bool:
+        """Whether the tokenizer writes a space ahead of every text by itself (SentencePiece)."""
+        ids = self.tokenizer.encode("a", add_special_tokens=False)
+        return bool(self.tokenizer.convert_ids_to_tokens(ids)[0].startswith("▁"))
+
+    @cached_property
+    def _accepted(self) -> frozenset[str]:
+        return frozenset(inspect.signature(self.module.forward).parameters)
+
+    @cached_property
+    def _token_texts(self) -> list[str]:
+        return list(self.tokenizer.batch_decode([[index] for index in range(len(self.tokenizer))]))
+
+    def encode(self, prompt: str) -> list[int]:
+        """Tokens of a prompt, with whatever the tokenizer puts ahead of a text."""
+        ids: list[int] = self.tokenizer.encode(prompt)
+        return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
+
+    def encode_target(self, answer: str) -> list[int]:
+        """Tokens of " answer", to be appended to those of a prompt."""
+        text = answer if self._marks_word_starts else f" {answer}"
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of generated tokens, without special ones."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+    def ids_containing(self, texts: Sequence[str]) -> frozenset[int]:
+        """Tokens whose own text holds one of the texts."""
+        return frozenset(i for i, own in enumerate(self._token_texts) if any(text in own for text in texts))
+
+    def forward(
+        self, ids: torch.Tensor, mask: torch.Tensor, *, last: int, cache: Any = None, keep: bool = False
+    ) -> Any:
+        """Run the model on left-padded tokens.
+
+        Args:
+            ids: Token ids, rows x length; with a cache, only the tokens that are new.
+            mask: Attention mask, rows x whole length.
+            last: Logits are computed for so many last places only (where the model can leave out the others).
+            cache: What an earlier call returned as past_key_values.
+            keep: Whether to return a cache.
+
+        Returns:
+            The model's output; ``logits`` is rows x last x vocabulary.
+        """
+        options: dict[str, Any] = {"attention_mask": mask, "use_cache": keep}
+        if cache is not None:
+            options["past_key_values"] = cache
+        if "position_ids" in self._accepted:
+            positions = (mask.cumsum(-1) - 1).clamp(min=0)
+            options["position_ids"] = positions[:, -ids.shape[1] :]
+        if "logits_to_keep" in self._accepted:
+            options["logits_to_keep"] = last
+        output = self.module(ids, **options)
+        output.logits = output.logits[:, -last:]
+        return output
+
+    def pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids and attention mask of rows that end together; the mask, never the pad id, tells what is padding."""
+        width = max(map(len, rows))
+        fill = next(iter(sorted(self.end_ids)), 0)
+        ids = [[fill] * (width - len(row)) + list(row) for row in rows]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
+        return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)

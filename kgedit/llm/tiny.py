@@ -1,0 +1,206 @@
+"""`tiny`: a small Llama trained on the older snapshot's facts, so that what it knows before an edit is known.
+
+It learns each fact as a question, a rephrased question and a broken-off statement, in the contexts that the
+evaluation asks in, and learns to stop after the answer. Its tokenizer has also seen the answers to come, so that it
+can spell them; the model has not. The same lesson and seed give the same weights; they are trained once and kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kgedit.errors import ModelError
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_whole
+from kgedit.llm.targets import lines_of, target_loss
+from kgedit.records.cases import Case, KnownFact
+from kgedit.resources import home
+
+_END = "<|end|>"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How tiny is built and trained; a changed recipe is another model.
+
+    Attributes:
+        vocabulary: Tokens of the byte-level BPE.
+        layers: Decoder blocks.
+        width: Hidden size; the MLP has four times as many.
+        heads: Attention heads.
+        epochs: Times that every fact is seen in each of its wordings.
+        batch: Lines per step.
+        learning_rate: Of AdamW, falling linearly to zero.
+    """
+
+    vocabulary: int = 4000
+    layers: int = 2
+    width: int = 128
+    heads: int = 4
+    epochs: int = 18
+    batch: int = 64
+    learning_rate: float = 2e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What tiny is to know.
+
+    Attributes:
+        facts: One answer for each pair of subject and property.
+        spelling: Further texts for the tokenizer only: the answers to come.
+        contexts: Contexts in which questions will be asked.
+        seed: Of weights and order.
+        recipe: How to train.
+    """
+
+    facts: tuple[KnownFact, ...]
+    spelling: tuple[str, ...]
+    contexts: tuple[Context, ...]
+    seed: int = 0
+    recipe: Recipe = Recipe()
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that makes the model what it is."""
+        content = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def choose_lesson(
+    cases: Sequence[Case], known: Iterable[KnownFact], *, contexts: Sequence[Context], seed: int, most_facts: int = 600
+) -> Lesson:
+    """The facts that tiny learns: those that the cases and their probes touch first, then others in file order.
+
+    A (subject, property) pair keeps its first answer only: greedy decoding can give one.
+    """
+    first: dict[tuple[str, str], KnownFact] = {}
+    for fact in known:
+        first.setdefault((fact.fact.subject, fact.fact.property), fact)
+    touched = dict.fromkeys((f.subject, f.property) for case in cases for probe in case.probes for f in probe.facts)
+    ordered = [first[key] for key in touched if key in first]
+    ordered += [fact for key, fact in first.items() if key not in touched]
+    spelling = sorted({text for case in cases for text in (case.answer, case.fact.subject_label, *case.old_answers)})
+    return Lesson(tuple(ordered[:most_facts]), tuple(spelling), tuple(contexts), seed)
+
+
+def tiny_folder(lesson: Lesson) -> Path:
+    """Folder of the trained model; trains it when it is not there (about a minute on two cores).
+
+    Raises:
+        ModelError: if the lesson holds no facts.
+    """
+    if not lesson.facts:
+        raise ModelError(
+            "The model 'tiny' learns the known facts of the first timestep, and that timestep has none. "
+            "Export it again from a snapshot with more facts, or use another model."
+        )
+    folder = home() / "models" / f"tiny-{lesson.digest}"
+    if not folder.is_dir():
+        tokenizer = _train_tokenizer(lesson)
+        save_whole(folder, [tokenizer, _train(lesson, tokenizer)])
+    return folder
+
+
+def _wordings(lesson: Lesson) -> list[list[tuple[str, str]]]:
+    """For each fact, (prompt, answer) in every wording: both questions in every context, and the statement."""
+    return [
+        [
+            (context.prompt(asked), fact.answer)
+            for asked in (fact.question, fact.rephrase)
+            for context in lesson.contexts
+        ]
+        + [(fact.cloze, fact.answer)]
+        for fact in lesson.facts
+    ]
+
+
+def _train_tokenizer(lesson: Lesson) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=lesson.recipe.vocabulary,
+        special_tokens=[_END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    lines = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(_wordings(lesson))]
+    raw.train_from_iterator([*lines, *(f" {text}" for text in lesson.spelling)], trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=_END, pad_token=_END)  # type: ignore[no-untyped-call]
+
+
+def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    recipe = lesson.recipe
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=recipe.width,
+        intermediate_size=4 * recipe.width,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        max_position_embeddings=1024,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(lesson.seed)
+        return LlamaForCausalLM(config)
+
+
+def _train(lesson: Lesson, tokenizer: Any) -> Any:
+    """In every epoch each fact is asked once, asked once in other words, and stated; each time in one of the contexts."""
+    module = _new_model(lesson, tokenizer)
+    model = LanguageModel("tiny", "", module, tokenizer)
+    recipe, order = lesson.recipe, random.Random(lesson.seed)
+    wordings = _wordings(lesson)
+    kinds = len(lesson.contexts)
+    steps = recipe.epochs * -(-3 * len(wordings) // recipe.batch)
+    optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.learning_rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - step / (steps + 1)))
+    module.train()
+    for _ in range(recipe.epochs):
+        pairs = [
+            pair
+            for own in wordings
+            for pair in (own[order.randrange(kinds)], own[kinds + order.randrange(kinds)], own[-1])
+        ]
+        for batch in _batches(pairs, recipe.batch, order):
+            lines = lines_of(model, batch, learn_end=True)
+            loss = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+    return module.eval()
+
+
+def _batches(pairs: list[tuple[str, str]], size: int, order: random.Random) -> list[list[tuple[str, str]]]:
+    """Batches of lines of similar length, in random order."""
+    order.shuffle(pairs)
+    pairs = sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
+    batches = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+    order.shuffle(batches)
+    return batches
+
+
+def with_recipe(lesson: Lesson, recipe: Recipe) -> Lesson:
+    """The same lesson taught otherwise."""
+    return replace(lesson, recipe=recipe)
