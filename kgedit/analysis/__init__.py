@@ -1,0 +1,1 @@
+"""Finished runs compared: tables, Markdown, CSV."""

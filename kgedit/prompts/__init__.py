@@ -1,0 +1,1 @@
+"""Wordings as data: question templates and personas, read from prompts/ and checked."""
