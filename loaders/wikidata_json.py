@@ -87,6 +87,7 @@ class Options:
 class Parser:
     """Parses blocks of whole lines. Languages and wiki fix its decoder, so that all other labels are skipped unread."""
 
+    options = Options
     version = "1"  # raised whenever the same dump would give other rows
     bad_lines = ("malformed JSON", "not an entity")
     bad_statements = ("malformed statement", "unknown snak type", "unknown value type", "unreadable value")

@@ -53,7 +53,6 @@ def load_dump(
     import os
 
     from kgedit.loaders import LOADERS
-    from kgedit.loaders.wikidata_json import Options
     from kgedit.store.ingest import Load, ingest
     from kgedit.store.sources import Source
 
@@ -62,7 +61,7 @@ def load_dump(
         date=date.date(),
         loader=source_format,
         loader_version=parser.version,
-        make_loader=partial(parser, Options(languages, wiki)),
+        make_loader=partial(parser, parser.options(languages, wiki)),
         options={"languages": list(languages), "wiki": wiki},
         limit=limit,
         redirects=redirects,

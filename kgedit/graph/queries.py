@@ -136,7 +136,8 @@ def schema_statements() -> list[str]:
 def _parse(path: Path) -> Query:
     """Read a query file: ``// `` lines first, in the sections Finds, Parameters, Returns."""
     header: dict[str, list[str]] = {"Finds": [], "Parameters": [], "Returns": []}
-    section, body = "", []
+    section = ""
+    body: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if body or not line.startswith("//"):
             body.append(line)

@@ -1,0 +1,77 @@
+"""``kgedit export-timestep``: what changed between two snapshots, as questions."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from kgedit.cli.load_dump import DATE
+from kgedit.cli.progress import say
+from kgedit.resources import home
+
+
+@click.command("export-timestep")
+@click.option("--from", "older", required=True, type=DATE, help="Date of the older snapshot.")
+@click.option("--to", "newer", required=True, type=DATE, help="Date of the newer snapshot.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Chooses personas and second hops.")
+@click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
+              help="Facts of the older snapshot to put into words.")  # fmt: skip
+@click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
+@click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
+@click.option("--form", "forms", multiple=True, default=("wikibigedit",), show_default=True,
+              help="Also write this form; repeat for several.")  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+def export_timestep(
+    older: datetime.datetime,
+    newer: datetime.datetime,
+    out: Path | None,
+    seed: int,
+    known_facts: int,
+    templates: Path | None,
+    personas: Path | None,
+    forms: tuple[str, ...],
+    overwrite: bool,
+) -> None:
+    """Write what changed between two loaded snapshots as a timestep: questions, locality, two hops.
+
+    \b
+    Example:
+      kgedit export-timestep --from 2021-01-04 --to 2023-02-27
+    """
+    from kgedit.benchmark.export import Settings
+    from kgedit.benchmark.export import export_timestep as export
+    from kgedit.errors import BenchmarkError
+    from kgedit.exporters import EXPORTERS
+    from kgedit.graph.connection import Graph
+    from kgedit.store.snapshots import open_snapshot
+
+    old, new = open_snapshot(home(), older.date()), open_snapshot(home(), newer.date())
+    writers = [EXPORTERS[form] for form in forms]
+    folder = out or home() / "benchmark" / f"{old.date}_{new.date}"
+    if folder.exists() and not overwrite:
+        raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
+    settings = Settings(seed=seed, known_facts=known_facts, templates=templates, personas=personas)
+    with Graph.open(home()) as graph:
+        timestep = export(graph, old, new, folder, settings=settings)
+    for write in writers:
+        write(timestep)
+    _tell(timestep.manifest)
+    click.echo(folder)
+
+
+def _tell(manifest: dict[str, dict[str, object]]) -> None:
+    funnel = manifest["funnel"]
+    say(f"{funnel['changed']:>8,} changed subjects and properties")
+    dropped = funnel["dropped"]
+    if isinstance(dropped, dict):
+        for reason, count in dropped.items():
+            if count:
+                say(f"{-count:>8,} {reason}")
+    cases = ", ".join(f"{count} {tag}" for tag, count in manifest["cases"].items()) or "none"
+    say(f"{funnel['kept']:>8,} cases ({cases})")
+    probes = ", ".join(f"{count} by {basis}" for basis, count in manifest["locality"].items()) or "none"
+    say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")

@@ -1,0 +1,144 @@
+"""``kgedit query`` and ``kgedit browse``: look at the graph, on the terminal or in Neo4j Browser."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from kgedit.errors import GraphError
+from kgedit.resources import home
+
+FORMATS = ("table", "json", "csv")
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="One parameter; repeat.")
+@click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
+@click.option("--cypher", help="Your own Cypher instead, read-only.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), help="Rows to print at most.")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the server gives up.")
+def query(
+    name: str | None,
+    parameters: tuple[str, ...],
+    listing: bool,
+    cypher: str | None,
+    form: str,
+    limit: int | None,
+    timeout: float,
+) -> None:
+    """Run a query of cypher/read, or your own Cypher, on the graph.
+
+    \b
+    Examples:
+      kgedit query --list
+      kgedit query changed_edges -p from=2021-01-04 -p to=2023-02-27 --limit 10
+      kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source ORDER BY s.date"
+    """
+    from kgedit.graph.queries import read_query
+
+    if listing:
+        _list()
+        return
+    if (name is None) == (cypher is None):
+        raise click.UsageError("Give the name of a query (kgedit query --list) or --cypher, and not both.")
+    given = _given(parameters)
+    from kgedit.graph.connection import Graph
+
+    if name is not None:
+        chosen = read_query(name)
+        text, bound = chosen.text, chosen.bind(given)
+    else:
+        text, bound = cypher or "", dict(given)
+    with Graph.open(home()) as graph:
+        _print(graph.read_only_query(text, bound, timeout=timeout, limit=limit), form)
+
+
+def _given(parameters: tuple[str, ...]) -> dict[str, str]:
+    wrong = [text for text in parameters if "=" not in text]
+    if wrong:
+        raise GraphError(f"A parameter is given as KEY=VALUE; {wrong[0]!r} is not.")
+    return {key: value for key, _, value in (text.partition("=") for text in parameters)}
+
+
+def _list() -> None:
+    from kgedit.graph.queries import read_queries
+
+    for query_file in read_queries().values():
+        click.secho(query_file.name, bold=True)
+        click.echo(f"  {query_file.finds}")
+        for parameter in query_file.parameters:
+            default = "" if parameter.required else f", default {parameter.default}"
+            click.echo(f"    -p {parameter.name}=...  ({parameter.kind}{default}) {parameter.meaning}")
+        for column, meaning in query_file.returns:
+            click.echo(f"    -> {column}: {meaning}")
+
+
+def _print(rows: list[dict[str, Any]], form: str) -> None:
+    if form == "json":
+        import json
+
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+    elif form == "csv":
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        if rows:
+            writer.writerow(rows[0])
+        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+    else:
+        _print_table(rows)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*(rows[0] if rows else ["no rows"]), header_style="bold", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row.values()))
+    # Piped output is for programs: one line a row, whatever its length.
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
+    click.echo(f"{len(rows):,} rows", err=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@click.command()
+@click.option("--item", help="Start with the neighbourhood of this item, such as Q30.")
+@click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
+def browse(item: str | None, only_print: bool) -> None:
+    """Open Neo4j Browser on the loaded graph.
+
+    In Browser, drag cypher/browser/style.grass onto the window: nodes then show labels and edges property names.
+
+    \b
+    Example:
+      kgedit browse --item Q183 --print
+    """
+    from kgedit.graph.connection import find_address
+    from kgedit.graph.queries import read_query
+    from kgedit.graph.server import ManagedServer
+    from kgedit.resources import data_folder
+
+    text = ""
+    if item is not None:
+        chosen = read_query("item_neighbourhood")
+        # Browser takes a whole query; the item's id has been checked to be one.
+        text = chosen.text.replace("$item", f"'{chosen.bind({'item': item})['item']}'").replace("$limit", "100")
+    address = find_address(home())
+    page = address.browser_page(text)
+    if page is None:
+        raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+    click.echo(page)
+    click.echo(f"User {address.user}, password in {ManagedServer(home()).password_file}", err=True)
+    click.echo(f"Style sheet: {data_folder('cypher') / 'browser' / 'style.grass'}", err=True)
+    if not only_print:
+        click.launch(page)

@@ -1,0 +1,51 @@
+"""The JSON form of WikiBigEdit's published sets: their fields, and after them ids and old answers, which they lack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.records.cases import Case
+from kgedit.store.files import write_text
+
+
+def export(timestep: Timestep) -> Path:
+    """Write wikibigedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
+    rows = ",\n".join(json.dumps(_row(case), ensure_ascii=False) for case in timestep.cases())
+    path = timestep.folder / "wikibigedit.json"
+    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    return path
+
+
+def _row(case: Case) -> dict[str, object]:
+    asked = {probe.axis: probe for probe in case.probes}
+    locality, chain = asked.get("locality"), asked.get("mhop")
+    return {
+        "tag": case.tag,
+        "subject": case.fact.subject_label,
+        "update": case.question,
+        "rephrase": asked["rephrase"].question,
+        "personas": asked["personas"].question,
+        "ans": case.answer,
+        "loc": locality.question if locality else None,
+        "loc_ans": locality.answers[0] if locality else None,
+        "mhop": chain.question if chain else None,
+        "mhop_ans": chain.answers[0] if chain else None,
+        "case_id": case.case_id,
+        "subject_id": case.fact.subject,
+        "relation_id": case.fact.property,
+        "relation": case.fact.property_label,
+        "object_id": case.fact.object,
+        "old_object_ids": list(case.old_objects),
+        "old_ans": list(case.old_answers),
+        "loc_ids": _ids(case, "locality"),
+        "mhop_ids": _ids(case, "mhop"),
+    }
+
+
+def _ids(case: Case, axis: str) -> list[list[str]] | None:
+    for probe in case.probes:
+        if probe.axis == axis:
+            return [[fact.subject, fact.property, fact.object] for fact in probe.facts]
+    return None
