@@ -32,9 +32,10 @@ def check_world(world: World) -> None:
             raise wrong(1, f"the redirect {source} → {target} names an entity that is not in the world")
         if first in world.entities[source].reach:
             raise wrong(world.entities[source].line, f"{source} is still an entity when it is already a redirect")
-    for case, (_, places) in world.cases.items():
+    told = {f"case {case}": places for case, (_, places) in world.cases.items()} | world.scenarios
+    for name, places in told.items():
         for place in places:
-            _check_place(case, place, world)
+            _check_place(name, place, world)
 
 
 def _check_statement(statement: Statement, entity: Entity, world: World) -> None:
@@ -77,10 +78,10 @@ def _check_mention(identifier: str, label: str, value: Mention, *, seen: list[in
         raise wrong(value.line, f"{identifier} {label} is not in snapshot {missing[0]}, in which it is named")
 
 
-def _check_place(case: int, place: str, world: World) -> None:
+def _check_place(name: str, place: str, world: World) -> None:
     subject, _, property_id = place.partition(":")
     entity = world.entities.get(subject)
     if entity is None:
-        raise wrong(1, f"case {case} points at {subject}, which is not in the world")
+        raise wrong(1, f"{name} points at {subject}, which is not in the world")
     if property_id and not any(statement.property == property_id for statement in entity.statements):
-        raise wrong(entity.line, f"case {case} points at {place}, but {subject} has no {property_id}")
+        raise wrong(entity.line, f"{name} points at {place}, but {subject} has no {property_id}")

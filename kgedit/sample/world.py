@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -126,13 +126,15 @@ class World:
         dates: Snapshot dates as written, "2021-01-04", oldest first.
         entities: By id, in the order written.
         redirects: id -> (target, first snapshot in which it is a redirect).
-        cases: Case of wikidata-rules.md section 6 -> (what must come out, where to look).
+        cases: Number of a tricky case -> (what must come out, where to look).
+        scenarios: WikiFactDiff's name of a scenario -> where to look.
     """
 
     dates: tuple[str, ...]
     entities: dict[str, Entity]
     redirects: dict[str, tuple[str, int]]
-    cases: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    cases: dict[int, tuple[str, tuple[str, ...]]]
+    scenarios: dict[str, tuple[str, ...]]
 
 
 def read_world(path: Path = SOURCE) -> World:
@@ -161,6 +163,7 @@ def read_world(path: Path = SOURCE) -> World:
         entities=entities,
         redirects={key.value: _redirect(value) for key, value in parts["redirects"].value},
         cases={int(key.value): _case(value) for key, value in parts["cases"].value},
+        scenarios={key.value: _places(value) for key, value in parts["scenarios"].value},
     )
 
 
@@ -291,4 +294,8 @@ def _redirect(node: yaml.Node) -> tuple[str, int]:
 
 def _case(node: yaml.Node) -> tuple[str, tuple[str, ...]]:
     parts = {key.value: value for key, value in node.value}
-    return parts["expect"].value, tuple(each.value for each in parts["see"].value)
+    return parts["expect"].value, _places(parts["see"])
+
+
+def _places(node: yaml.Node) -> tuple[str, ...]:
+    return tuple(each.value for each in node.value)
