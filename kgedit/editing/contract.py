@@ -7,7 +7,7 @@ module. The runner asks what a method declares and never looks at its name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -80,7 +80,7 @@ class Editor(ABC, Generic[Settings]):
     """One editing method at work on one model.
 
     Args:
-        model: Unedited; the editor changes it in place.
+        model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
         settings: Hyperparameters, an instance of ``settings_type``.
         asked: The contexts that the evaluation asks in.
         seed: Source of all randomness.
@@ -111,12 +111,10 @@ class Editor(ABC, Generic[Settings]):
     def load_state(self, state: State) -> None:
         """Bring a fresh editor, on an unedited model, to a saved state."""
 
+    def derived(self) -> dict[str, Any]:
+        """Choices made for this model that the settings leave open (layer, learning rate); kept with the run."""
+        return {}
+
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]
-
-
-def describe(method: type[Editor[Any]]) -> Mapping[str, object]:
-    """A method's declared contract, as `kgedit run-edit --methods` prints it."""
-    declared = method.capabilities
-    return {name: getattr(declared, name) for name in Capabilities.__dataclass_fields__}

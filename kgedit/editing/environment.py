@@ -13,17 +13,18 @@ from typing import Any
 import torch
 
 from kgedit.benchmark.timestep import Timestep
+from kgedit.editing.contract import Editor
 from kgedit.llm.contexts import Context
-from kgedit.llm.language_model import LanguageModel
 from kgedit.records.runs import RunSpec
 
 _PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetensors", "sentence-transformers", "numpy")
 
 
 def describe_environment(
-    spec: RunSpec, model: LanguageModel, timesteps: Sequence[Timestep], contexts: Sequence[Context]
+    spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Timestep], contexts: Sequence[Context]
 ) -> dict[str, Any]:
     """Content of environment.json; call it before the first edit."""
+    model = editor.model
     return {
         "packages": {name: _version(name) for name in _PACKAGES},
         "python": platform.python_version(),
@@ -39,6 +40,7 @@ def describe_environment(
             "fingerprint": model.fingerprint,
             "parameters": model.module.num_parameters(),
         },
+        "method": {"name": spec.method, "derived": editor.derived(), "source": editor.capabilities.source},
         "timesteps": [
             {"name": step.name, "sha256": hashlib.sha256((step.folder / "timestep.json").read_bytes()).hexdigest()}
             for step in timesteps

@@ -56,7 +56,8 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
     report(f"load {spec.model}", 0, 1)
     model = _load(spec, cases, timesteps, list(contexts.values()))
     report(f"load {spec.model}", 1, 1)
-    environment = describe_environment(spec, model, timesteps, list(contexts.values()))
+    editor = _new_editor(spec, model, list(contexts.values()))
+    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
     folder = open_run(out or default_folder(spec), spec, environment, overwrite=overwrite)
     examiner = Examiner(
         model,
@@ -68,7 +69,6 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
     )
     every = [case for own in cases.values() for case in own]
     examiner.examine(every, None, after=None, advance=_count("ask before any edit", examiner.count(every), report))
-    editor = _new_editor(spec, model, list(contexts.values()))
     with enough_memory(f"editing {spec.model} with {spec.method}"):
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)

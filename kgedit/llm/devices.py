@@ -54,8 +54,7 @@ def enough_memory(doing: str) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         raise ModelError(
             f"The GPU's memory is too small for {doing}. Try --dtype bfloat16, a smaller --batch-tokens, a smaller "
-            "--batch-size, a smaller model, or --device cpu; the same command goes on where this one stopped if only "
-            f"the machine changes. ({str(error).splitlines()[0]})"
+            f"--batch-size or --set batch=N, a smaller model, or --device cpu. ({str(error).splitlines()[0]})"
         ) from error
 
 

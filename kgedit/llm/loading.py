@@ -61,10 +61,10 @@ def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"The model '{name}' cannot be loaded: it is not a built-in one ({', '.join(sorted(BUILT_IN))}), and neither a "
-            "folder in Hugging Face layout nor found on the hub or in its local cache. Give a folder that holds "
-            "config.json, tokenizer files and weights, or download it where there is a network "
-            f"(hf download {name}) and set HF_HOME to that cache. ({first})"
+            f"The model '{name}' cannot be loaded: it is neither built in ({', '.join(sorted(BUILT_IN))}), nor a folder "
+            "in Hugging Face layout, nor on the hub or in its local cache. Give a folder that holds config.json, "
+            f"tokenizer files and weights, or download it where there is a network (hf download {name}) and set "
+            f"HF_HOME to that cache. ({first})"
         ) from error
     if not tokenizer.is_fast:
         raise ModelError(f"The tokenizer of '{name}' is a slow one; kgedit needs tokenizer.json beside the weights.")

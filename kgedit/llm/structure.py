@@ -28,8 +28,15 @@ class Block:
     """
 
     module: nn.Module
-    down_projection: nn.Module
+    down_projection: Any
     query_value: tuple[str, ...]
+
+    @property
+    def inner_width(self) -> int:
+        """Inputs of the down-projection."""
+        weight = self.down_projection.weight
+        width: int = weight.shape[0] if isinstance(self.down_projection, Conv1D) else weight.shape[1]
+        return width
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
 
 
 def _train(lesson: Lesson, tokenizer: Any) -> Any:
-    """In every epoch each fact is asked once, asked once in other words, and stated; each time in one of the contexts."""
+    """In every epoch each fact is asked once, asked once in other words (each in one of the contexts), and stated."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)
     recipe, order = lesson.recipe, random.Random(lesson.seed)

@@ -1,0 +1,110 @@
+"""Low-rank adapters on the query and value projections, and their training: shared by `lora` and `lora_merge`."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers.pytorch_utils import Conv1D
+
+from kgedit.editing.examples import CONTEXT_MEANING
+from kgedit.editing.settings import Bounds, setting
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import lines_of, target_loss
+
+
+@dataclass(frozen=True, slots=True)
+class LoraSettings:
+    """Hyperparameters of an adapter, by default those of WikiBigEdit, which names no learning rate."""
+
+    rank: int = setting(4, "rank of the adapter", bounds=Bounds(least=1))
+    alpha: int = setting(8, "the update is scaled by alpha / rank", bounds=Bounds(least=1))
+    dropout: float = setting(0.1, "share of the adapter's inputs dropped in training", bounds=Bounds(least=0, most=0.9))
+    epochs: int = setting(10, "times that each edit is seen per call", bounds=Bounds(least=1))
+    batch: int = setting(32, "examples per step", bounds=Bounds(least=1))
+    learning_rate: float = setting(1e-3, "peak, of Adam", bounds=Bounds(above=0))
+    warmup: float = setting(0.1, "share of the steps in which the rate rises", bounds=Bounds(least=0, most=1))
+    context: str = setting("asked", CONTEXT_MEANING)
+    learn_end: bool = setting(True, "whether the end of text is part of the target")
+
+
+def targets_of(model: LanguageModel) -> list[str]:
+    """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
+    return [name for block in model.blocks for name in block.query_value]
+
+
+def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
+    """Put a new adapter, which changes nothing yet, into the model; draws its weights from torch's random numbers."""
+    names = targets_of(model)
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=names,
+        fan_in_fan_out=isinstance(model.module.get_submodule(names[0]), Conv1D),
+        bias="none",
+    )
+    return get_peft_model(model.module, config)
+
+
+def detach(adapted: PeftModel) -> None:
+    """Take the adapter out; the model's own weights were never touched."""
+    adapted.unload()
+    _forget(adapted)
+
+
+def merge(adapted: PeftModel) -> None:
+    """Add the adapter to the model's weights and take it out."""
+    adapted.merge_and_unload()
+    _forget(adapted)
+
+
+def _forget(adapted: PeftModel) -> None:
+    # peft marks the model as adapted and would warn at the next adapter.
+    for name in ("peft_config", "_hf_peft_config_loaded"):
+        vars(adapted.base_model.model).pop(name, None)
+
+
+def train(
+    model: LanguageModel, adapted: PeftModel, pairs: Sequence[tuple[str, str]], *, settings: LoraSettings, seed: int
+) -> float:
+    """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
+
+    Args:
+        seed: Of the order; dropout draws from torch's random numbers.
+
+    Returns:
+        Mean loss of the last epoch.
+    """
+    parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    order = random.Random(seed)
+    steps = settings.epochs * math.ceil(len(pairs) / settings.batch)
+    shuffled, step, losses = list(pairs), 0, [0.0]
+    model.module.train()
+    for _ in range(settings.epochs):
+        order.shuffle(shuffled)
+        losses = []
+        for start in range(0, len(shuffled), settings.batch):
+            lines = lines_of(model, shuffled[start : start + settings.batch], learn_end=settings.learn_end)
+            loss = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+            optimizer.param_groups[0]["lr"] = settings.learning_rate * rate(step, steps, warmup=settings.warmup)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+            step += 1
+    model.module.eval()
+    return sum(losses) / len(losses)
+
+
+def rate(step: int, steps: int, *, warmup: float) -> float:
+    """Share of the peak learning rate at a step, counted from 0: linear rise, then a cosine; never 0."""
+    rising = math.ceil(warmup * steps)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return 0.5 * (1 + math.cos(math.pi * (step - rising) / (steps - rising)))

