@@ -1,0 +1,48 @@
+"""Real Neo4j servers, each in a home of its own.
+
+A server that cannot be had is a failure and never a skip: leave these tests out with ``-m "not graph"``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kgedit.graph.connection import Graph
+from kgedit.graph.server import ManagedServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_servers() -> Iterator[None]:
+    """Servers for tests are small, and are the home's own whatever the developer's environment says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGEDIT_GRAPH_HEAP", "1g")
+        patch.setenv("KGEDIT_GRAPH_PAGECACHE", "256m")
+        patch.delenv("KGEDIT_GRAPH_URI", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def graph_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A $KGEDIT_HOME whose server is stopped when the session ends; the jars come from the user's own cache."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGEDIT_HOME", str(home))
+        yield home
+        ManagedServer(home).stop()
+
+
+@pytest.fixture(scope="session")
+def server(graph_home: Path) -> ManagedServer:
+    """The session's server; whoever needs it running calls its start, which costs nothing when it runs."""
+    return ManagedServer(graph_home)
+
+
+@pytest.fixture
+def graph(graph_home: Path) -> Iterator[Graph]:
+    """A connection to an empty graph: no nodes, indexes and constraints as earlier tests left them."""
+    with Graph.open(graph_home) as opened:
+        opened.write("MATCH (node) DETACH DELETE node")
+        yield opened
