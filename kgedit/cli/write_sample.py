@@ -19,7 +19,7 @@ def write_sample(folder: Path, *, overwrite: bool) -> None:
     \b
     Example:
         kgedit write-sample sample/
-        kgedit load-dump sample/20210104.json.gz
+        kgedit load-dump sample/20210104.json.gz --date 2021-01-04 --redirects sample/redirects.tsv
     """
     from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 
