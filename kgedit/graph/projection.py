@@ -54,7 +54,8 @@ def bring_up_to_date(home: Path, snapshots: Sequence[Snapshot], *, progress: Pro
     """
     server = ManagedServer(home)
     managed = external_address() is None
-    if managed and server.import_unfinished():
+    if managed and (server.import_unfinished() or server.status().store_bytes == 0):
+        # Nothing that could be gone on with; and a server that never ran need not be started to learn that.
         todo = None
     else:
         with Graph.open(home) as graph:

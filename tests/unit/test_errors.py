@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import inspect
+
+from kgedit import errors
+
+
+def test_the_tree_in_the_docstring_names_every_error() -> None:
+    classes = {name for name, value in vars(errors).items() if inspect.isclass(value)}
+    drawn = {line.split()[1] for line in (errors.__doc__ or "").splitlines() if line.strip().startswith(("├", "└"))}
+    assert drawn | {"KgeditError"} == classes
+
+
+def test_every_error_is_a_kgedit_error() -> None:
+    assert all(issubclass(value, errors.KgeditError) for value in vars(errors).values() if inspect.isclass(value))
+
+
+def test_a_spec_error_lists_every_problem() -> None:
+    assert str(errors.SpecError(["a is wrong", "b too"])).endswith("  - a is wrong\n  - b too")
+
+
+def test_a_missing_extra_says_how_to_install_it() -> None:
+    assert "pip install 'kgedit[models]'" in str(errors.MissingExtraError("torch", "models"))
