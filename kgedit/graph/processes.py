@@ -38,21 +38,22 @@ def find_process(pid_file: Path, mark: str) -> int | None:
 
 def start_detached(
     command: Sequence[str], pid_file: Path, *, log: Path, folder: Path, environment: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
+) -> None:
     """Start a process that outlives us, in a session of its own, so that no Ctrl-C of ours reaches it.
 
-    The shell in front writes its own pid, then becomes the command: there is no moment at which a kill of ours could
-    leave a server without a pid file.
+    A shell between us and it writes the pid file and ends: a kill of ours at any moment leaves no server without a
+    pid file, and its parent is the system's first process, which clears it away when it ends.
     """
     with log.open("wb") as output:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(pid_file), *command],
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" & echo $! > "$0"', str(pid_file), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=dict(environment),
             start_new_session=True,
+            check=True,
         )
 
 

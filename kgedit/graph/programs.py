@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from kgedit.graph.java import Java
 
 # Neo4j reaches into these packages of Java for direct memory and selectors; it says so when they stay closed.
 _OPENED = ("java.nio", "java.io", "sun.nio.ch", "java.util.concurrent")
+
+_NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
 
 def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
@@ -60,8 +63,13 @@ def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: S
         check=False,
     )
     if ended.returncode != 0:
-        printed = ended.stdout.decode(errors="replace").strip().splitlines()
-        raise GraphError(f"{what}. Its last words:\n" + "\n".join(printed[-15:]))
+        raise GraphError(f"{what}. Its last words:\n{last_words(ended.stdout.decode(errors='replace'))}")
+
+
+def last_words(printed: str, *, lines: int = 15) -> str:
+    """The end of what a Java program printed, without progress, stack frames and repetitions."""
+    telling = [line for line in printed.splitlines() if line.strip() and not _NOISE.match(line)]
+    return "\n".join(list(dict.fromkeys(telling))[-lines:])
 
 
 def _java(java: Java, jars: Path, heap: int) -> list[str]:

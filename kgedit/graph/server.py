@@ -25,7 +25,7 @@ from kgedit.graph.locks import locked, say
 from kgedit.graph.memory import plan_memory
 from kgedit.graph.ports import Ports, choose_ports
 from kgedit.graph.processes import end_process, find_process, start_detached
-from kgedit.graph.programs import admin_tool, environment_of, run_program, server_program
+from kgedit.graph.programs import admin_tool, environment_of, last_words, run_program, server_program
 
 DATABASE = "neo4j"
 USER = "neo4j"
@@ -210,10 +210,11 @@ class ManagedServer:
             self._launch()
             if self._wait_until_it_answers():
                 return
+            printed = self.log_file.read_text(encoding="utf-8", errors="replace")
             # Someone may have taken a port between our choice and the server's; the next launch chooses anew.
-            if "already in use" not in _tail(self.log_file):
+            if "already in use" not in printed:
                 break
-        raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{_tail(self.log_file)}")
+        raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{last_words(printed)}")
 
     def _launch(self) -> None:
         self._prepare()
@@ -247,7 +248,7 @@ class ManagedServer:
         if has_run:
             return
         if not self.password_file.is_file():
-            _write_privately(self.password_file, secrets.token_urlsafe(24))
+            _write_privately(self.password_file, secrets.token_hex(24))
         # The tool reads its argument from the file: on the command line every user of the machine could see it.
         command = admin_tool(find_java(), install.install(), "dbms", "set-initial-password", f"@{self.password_file}")
         run_program(command, self.folder, what="Neo4j's first password cannot be set")
@@ -282,12 +283,6 @@ def _write_privately(path: Path, text: str) -> None:
     with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         file.write(text)
     aside.replace(path)
-
-
-def _tail(path: Path, *, lines: int = 15) -> str:
-    if not path.is_file():
-        return ""
-    return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 
 def _bytes_in(folder: Path) -> int:
