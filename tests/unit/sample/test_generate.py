@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from kgedit.cli.write_sample import write_sample
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
+from kgedit.sample.world import SOURCE
 
 Facts = dict[tuple[str, str], set[str]]
 
@@ -164,6 +165,8 @@ def test_enough_facts_change_in_each_step_and_enough_stay(snapshots: list[dict[s
     kinds = {property_id for _, property_id in changes}
     kept = [pair for pair, objects in old.items() if new.get(pair) == objects and pair[1] in kinds]
     assert len(changes) >= 60
+    readme = SOURCE.with_name("README.md").read_text(encoding="utf-8")
+    assert f"{len(changes)} pairs of step {step + 1}" in readme
     assert len(kinds) >= 12
     assert len(kept) >= len(changes) / 2
 
