@@ -77,17 +77,16 @@ def _current(entities: dict[str, dict[str, Any]], on: date) -> Facts:
 
 
 def _clear_changes(before: dict[str, Any], after: dict[str, Any], step: int) -> dict[tuple[str, str], str]:
-    """Changed pairs that outlive the usual filters: one object, labels of at most five words, no circle."""
+    """Changed pairs that outlive the usual filters: one object, labels of two letters to five words, no circle."""
     old, new = _current(before, SNAPSHOT_DATES[step]), _current(after, SNAPSHOT_DATES[step + 1])
     changes = {}
     for (subject, property_id), objects in new.items():
         if property_id in ("P31", "P279") or subject not in before or len(objects) != 1:
             continue
         (value,) = objects
-        words = [
-            len(after[each]["labels"].get("en", {"value": "x " * 9})["value"].split()) for each in (subject, value)
-        ]
-        if value != subject and max(words) <= 5 and objects - old.get((subject, property_id), set()):
+        labels = [after[each]["labels"].get("en", {"value": ""})["value"] for each in (subject, value)]
+        plain = all(len(label) > 1 and len(label.split()) <= 5 for label in labels)
+        if plain and value != subject and value not in old.get((subject, property_id), set()):
             changes[subject, property_id] = value
     return changes
 
