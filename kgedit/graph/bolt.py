@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from neo4j import Driver
     from neo4j.exceptions import Neo4jError
 
+_SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
 _SECONDS_TO_CONNECT = 15.0
 _SECONDS_TO_RETRY = 30.0
 
@@ -46,6 +47,9 @@ def open_driver(address: Address) -> Driver:
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.ERROR)
     try:
+        # Newer drivers take http:// too, with packages that we do not ask for.
+        if address.uri.partition("://")[0] not in _SCHEMES:
+            raise ValueError("unknown scheme")
         return GraphDatabase.driver(
             address.uri,
             auth=(address.user, address.password),
@@ -55,7 +59,7 @@ def open_driver(address: Address) -> Driver:
     except (ConfigurationError, ValueError) as error:
         raise GraphError(
             f"'{address.uri}' is not the address of a graph ({error}). Set KGEDIT_GRAPH_URI to one that begins "
-            f"with bolt://, neo4j://, bolt+s:// or neo4j+s://"
+            f"with {':// or '.join(_SCHEMES)}://"
         ) from error
 
 

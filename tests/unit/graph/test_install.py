@@ -1,0 +1,131 @@
+"""The lock of Neo4j's jars, and what an interrupted or wrong download leaves behind. No network."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from kgedit.errors import GraphError, MissingExtraError
+from kgedit.graph import install
+from kgedit.graph.install import Jar
+
+REPOSITORY = "repository"
+
+
+def jar_of(content: bytes, *, artifact: str = "server") -> Jar:
+    return Jar("org.example", artifact, "1.0", "", hashlib.sha256(content).hexdigest())
+
+
+def serve(folder: Path, jar: Jar, content: bytes):
+    """A Maven context of the real jgo, whose repository is a folder."""
+    from jgo.maven import MavenContext
+
+    repository = folder / REPOSITORY
+    path = repository / jar.group.replace(".", "/") / jar.artifact / jar.version / jar.name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return MavenContext(repo_cache=repository, remote_repos={})
+
+
+def test_the_shipped_lock_names_the_server_and_its_browser_with_their_hashes() -> None:
+    jars = install.read_lock()
+    assert len(jars) == len({jar.name for jar in jars}) == 217
+    assert {jar.artifact for jar in jars} >= {"neo4j", "neo4j-browser", "neo4j-cypher", "neo4j-import-tool"}
+    assert all(re.fullmatch("[0-9a-f]{64}", jar.sha256) for jar in jars)
+    assert re.fullmatch(r"5\.26\.\d+", install.neo4j_version())
+
+
+def test_a_classifier_is_part_of_the_file_name() -> None:
+    assert Jar("io.netty", "epoll", "4.1", "linux-x86_64", "").name == "epoll-4.1-linux-x86_64.jar"
+    assert Jar("io.netty", "epoll", "4.1", "", "").name == "epoll-4.1.jar"
+
+
+def test_a_jar_with_the_right_hash_gets_its_name(tmp_path: Path) -> None:
+    jar = jar_of(b"whole")
+    install.fetch(jar, tmp_path / jar.name, serve(tmp_path, jar, b"whole"))
+    assert (tmp_path / jar.name).read_bytes() == b"whole"
+
+
+def test_a_jar_with_another_hash_is_refused_and_leaves_nothing_on_the_class_path(tmp_path: Path) -> None:
+    jar = jar_of(b"whole")
+    with pytest.raises(GraphError, match=r"server-1\.0\.jar"):
+        install.fetch(jar, tmp_path / jar.name, serve(tmp_path, jar, b"who"))
+    assert [path.name for path in tmp_path.iterdir()] == [REPOSITORY]
+
+
+@pytest.fixture
+def two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[Jar]]:
+    """A lock of two jars, and an empty cache; nothing can be fetched."""
+    jars = [jar_of(b"one", artifact="neo4j"), jar_of(b"two", artifact="other")]
+    lock = tmp_path / "lock.toml"
+    lock.write_text(
+        "\n".join(
+            f'[[dependencies]]\ngroupId = "org.neo4j"\nartifactId = "{jar.artifact}"\nversion = "1.0"\n'
+            f'sha256 = "{jar.sha256}"'
+            for jar in jars
+        ),
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(install, "LOCK", lock)
+    monkeypatch.setattr(install.read_lock, "__defaults__", (lock,))
+
+    def unreachable(repository: Path):
+        from jgo.maven import MavenContext
+
+        # Nobody listens at port 1 of this machine.
+        return MavenContext(repo_cache=repository, remote_repos={"closed": "http://127.0.0.1:1"}, timeout=2)
+
+    monkeypatch.setattr(install, "_maven", unreachable)
+    return install.jar_folder(), jars
+
+
+def test_without_network_the_message_says_what_to_do(two_jars: tuple[Path, list[Jar]]) -> None:
+    with pytest.raises(GraphError, match=r"Maven Central is out of reach.*kgedit graph install.*KGEDIT_GRAPH_URI"):
+        install.install()
+    assert not install.is_installed()
+
+
+def test_what_is_whole_is_kept_what_is_broken_or_strange_is_not(two_jars: tuple[Path, list[Jar]]) -> None:
+    folder, jars = two_jars
+    folder.mkdir(parents=True)
+    (folder / jars[0].name).write_bytes(b"one")
+    (folder / jars[1].name).write_bytes(b"tw")
+    with pytest.raises(GraphError, match=jars[1].name):
+        install.install()
+    (folder / jars[1].name).write_bytes(b"two")
+    (folder / "neo4j-0.9.jar").write_bytes(b"of another lock")
+    assert install.install() == folder
+    assert install.is_installed()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(jar.name for jar in jars)
+
+
+def test_a_new_lock_makes_an_old_installation_incomplete(two_jars: tuple[Path, list[Jar]]) -> None:
+    folder, jars = two_jars
+    folder.mkdir(parents=True)
+    for jar, content in zip(jars, (b"one", b"two"), strict=True):
+        (folder / jar.name).write_bytes(content)
+    install.install()
+    with install.LOCK.open("a", encoding="utf-8") as lock:
+        lock.write("\n")
+    assert not install.is_installed()
+
+
+def test_a_full_disk_says_how_much_room_is_needed(
+    two_jars: tuple[Path, list[Jar]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(install, "fetch", full)
+    with pytest.raises(GraphError, match=r"is full.*150 MB.*KGEDIT_CACHE"):
+        install.install()
+
+
+def test_without_jgo_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "jgo.maven", None)
+    with pytest.raises(MissingExtraError, match=r"kgedit\[neo4j\]"):
+        install.fetch_all([jar_of(b"")], tmp_path, tmp_path / "fetching")
