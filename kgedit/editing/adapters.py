@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -26,7 +27,7 @@ class LoraSettings:
     dropout: float = setting(0.1, "share of the adapter's inputs dropped in training", bounds=Bounds(least=0, most=0.9))
     epochs: int = setting(10, "times that each edit is seen per call", bounds=Bounds(least=1))
     batch: int = setting(32, "examples per step", bounds=Bounds(least=1))
-    learning_rate: float = setting(1e-3, "peak, of Adam", bounds=Bounds(above=0))
+    learning_rate: float | None = setting(None, "peak, of Adam; None: by width", bounds=Bounds(above=0))
     warmup: float = setting(0.1, "share of the steps in which the rate rises", bounds=Bounds(least=0, most=1))
     context: str = setting("asked", CONTEXT_MEANING)
     learn_end: bool = setting(True, "whether the end of text is part of the target")
@@ -35,6 +36,11 @@ class LoraSettings:
 def targets_of(model: LanguageModel) -> list[str]:
     """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
     return [name for block in model.blocks for name in block.query_value]
+
+
+def describe_adapter(model: LanguageModel, settings: LoraSettings) -> dict[str, Any]:
+    """What the settings leave open: the modules (of the first block) and the learning rate."""
+    return {"first_modules": list(model.blocks[0].query_value), "learning_rate": peak_rate(model, settings)}
 
 
 def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
@@ -48,7 +54,9 @@ def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
         fan_in_fan_out=isinstance(model.module.get_submodule(names[0]), Conv1D),
         bias="none",
     )
-    return get_peft_model(model.module, config)
+    adapted = get_peft_model(model.module, config)
+    # New modules start in training mode, where dropout would blur the answers of a resumed run.
+    return adapted.eval()
 
 
 def detach(adapted: PeftModel) -> None:
@@ -81,7 +89,8 @@ def train(
         Mean loss of the last epoch.
     """
     parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(parameters, lr=settings.learning_rate)
+    peak = peak_rate(model, settings)
+    optimizer = torch.optim.Adam(parameters, lr=peak)
     order = random.Random(seed)
     steps = settings.epochs * math.ceil(len(pairs) / settings.batch)
     shuffled, step, losses = list(pairs), 0, [0.0]
@@ -92,7 +101,7 @@ def train(
         for start in range(0, len(shuffled), settings.batch):
             lines = lines_of(model, shuffled[start : start + settings.batch], learn_end=settings.learn_end)
             loss = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
-            optimizer.param_groups[0]["lr"] = settings.learning_rate * rate(step, steps, warmup=settings.warmup)
+            optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -100,6 +109,15 @@ def train(
             step += 1
     model.module.eval()
     return sum(losses) / len(losses)
+
+
+def peak_rate(model: LanguageModel, settings: LoraSettings) -> float:
+    """The setting, or 1e-3 at width 4,096 and more and proportionally higher below.
+
+    (SmolLM2-135M, width 576, 10 edits: teacher-forced 0.29 at 2e-3, 0.61 at 1e-2.)
+    """
+    width = model.module.config.get_text_config().hidden_size
+    return settings.learning_rate or 1e-3 * max(1.0, 4096 / width)
 
 
 def rate(step: int, steps: int, *, warmup: float) -> float:

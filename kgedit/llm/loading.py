@@ -61,7 +61,7 @@ def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"The model '{name}' cannot be loaded: it is neither built in ({', '.join(sorted(BUILT_IN))}), nor a folder "
+            f"The model '{name}' cannot be loaded: neither built in ({', '.join(sorted(BUILT_IN))}), nor a folder "
             "in Hugging Face layout, nor on the hub or in its local cache. Give a folder that holds config.json, "
             f"tokenizer files and weights, or download it where there is a network (hf download {name}) and set "
             f"HF_HOME to that cache. ({first})"

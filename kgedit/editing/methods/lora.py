@@ -7,7 +7,7 @@ from typing import Any
 
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
-from kgedit.editing.adapters import LoraSettings, attach, detach, targets_of, train
+from kgedit.editing.adapters import LoraSettings, attach, describe_adapter, detach, train
 from kgedit.editing.contract import Applied, Capabilities, Editor, State
 from kgedit.editing.examples import examples, training_contexts
 from kgedit.editing.randomness import seed_for, seeded
@@ -29,7 +29,6 @@ class LoraFineTuning(Editor[LoraSettings]):
     def __init__(self, model: LanguageModel, settings: LoraSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
         self._contexts = training_contexts(settings.context, asked)
-        self._targets = targets_of(model)
         self._adapted: PeftModel | None = None
 
     def apply(self, cases: Sequence[Case]) -> Applied:
@@ -41,8 +40,8 @@ class LoraFineTuning(Editor[LoraSettings]):
             return Applied(loss=train(self.model, adapted, pairs, settings=self.settings, seed=seed))
 
     def derived(self) -> dict[str, Any]:
-        """The adapted modules of the first block."""
-        return {"first_modules": list(self.model.blocks[0].query_value), "modules": len(self._targets)}
+        """Adapted modules and learning rate."""
+        return describe_adapter(self.model, self.settings)
 
     def restore(self) -> None:
         """Take the adapter out."""

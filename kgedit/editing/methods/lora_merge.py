@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.adapters import LoraSettings, attach, merge, targets_of, train
+from kgedit.editing.adapters import LoraSettings, attach, describe_adapter, merge, targets_of, train
 from kgedit.editing.contract import Applied, Capabilities, Editor, State
 from kgedit.editing.examples import examples, training_contexts
 from kgedit.editing.matrices import EditedMatrix
@@ -60,8 +60,8 @@ class LoraMerge(Editor[LoraMergeSettings]):
         return Applied(loss=loss)
 
     def derived(self) -> dict[str, Any]:
-        """The merged modules of the first block."""
-        return {"first_modules": list(self.model.blocks[0].query_value), "modules": len(self._matrices)}
+        """Adapted modules and learning rate."""
+        return describe_adapter(self.model, self.settings)
 
     def restore(self) -> None:
         """Give the model its own matrices back."""

@@ -1,0 +1,143 @@
+"""What every editing method promises, on random models of three architectures."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import METHODS
+from kgedit.editing.contract import Applied, Editor, Prefix
+from kgedit.editing.run_folder import Checkpoint, RunFolder
+from kgedit.editing.settings import read_settings
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, ask
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.records.cases import Case
+from kgedit.records.runs import PROTOCOLS
+
+QUICK = {
+    "lora": {"epochs": 2},
+    "lora_merge": {"epochs": 2},
+    "ft_m": {"steps": 4},
+    "rag": {"embedder": "character-ngrams"},
+}
+ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
+
+
+def _editor(name: str, model: LanguageModel) -> Editor[Any]:
+    settings, problems = read_settings(METHODS[name].settings_type, QUICK.get(name, {}), method=name)
+    assert not problems
+    return METHODS[name](model, settings, asked=ASKED, seed=7)
+
+
+def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
+    prefixes = editor.prefixes([case.question for case in cases])
+    questions = [Question(p.text + c.question, c.answer) for p, c in zip(prefixes, cases, strict=True)]
+    return [reply.text for reply in ask(editor.model, questions, PRESETS["wild_line"])]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep"), towns=range(4)).cases())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_declares_what_it_can_do(name: str) -> None:
+    method = METHODS[name]
+
+    assert method.capabilities.protocols
+    assert set(method.capabilities.protocols) <= set(PROTOCOLS)
+    assert method.__doc__ is not None
+    assert is_dataclass(method.settings_type)
+    assert all(item.metadata["meaning"] for item in fields(method.settings_type))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_making_an_editor_changes_nothing(name: str, cases: list[Case]) -> None:
+    model = small_model()
+    before = weights(model)
+    editor = _editor(name, model)
+
+    assert changed(before, model) == []
+    assert editor.prefixes(["Who?"]) == [Prefix()]
+    assert isinstance(editor.derived(), dict)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", METHODS)
+def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
+    name: str, architecture: str, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    editor, before, unedited = _editor(name, model), weights(model), _answers(_editor(name, model), cases)
+
+    assert isinstance(editor.apply(cases[:2]), Applied)
+    declared = editor.capabilities
+    assert bool(changed(before, model)) == (declared.changes_weights or declared.adds_modules)
+    assert any(prefix.text for prefix in editor.prefixes([cases[0].question])) == declared.changes_prompt
+
+    editor.restore()
+    assert changed(before, model) == []
+    assert _answers(editor, cases) == unedited
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_same_edits_after_restoring_give_the_same_weights(name: str, cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor(name, model)
+    editor.apply(cases[:2])
+    once = weights(model)
+    editor.restore()
+    editor.apply(cases[:2])
+
+    assert changed(once, model) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(name: str, cases: list[Case], tmp_path: Path) -> None:
+    unbroken = _editor(name, small_model())
+    unbroken.apply(cases[:2])
+    folder = RunFolder(tmp_path)
+    folder.save_checkpoint(Checkpoint("t", 2, 1, unbroken.state()))
+    answers = _answers(unbroken, cases)
+    unbroken.apply(cases[2:])
+
+    resumed = _editor(name, small_model())
+    found = folder.checkpoint()
+    assert found is not None
+    resumed.load_state(found.state)
+    assert _answers(resumed, cases) == answers
+    resumed.apply(cases[2:])
+
+    assert changed(weights(unbroken.model), resumed.model) == []
+    assert resumed.prefixes([cases[0].question]) == unbroken.prefixes([cases[0].question])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case]) -> None:
+    model = small_model()
+    model.module.to(torch.bfloat16)
+    before, editor = weights(model), _editor(name, model)
+    editor.apply(cases[:2])
+    _answers(editor, cases)
+    editor.restore()
+
+    assert changed(before, model) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_gradient_and_no_training_mode_is_left_behind(name: str, cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor(name, model)
+    editor.apply(cases[:2])
+    editor.restore()
+
+    assert not model.module.training
+    assert all(parameter.grad is None and not parameter.requires_grad for parameter in model.module.parameters())

