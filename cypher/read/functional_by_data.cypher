@@ -22,7 +22,8 @@ CALL (property) {
        CASE WHEN any(x IN current WHERE x.preferred) THEN [x IN current WHERE x.preferred] ELSE current END AS best
   WITH dated, total, reduce(ids = [], x IN best | CASE WHEN x.id IN ids THEN ids ELSE ids + x.id END) AS objects
   RETURN sum(CASE WHEN size(objects) > 0 THEN 1 ELSE 0 END) AS subjects,
-         sum(CASE WHEN size(objects) = 1 THEN 1 ELSE 0 END) AS single, 1.0 * sum(dated) / sum(total) AS dated
+         sum(CASE WHEN size(objects) = 1 THEN 1 ELSE 0 END) AS single,
+         CASE sum(total) WHEN 0 THEN 0.0 ELSE 1.0 * sum(dated) / sum(total) END AS dated
 }
 WITH property, subjects, single, dated
 WHERE subjects >= $min_subjects AND subjects > 0

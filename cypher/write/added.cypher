@@ -1,6 +1,6 @@
 // Adds versions that the snapshot is the first to have, one batch.
-// Parameters: $date, $step and $batch as reached with this batch; $rows of subject, object, claim properties.
-MATCH (s:Snapshot {date: $date}) SET s.step = $step, s.batch = $batch
+// Parameters: $date, $step and $written, the rows of this step that are in with this batch; $rows of subject, object, claim properties.
+MATCH (s:Snapshot {date: $date}) SET s.step = $step, s.written = $written
 WITH s UNWIND $rows AS row
 MATCH (subject:Term {id: row.subject})
 MATCH (object:Term {id: row.object})

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import GraphError
@@ -151,16 +152,27 @@ def _write_delta(home: Path, graph: Graph, snapshots: Sequence[Snapshot], progre
     total = sum(file.metadata.num_rows for file in files.values())
     parameters = {"date": snapshot.date, "source": snapshot.manifest["source"]["name"], "sha256": _sha256(snapshot)}
     place = graph.write(write_query("begin_snapshot"), parameters)[0]
-    written = 0
+    done = 0
     for step, file in files.items():
-        for number, batch in enumerate(file.iter_batches(BATCH_ROWS), start=1):
-            written += batch.num_rows
-            if (STEPS.index(step), number) > (STEPS.index(place["step"]), place["batch"]):
-                rows = [_claim(row) if step == "added" else row for row in batch.to_pylist()]
-                graph.write(write_query(step), {"date": snapshot.date, "step": step, "batch": number, "rows": rows})
-            progress(100 * written // max(total, 1), written)
+        begun = STEPS.index(step) - STEPS.index(place["step"])
+        written = place["written"] if begun == 0 else file.metadata.num_rows if begun < 0 else 0
+        done += written
+        for batch in _after(file, written):
+            written, done = written + batch.num_rows, done + batch.num_rows
+            rows = [_claim(row) if step == "added" else row for row in batch.to_pylist()]
+            graph.write(write_query(step), {"date": snapshot.date, "step": step, "written": written, "rows": rows})
+            progress(100 * done // max(total, 1), done)
     graph.write(write_query("complete_snapshot"), {"date": snapshot.date})
     shutil.rmtree(folder)
+
+
+def _after(file: pq.ParquetFile, written: int) -> Iterator[pa.RecordBatch]:
+    """Batches of the rows that come after those already written."""
+    for batch in file.iter_batches(BATCH_ROWS):
+        skipped = min(written, batch.num_rows)
+        written -= skipped
+        if skipped < batch.num_rows:
+            yield batch.slice(skipped)
 
 
 def _claim(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ Written from the definitions in the headers of the query files, over the snapsho
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -88,7 +87,8 @@ class Oracle:
         )
         return self.rows(
             """
-            SELECT a.subject, a.property, a.object, b.property, b.object FROM added a JOIN added b ON b.subject = a.object
+            SELECT a.subject, a.property, a.object, b.property, b.object FROM added a
+            JOIN added b ON b.subject = a.object
             WHERE b.object <> a.subject AND b.object <> a.object AND a.object <> a.subject ORDER BY ALL
             """
         )
@@ -124,7 +124,8 @@ class Oracle:
         self._db.execute(
             """
             CREATE OR REPLACE TEMP TABLE static AS
-            WITH one AS (SELECT 'old' AS side, subject, property, any_value(object) AS object, bool_and(is_item) AS items
+            WITH one AS (SELECT 'old' AS side, subject, property, any_value(object) AS object,
+                                bool_and(is_item) AS items
                          FROM old_current GROUP BY ALL HAVING count(DISTINCT object) = 1
                          UNION ALL
                          SELECT 'new', subject, property, any_value(object), bool_and(is_item)
@@ -138,7 +139,14 @@ class Oracle:
         return self.rows("SELECT subject, property, object FROM static ORDER BY property, subject")
 
     def similar_static_facts(
-        self, edits: list[dict[str, Any]], edited: list[str], *, items: int, max_df: int, k: int, degrees: dict[str, int]
+        self,
+        edits: list[dict[str, Any]],
+        edited: list[str],
+        *,
+        items: int,
+        max_df: int,
+        k: int,
+        degrees: dict[str, int],
     ) -> list[tuple[Any, ...]]:
         """Similarity over the (property, object) pairs of the older snapshot; `degrees` are the graph's in-degrees."""
         self.static_facts(sorted({edit["property"] for edit in edits}))

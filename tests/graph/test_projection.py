@@ -49,8 +49,8 @@ def in_small_batches(home: Path, command: list[str | Path]) -> subprocess.Popen[
 def wait_for_a_written_batch(home: Path, process: subprocess.Popen[str]) -> None:
     with Graph.open(home) as graph:
         while process.poll() is None:
-            rows = graph.rows("MATCH (s:Snapshot {state: 'loading'}) RETURN s.step AS step, s.batch AS batch")
-            if rows and (rows[0]["step"] != "terms" or rows[0]["batch"] > 1):
+            rows = graph.rows("MATCH (s:Snapshot {state: 'loading'}) RETURN s.step AS step, s.written AS written")
+            if rows and (rows[0]["step"] != "terms" or rows[0]["written"] > 5):
                 return
             time.sleep(0.005)
     raise AssertionError(f"The load ended before it could be caught: {process.communicate()}")

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
 from kgedit.sample.generate import write_world
-from kgedit.store.versions import CLAIM_COLUMNS, TERM_COLUMNS, connect
 from kgedit.store.snapshots import list_snapshots
+from kgedit.store.versions import CLAIM_COLUMNS, TERM_COLUMNS, connect
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SLICES = {
@@ -34,7 +34,7 @@ def kgedit(home: Path, *arguments: str | Path) -> str:
     result = CliRunner().invoke(
         main, [str(argument) for argument in arguments], env=dict(os.environ, KGEDIT_HOME=str(home))
     )
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, f"{result.output}{result.exception!r}"
     return result.stdout
 
 
