@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from kgedit.cli.progress import bar, say
+from kgedit.cli.progress import bar, bars, say
 from kgedit.resources import home
 
 DATE = click.DateTime(formats=["%Y-%m-%d"])
@@ -23,7 +24,7 @@ DATE = click.DateTime(formats=["%Y-%m-%d"])
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are kept.")
 @click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Tab-separated: from, to and (optionally) first date. Dumps leave redirects out.")  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first N entities.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N lines that may be entities.")
 @click.option("--max-error-rate", type=click.FloatRange(0, 1), default=0.01, show_default=True,
               help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
@@ -68,18 +69,29 @@ def load_dump(
         bad_lines=parser.bad_lines,
         bad_statements=parser.bad_statements,
         max_error_rate=max_error_rate,
+        notes=parser.notes,
     )
     source = Source(path)
-    with bar(f"Reading {path.name}", source.size, unit="lines") as progress:
+    with bars() as add:
         snapshot = ingest(
-            home(), load, source, workers=workers or os.cpu_count() or 1, overwrite=overwrite, progress=progress
+            home(),
+            load,
+            source,
+            workers=workers or os.cpu_count() or 1,
+            overwrite=overwrite,
+            progress=add(f"Reading {path.name}", source.size, "lines"),
+            joining=add("Joining the blocks", 1000, "rows"),
         )
-    manifest = snapshot.manifest
-    say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
-    for reason, count in manifest["left_out"].items():
-        say(f"  left out or noted: {count:,} {reason}")
+    _tell(snapshot.manifest)
     if graph:
         _project()
+
+
+def _tell(manifest: dict[str, Any]) -> None:
+    say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
+    for verb in ("left out", "noted"):
+        for reason, count in manifest[verb.replace(" ", "_")].items():
+            say(f"  {verb}: {count:,} {reason}")
 
 
 def _project() -> None:
@@ -107,6 +119,9 @@ def snapshots(as_json: bool) -> None:
     found = list_snapshots(home())
     if as_json:
         click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
+        return
+    if not found:
+        say(f"No snapshot is loaded in {home()}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
         return
     click.echo(f"{'date':<12}{'entities':>12}{'claims':>14}  source")
     for snapshot in found:

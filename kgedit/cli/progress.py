@@ -9,6 +9,11 @@ from contextlib import contextmanager
 
 import click
 
+Update = Callable[[int, int], None]
+"""Called with how much of the total is done, and how many units that is."""
+
+SECONDS_BETWEEN_LINES = 10
+
 
 def say(message: str) -> None:
     """A line for the person at the terminal. Results go to stdout instead."""
@@ -16,36 +21,71 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def bar(title: str, total: int, *, unit: str) -> Iterator[Callable[[int, int], None]]:
+def bar(title: str, total: int, *, unit: str) -> Iterator[Update]:
     """Show how far a step is; yields a function (done, counted), `done` in parts of `total`."""
+    with bars() as add:
+        yield add(title, total, unit)
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str, int, str], Update]]:
+    """Show steps that follow each other; yields a function (title, total, unit) that adds one.
+
+    A step is seen, and its clock starts, when it is first updated.
+    """
     if not sys.stderr.isatty():
-        yield _lines(title, total, unit)
+        yield _lines
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
-        task = progress.add_task(title, total=total, rate="")
-        begun = time.monotonic()
 
-        def update(done: int, counted: int) -> None:
-            rate = counted / max(time.monotonic() - begun, 1e-9)
-            progress.update(task, completed=done, rate=f"{counted:,} {unit}, {rate:,.0f}/s")
+        def add(title: str, total: int, unit: str) -> Update:
+            task = progress.add_task(title, total=total, rate="", start=False, visible=False)
+            clock = _Clock()
 
-        yield update
+            def update(done: int, counted: int) -> None:
+                progress.start_task(task)
+                shown = f"{counted:,} {unit}, {clock.rate(counted):,.0f}/s"
+                progress.update(task, completed=done, rate=shown, visible=True)
+
+            return update
+
+        yield add
 
 
-def _lines(title: str, total: int, unit: str) -> Callable[[int, int], None]:
-    begun = said = time.monotonic()
+class _Clock:
+    """Counts units by the second from the first look at it: what was counted by then was done before."""
+
+    def __init__(self) -> None:
+        self._begun: float | None = None
+        self._before = 0
+
+    def seconds(self, counted: int) -> float:
+        if self._begun is None:
+            self._begun, self._before = time.monotonic(), counted
+        return time.monotonic() - self._begun
+
+    def rate(self, counted: int) -> float:
+        seconds = self.seconds(counted)
+        return (counted - self._before) / max(seconds, 1e-9)
+
+
+def _lines(title: str, total: int, unit: str) -> Update:
+    clock = _Clock()
+    said = 0.0
+    done_before: int | None = None
 
     def update(done: int, counted: int) -> None:
-        nonlocal said
-        now = time.monotonic()
-        if now - said >= 10:
-            said = now
-            rate = counted / max(now - begun, 1e-9)
-            left = (now - begun) * (total - done) / max(done, 1)
-            say(f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}, {rate:,.0f}/s, about {left:,.0f} s left")
+        nonlocal said, done_before
+        seconds = clock.seconds(counted)
+        done_before = done if done_before is None else done_before
+        if seconds - said >= SECONDS_BETWEEN_LINES:
+            said = seconds
+            left = seconds * (total - done) / max(done - done_before, 1)
+            rate = f"{clock.rate(counted):,.0f}/s, about {left:,.0f} s left"
+            say(f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}, {rate}")
 
     return update

@@ -1,12 +1,15 @@
-"""Writing aside and renaming, so that a file or folder is either whole or not there."""
+"""Writing aside and renaming, so that a file or folder is either whole or not there; and one writer at a time."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from kgedit.errors import StoreError
 
 
 def write_text(path: Path, text: str) -> None:
@@ -29,3 +32,25 @@ def replace_folder(aside: Path, folder: Path) -> None:
         folder.rename(old)
     aside.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(lock: Path, *, of: str) -> Iterator[None]:
+    """Hold a lock file, which the system frees when its holder ends, however it ends.
+
+    Raises:
+        StoreError: if another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        # Windows has no such locks; there, two writers at once are the user's to avoid.
+        yield
+        return
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"Another kgedit is writing {of}. Wait until it ends, or end it.") from error
+        yield

@@ -1,38 +1,29 @@
-"""From a dump file to a snapshot folder: parse blocks in worker processes, then sort and join once in DuckDB.
+"""From a dump file to a snapshot folder: parse blocks into part files, then join them once.
 
-Each block becomes part files beside a count file that is written last. A load that dies goes on after the last block
-that has one, and ends in the same bytes.
+Whatever happens on the way, the store shows either the snapshot that was there before or the whole new one.
 """
 
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
-import multiprocessing
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pyarrow.parquet as pq
-
 from kgedit import __version__
 from kgedit.errors import SourceError, StoreError
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.blocks import Progress, parse_blocks
+from kgedit.store.files import only_writer, replace_folder, write_json
+from kgedit.store.joining import Joined, join_parts, read_redirects
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
-from kgedit.store.sources import BLOCK_BYTES, Source
-from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
+from kgedit.store.sources import Source
 from kgedit.wikidata.times import day_number
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes of the source read so far and the lines parsed so far."""
 
 READ = ("lines", "statements")
 """Counts of what was read; every other count names a reason for leaving something out, or a note."""
@@ -40,7 +31,7 @@ READ = ("lines", "statements")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to load and how; everything here is part of the snapshot's identity.
+    """What to load and how; everything but `max_error_rate` is part of the snapshot's identity.
 
     Attributes:
         date: Day of the dump.
@@ -52,6 +43,7 @@ class Load:
         redirects: Tab-separated file (from, to, and optionally the first date), or None.
         bad_lines: Counts that make a line bad.
         bad_statements: Counts that make a statement bad.
+        notes: Counts of peculiarities that cost nothing.
         max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
     """
 
@@ -65,6 +57,7 @@ class Load:
     bad_lines: tuple[str, ...]
     bad_statements: tuple[str, ...]
     max_error_rate: float
+    notes: tuple[str, ...] = ()
 
     def identity(self, source: Source) -> dict[str, Any]:
         """What must agree for half a load to be gone on with."""
@@ -74,33 +67,72 @@ class Load:
             "source": {"name": source.path.name, "size": source.size},
             "loader": {"name": self.loader, "version": self.loader_version, **self.options},
             "limit": self.limit,
-            "redirects": self.redirects.name if self.redirects else None,
-            "block_bytes": BLOCK_BYTES,
+            "redirects": _named(self.redirects) if self.redirects else None,
+            "block_bytes": source.block_bytes,
         }
 
 
-def ingest(home: Path, load: Load, source: Source, *, workers: int, overwrite: bool, progress: Progress) -> Snapshot:
+def _named(file: Path) -> dict[str, str]:
+    try:
+        return {"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    except OSError as error:
+        raise SourceError(f"The redirects {file} cannot be read: {error.strerror}. Check the path.") from error
+
+
+def _silent(_done: int, _counted: int) -> None:
+    """Progress that nobody watches."""
+
+
+def ingest(
+    home: Path,
+    load: Load,
+    source: Source,
+    *,
+    workers: int,
+    overwrite: bool,
+    progress: Progress,
+    joining: Progress = _silent,
+) -> Snapshot:
     """Load a dump into the store; a snapshot that is there already is left as it is.
+
+    Args:
+        home: Folder of the store.
+        load: What to load.
+        source: The dump.
+        workers: Processes that parse.
+        overwrite: Whether a snapshot of that date may be replaced.
+        progress: Called with the bytes of the source read so far and the lines parsed so far.
+        joining: Called with the thousandths and the rows that are joined so far.
 
     Raises:
         SourceError: if the dump cannot be read, or too much of it is bad; the store stays as it was.
         StoreError: if another dump is loaded under this date and `overwrite` is not set.
     """
     folder = snapshot_folder(home, load.date)
-    if folder.exists() and not overwrite:
-        return _same_snapshot(open_snapshot(home, load.date), load, source)
     staging = folder.with_name(f".{folder.name}.loading")
+    with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {load.date}"):
+        if (folder / "manifest.json").is_file() and not overwrite:
+            snapshot = _same_snapshot(open_snapshot(home, load.date), load, source)
+        else:
+            _load(staging, folder, load, source, workers, progress, joining)
+            snapshot = open_snapshot(home, load.date)
+        shutil.rmtree(staging, ignore_errors=True)
+    return snapshot
+
+
+def _load(
+    staging: Path, folder: Path, load: Load, source: Source, workers: int, progress: Progress, joining: Progress
+) -> None:
+    redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
     _prepare(staging, load.identity(source))
-    counts = _parse_blocks(staging / "parts", load, source, workers, progress)
+    parts, whole = staging / "parts", staging / "whole"
+    blocks, counts = parse_blocks(parts, source, load.make_loader, limit=load.limit, workers=workers, progress=progress)
     _check_error_rate(counts, load, source)
-    whole = staging / "whole"
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    rows = _join_parts(staging / "parts", whole, load)
+    rows = join_parts(parts, blocks, whole, redirects=redirects, progress=joining)
     write_json(whole / "manifest.json", _manifest(load, source, counts, rows))
     replace_folder(whole, folder)
-    shutil.rmtree(staging)
-    return open_snapshot(home, load.date)
 
 
 def _same_snapshot(snapshot: Snapshot, load: Load, source: Source) -> Snapshot:
@@ -121,92 +153,13 @@ def _same_snapshot(snapshot: Snapshot, load: Load, source: Source) -> Snapshot:
 
 
 def _prepare(staging: Path, identity: dict[str, Any]) -> None:
+    """Keep what an earlier attempt at the same load left, and nothing else."""
     marker = staging / "load.json"
     if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == identity:
         return
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
     write_json(marker, identity)
-
-
-def _limited(blocks: Iterator[bytes], limit: int | None) -> Iterator[bytes]:
-    if limit is None:
-        yield from blocks
-        return
-    left = limit
-    for block in blocks:
-        lines = (line for line in block.splitlines() if line.strip(b" \t\r\n,[]"))
-        taken = list(islice(lines, left))
-        left -= len(taken)
-        yield b"\n".join(taken)
-        if left == 0:
-            return
-
-
-_loader: Loader
-"""The worker process's own loader."""
-
-
-def _start_worker(make_loader: Callable[[], Loader]) -> None:
-    global _loader  # noqa: PLW0603 - one loader for each worker process
-    _loader = make_loader()
-
-
-def _parse_in_worker(block: bytes, parts: Path, number: int) -> Counter[str]:
-    return _parse_block(_loader, block, parts, number)
-
-
-def _parse_block(loader: Loader, block: bytes, parts: Path, number: int) -> Counter[str]:
-    parsed = loader.parse(block)
-    pq.write_table(parsed.claims, parts / f"claims-{number:06d}.parquet", compression="zstd")
-    pq.write_table(parsed.entities, parts / f"entities-{number:06d}.parquet", compression="zstd")
-    write_json(parts / f"counts-{number:06d}.json", dict(sorted(parsed.counts.items())))
-    return parsed.counts
-
-
-def _parse_blocks(parts: Path, load: Load, source: Source, workers: int, progress: Progress) -> Counter[str]:
-    """Parse every block that has no count file yet; one block at a time per worker is in memory."""
-    total: Counter[str] = Counter()
-    todo: list[tuple[bytes, int]] = []
-
-    def pending() -> Iterable[tuple[bytes, int]]:
-        for number, block in enumerate(_limited(source.blocks(), load.limit)):
-            done = parts / f"counts-{number:06d}.json"
-            if done.is_file():
-                total.update(json.loads(done.read_text(encoding="utf-8")))
-                progress(source.position, total["lines"])
-            else:
-                yield block, number
-
-    blocks = iter(pending())
-    todo = list(islice(blocks, 2))
-    if workers == 1 or len(todo) < 2:
-        loader = load.make_loader()
-        for block, number in _chain(todo, blocks):
-            total.update(_parse_block(loader, block, parts, number))
-            progress(source.position, total["lines"])
-        return total
-    # Spawned, not forked: Arrow and DuckDB hold threads that a fork would lose.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(load.make_loader,)) as pool:
-        running: set[Future[Counter[str]]] = set()
-        for block, number in _chain(todo, blocks):
-            running.add(pool.submit(_parse_in_worker, block, parts, number))
-            if len(running) > workers:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    total.update(future.result())
-                progress(source.position, total["lines"])
-        for future in running:
-            total.update(future.result())
-        progress(source.position, total["lines"])
-    return total
-
-
-def _chain(first: list[tuple[bytes, int]], rest: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-    yield from first
-    first.clear()
-    yield from rest
 
 
 def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
@@ -222,92 +175,21 @@ def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
         raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
 
 
-def _join_parts(parts: Path, whole: Path, load: Load) -> dict[str, int]:
-    """Sort, drop what occurs twice (the first occurrence stays), flag restricted statements, add redirects.
-
-    An id that two different statements bear stays with one of them; the others get "#2", "#3", ...
-    """
-    connection = duckdb.connect()
-    connection.execute("SET temp_directory = ?", [str(whole / "spill")])
-    connection.execute(f"SET threads = {os.cpu_count() or 1}")
-
-    def read(name: str) -> str:
-        return f"read_parquet('{parts}/{name}-*.parquet', filename = true, file_row_number = true)"
-
-    connection.execute(
-        f"CREATE TEMP TABLE restrictive AS SELECT DISTINCT subject AS id FROM {read('claims')} "
-        "WHERE property = ? AND object = ? AND rank <> 'deprecated'",
-        [INSTANCE_OF, RESTRICTIVE_QUALIFIER],
-    )
-    restrictive = "(SELECT coalesce(list(id), []) FROM restrictive WHERE id NOT IN " + f"{TIME_QUALIFIERS})"
-    connection.execute(
-        f"""
-        COPY (
-            SELECT * EXCLUDE (filename, file_row_number, nth)
-                     REPLACE (statement_id || CASE nth WHEN 1 THEN '' ELSE '#' || nth END AS statement_id),
-                   list_has_any(qualifier_properties, {restrictive}) AS restricted
-            FROM (
-                SELECT *, row_number() OVER (PARTITION BY statement_id ORDER BY version) AS nth
-                FROM (
-                    SELECT * FROM {read("claims")}
-                    QUALIFY row_number() OVER (PARTITION BY statement_id, version ORDER BY filename, file_row_number) = 1
-                )
-            )
-            ORDER BY subject, property, statement_id
-        ) TO '{whole}/claims.parquet' (FORMAT parquet, COMPRESSION zstd)
-        """
-    )
-    connection.execute("CREATE TEMP TABLE redirects (id VARCHAR, target VARCHAR)")
-    if load.redirects is not None:
-        connection.execute(
-            f"""
-            INSERT INTO redirects SELECT trim(column0), trim(column1)
-            FROM read_csv('{load.redirects}', delim = '\t', header = false, all_varchar = true, null_padding = true,
-                          columns = {{'column0': 'VARCHAR', 'column1': 'VARCHAR', 'column2': 'VARCHAR'}})
-            WHERE regexp_matches(column0, '^[QPL][0-9]+$')
-              AND (column2 IS NULL OR replace(column2, '-', '')::INTEGER <= {day_number(load.date)})
-            """
-        )
-    connection.execute(
-        f"""
-        COPY (
-            SELECT * EXCLUDE (filename, file_row_number) FROM {read("entities")}
-            QUALIFY row_number() OVER (PARTITION BY id ORDER BY filename, file_row_number) = 1
-            UNION ALL BY NAME
-            SELECT id, CASE id[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind, target AS redirect_target
-            FROM redirects WHERE id NOT IN (SELECT id FROM {read("entities")})
-            ORDER BY id
-        ) TO '{whole}/entities.parquet' (FORMAT parquet, COMPRESSION zstd)
-        """
-    )
-    counted = connection.execute(
-        f"""
-        SELECT (SELECT count(*) FROM {read("claims")}), (SELECT count(*) FROM {read("entities")}),
-               count(*), count(*) FILTER (snak = 'value'),
-               (SELECT count(*) FROM '{whole}/entities.parquet' WHERE redirect_target IS NULL),
-               (SELECT count(*) FROM '{whole}/entities.parquet' WHERE redirect_target IS NOT NULL)
-        FROM '{whole}/claims.parquet'
-        """
-    ).fetchone()
-    connection.close()
-    shutil.rmtree(whole / "spill", ignore_errors=True)
-    names = ("claims read", "entities read", "claims", "claims with a value", "entities", "redirects")
-    return dict(zip(names, counted or (), strict=True))
-
-
-def _manifest(load: Load, source: Source, counts: Counter[str], rows: dict[str, int]) -> dict[str, Any]:
-    left_out = {reason: count for reason, count in sorted(counts.items()) if reason not in READ and count}
-    left_out["repeated statement"] = rows["claims read"] - rows["claims"]
-    left_out["repeated entity"] = rows["entities read"] - rows["entities"]
+def _manifest(load: Load, source: Source, counts: Counter[str], rows: Joined) -> dict[str, Any]:
+    left_out = Counter({reason: count for reason, count in counts.items() if reason not in (*READ, *load.notes)})
+    left_out["repeated entity"] += rows.repeated_entities
+    left_out["repeated statement"] += rows.repeated_statements
+    left_out["statement of a repeated entity"] += rows.statements_of_repeated_entities
     identity = load.identity(source)
     identity["source"]["sha256"] = source.sha256 if load.limit is None else None
     return identity | {
         "lines": counts["lines"],
         "statements": counts["statements"],
-        "entities": rows["entities"],
-        "redirected": rows["redirects"],
-        "claims": rows["claims"],
-        "claims_with_value": rows["claims with a value"],
-        "left_out": {reason: count for reason, count in left_out.items() if count},
+        "entities": rows.entities,
+        "redirected": rows.redirects,
+        "claims": rows.claims,
+        "claims_with_value": rows.claims_with_value,
+        "left_out": {reason: count for reason, count in sorted(left_out.items()) if count},
+        "noted": {note: counts[note] for note in sorted(load.notes) if counts[note]},
         "complete": True,
     }

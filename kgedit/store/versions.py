@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.times import OPEN_END
 
@@ -40,10 +41,13 @@ def connect(snapshots: Sequence[Snapshot], *, spill: Path | None = None) -> duck
 
     Views: ``claims`` (all claims with a value, numbered by snapshot ``k`` and its ``date``, with ``object`` the id of
     a term), ``entities``, ``versions`` (CLAIM_COLUMNS), ``terms`` (TERM_COLUMNS).
+
+    Args:
+        snapshots: One or more.
+        spill: Folder for what does not fit in memory; by default one beside the snapshots. It goes when the connection
+            is closed.
     """
-    connection = duckdb.connect()
-    if spill is not None:
-        connection.execute("SET temp_directory = ?", [str(spill)])
+    connection = open_engine(spill or snapshots[0].folder.parent / ".spill")
     dates = [snapshot.date for snapshot in snapshots]
     connection.execute("CREATE TABLE snapshot (k INTEGER, date INTEGER)")
     connection.executemany("INSERT INTO snapshot VALUES (?, ?)", list(enumerate(dates)))
@@ -57,7 +61,7 @@ def connect(snapshots: Sequence[Snapshot], *, spill: Path | None = None) -> duck
 
 def _union(snapshots: Sequence[Snapshot], name: str) -> str:
     parts = (
-        f"SELECT {k}::INTEGER AS k, {snapshot.date}::INTEGER AS date, * FROM '{getattr(snapshot, name)}'"
+        f"SELECT {k}::INTEGER AS k, {snapshot.date}::INTEGER AS date, * FROM {literal(getattr(snapshot, name))}"
         for k, snapshot in enumerate(snapshots)
     )
     return " UNION ALL ".join(parts)
@@ -131,20 +135,20 @@ _OBJECT_TERMS = f"""
            {_ONE_LINE.format("value")} AS value, unit, language, precision, calendar,
            NULL::VARCHAR AS wiki_title, NULL::VARCHAR AS redirect_to, NULL::INTEGER AS redirected_at,
            NULL::INTEGER[] AS presence
-    FROM {{claims}}
+    FROM claims
 """
 """Terms that occur as objects and are no entity of a dump: literals, and entities that the dump leaves out."""
 
 _TERMS = f"""
     SELECT * FROM entity_terms
     UNION ALL
-    SELECT DISTINCT * FROM ({_OBJECT_TERMS.format(claims="claims")})
-    WHERE id NOT IN (SELECT id FROM entity_terms)
+    SELECT DISTINCT o.* FROM ({_OBJECT_TERMS}) o ANTI JOIN entities USING (id)
     UNION ALL
     SELECT DISTINCT subject, {_ENTITY_KIND.format(id="subject")}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
            NULL, NULL, NULL, NULL::INTEGER[]
     FROM claims
-    WHERE subject NOT IN (SELECT id FROM entity_terms) AND subject NOT IN (SELECT object FROM claims)
+    ANTI JOIN entities ON entities.id = claims.subject
+    ANTI JOIN (SELECT object FROM claims) objects ON objects.object = claims.subject
 """
 
 
@@ -165,11 +169,11 @@ def write_delta(snapshots: Sequence[Snapshot], folder: Path) -> None:
     else:
         _copy(earlier, "SELECT * FROM terms", folder / "earlier.parquet", "id")
         earlier.close()
-        changed = f"SELECT * FROM terms EXCEPT SELECT * FROM '{folder / 'earlier.parquet'}'"
+        changed = f"SELECT * FROM terms EXCEPT SELECT * FROM {literal(folder / 'earlier.parquet')}"
         _copy(connection, changed, folder / "terms.parquet", "id")
         (folder / "earlier.parquet").unlink()
     connection.close()
 
 
 def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path, order: str) -> None:
-    connection.execute(f"COPY ({select} ORDER BY {order}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 20000)")
+    connection.execute(f"COPY ({select} ORDER BY {order}) TO {literal(path)} (FORMAT parquet, ROW_GROUP_SIZE 20000)")

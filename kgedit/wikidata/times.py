@@ -1,7 +1,8 @@
 """Wikidata times as half-open intervals of days. Precision is never invented.
 
 A day is written as the integer year * 10000 + month * 100 + day, which sorts correctly for all years, negative ones
-too. The year 2021 is [20210101, 20220101), not 1 January. https://www.wikidata.org/wiki/Help:Dates
+too. The year 2021 is [20210101, 20220101), not 1 January. A Julian day stays the day that was written: converting it
+would need more certainty about its calendar than the data has. https://www.wikidata.org/wiki/Help:Dates
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ UNKNOWN_VALUE = -1
 OPEN_END = 99991231
 """End of an interval of snapshots that has not ended yet. A null could not be merged on."""
 
-_TIME = re.compile(r"^([+-]?)0*(\d{1,16})-(\d\d)-(\d\d)(?:T.*)?$")
+# Fourteen digits of year: with month and day behind them they still fit 64 bits. The universe is younger.
+_TIME = re.compile(r"([+-]?)0*(\d{1,14})-(\d\d)-(\d\d)(?:T.*)?")
 
 
 class Time(NamedTuple):
@@ -58,12 +60,12 @@ def parse_time(text: str, precision: int) -> Time:
     Raises:
         ValueError: if it is not a Wikidata timestamp.
     """
-    match = _TIME.match(text)
-    if match is None or not 0 <= precision <= 14:
+    match = _TIME.fullmatch(text)
+    if match is None or not 0 <= precision <= 14 or match[3] > "12" or match[4] > "31":
         raise ValueError(f"not a Wikidata time: {text!r} with precision {precision}")
     year = int(match[2]) * (-1 if match[1] == "-" else 1)
     month, day = int(match[3]), int(match[4])
-    precision = min(precision, DAY if day else MONTH if month else YEAR)
+    precision = min(precision, YEAR if not month else MONTH if not day else DAY)
     iso = f"{'-' if year < 0 else ''}{abs(year):04d}"
     if precision == DAY:
         first = year * 10000 + month * 100 + day
@@ -88,12 +90,12 @@ def _new_year(year: int) -> int:
 
 
 def _years(year: int, precision: int) -> tuple[int, int]:
-    """First and last year meant. Centuries and millennia count from 1: 2000 is in the 20th century."""
-    if precision == YEAR:
-        return year, year
+    """First and last year meant. Decades count from 0, centuries and millennia from 1: 2000 is in the 20th century.
+
+    Years before Christ mirror those after: 44 BC is in the 40s BC (49 to 40) and in the 1st century BC (100 to 1).
+    """
     size = 10 ** (YEAR - precision)
-    if precision == DECADE:
-        first = year // size * size
-    else:
-        first = (year - 1) // size * size + 1
-    return first, first + size - 1
+    counted_from = 0 if precision >= DECADE else 1
+    nearest = (abs(year) - counted_from) // size * size + counted_from
+    farthest = nearest + size - 1
+    return (-farthest, -nearest) if year < 0 else (nearest, farthest)

@@ -1,0 +1,176 @@
+"""Blocks of a dump to numbered part files, in worker processes.
+
+A block's count file is written last and names the block's hash: a load that dies goes on after the blocks that have
+one, and a block that is another than before is parsed again.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from kgedit.errors import StoreError
+from kgedit.store.files import write_json
+from kgedit.store.schemas import Loader
+from kgedit.store.sources import Source
+
+Progress = Callable[[int, int], None]
+"""Called with how much is done, and with how many lines or rows that is."""
+
+_Block = tuple[int, bytes]
+
+
+def parse_blocks(
+    parts: Path,
+    source: Source,
+    make_loader: Callable[[], Loader],
+    *,
+    limit: int | None,
+    workers: int,
+    progress: Progress,
+) -> tuple[int, Counter[str]]:
+    """Parse every block that has no count file yet; about one block for each worker is in memory.
+
+    Returns:
+        Number of blocks, and the counts of all of them.
+
+    Raises:
+        SourceError: if the dump cannot be read to its end (or the limit).
+        StoreError: if a worker process was killed.
+    """
+    state = _Reading(parts, source, limit, progress)
+    first = list(islice(state.unparsed(), 2))
+    # The generator goes on where this look ahead left it; a dump of one block is not worth a process.
+    unparsed = chain(first, state.unparsed())
+    if workers == 1 or len(first) < 2:
+        loader = make_loader()
+        for number, block in unparsed:
+            state.add(_parse(loader, parts, number, block))
+    else:
+        _parse_in_workers(state, unparsed, make_loader, workers)
+    return state.blocks, state.counts
+
+
+class _Reading:
+    """How far a load is."""
+
+    def __init__(self, parts: Path, source: Source, limit: int | None, progress: Progress) -> None:
+        self.parts = parts
+        self.blocks = 0
+        self.counts: Counter[str] = Counter()
+        self._source = source
+        self._numbered = enumerate(_limited(source.blocks(), limit))
+        self._progress = progress
+
+    def unparsed(self) -> Iterator[_Block]:
+        """Blocks still to be parsed; those that are done are counted in passing."""
+        for number, block in self._numbered:
+            self.blocks = number + 1
+            counts = _counts_of(self.parts, number, block)
+            if counts is None:
+                yield number, block
+            else:
+                self.add(counts)
+
+    def add(self, counts: Counter[str]) -> None:
+        self.counts.update(counts)
+        self._progress(self._source.position, self.counts["lines"])
+
+
+def _limited(blocks: Iterator[bytes], limit: int | None) -> Iterator[bytes]:
+    if limit is None:
+        yield from blocks
+        return
+    left = limit
+    for block in blocks:
+        lines = (line for line in block.splitlines() if line.strip(b" \t\r\n,[]"))
+        taken = list(islice(lines, left))
+        left -= len(taken)
+        yield b"\n".join(taken)
+        if left == 0:
+            return
+
+
+def _counts_file(parts: Path, number: int) -> Path:
+    return parts / f"counts-{number:06d}.json"
+
+
+def _counts_of(parts: Path, number: int, block: bytes) -> Counter[str] | None:
+    file = _counts_file(parts, number)
+    if not file.is_file():
+        return None
+    done = json.loads(file.read_text(encoding="utf-8"))
+    return Counter(done["counts"]) if done["block"] == _hash(block) else None
+
+
+def _hash(block: bytes) -> str:
+    return blake2b(block, digest_size=16).hexdigest()
+
+
+def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[str]:
+    _counts_file(parts, number).unlink(missing_ok=True)
+    parsed = loader.parse(block)
+    pq.write_table(parsed.claims, parts / f"claims-{number:06d}.parquet", compression="zstd")
+    pq.write_table(parsed.entities, parts / f"entities-{number:06d}.parquet", compression="zstd")
+    counts = {"block": _hash(block), "counts": dict(sorted(parsed.counts.items()))}
+    write_json(_counts_file(parts, number), counts)
+    return parsed.counts
+
+
+def _parse_in_workers(
+    state: _Reading, unparsed: Iterator[_Block], make_loader: Callable[[], Loader], workers: int
+) -> None:
+    # Spawned, not forked: Arrow and DuckDB hold threads that a fork would lose.
+    context = multiprocessing.get_context("spawn")
+    running: set[Future[Counter[str]]] = set()
+    try:
+        with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(make_loader,)) as pool:
+            for number, block in unparsed:
+                running.add(pool.submit(_parse_in_worker, state.parts, number, block))
+                if len(running) > workers:
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        state.add(future.result())
+            for future in running:
+                state.add(future.result())
+    except BrokenProcessPool as error:
+        raise StoreError(
+            "A process that was parsing the dump was killed, probably because memory ran out. Give the same command "
+            f"again with fewer processes (--workers {max(workers // 2, 1)}): it goes on where it was."
+        ) from error
+
+
+_loader: Loader
+"""The worker process's own loader."""
+
+
+def _start_worker(make_loader: Callable[[], Loader]) -> None:
+    global _loader  # noqa: PLW0603 - one loader for each worker process
+    # Ctrl-C goes to the whole group; the parent ends its workers itself, without one traceback for each.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _loader = make_loader()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is killed: waiting for work, it would wait for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _parse_in_worker(parts: Path, number: int, block: bytes) -> Counter[str]:
+    return _parse(_loader, parts, number, block)
