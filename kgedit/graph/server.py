@@ -19,6 +19,7 @@ from kgedit.errors import GraphError
 from kgedit.graph import install
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
+from kgedit.graph.browser import style_command
 from kgedit.graph.bulk_import import import_csv
 from kgedit.graph.java import find_java
 from kgedit.graph.locks import locked, say
@@ -47,6 +48,7 @@ server.memory.pagecache.size={page_cache}
 dbms.usage_report.enabled=false
 client.allow_telemetry=false
 db.tx_log.preallocate=false
+browser.post_connect_cmd={style}
 """
 
 
@@ -220,7 +222,9 @@ class ManagedServer:
         self._prepare()
         ports = choose_ports(self._ports_file)
         memory = plan_memory()
-        settings = _SETTINGS.format(bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache)
+        settings = _SETTINGS.format(
+            bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, style=style_command()
+        )
         (self.folder / "conf" / "neo4j.conf").write_text(settings, encoding="utf-8")
         self._set_first_password()
         start_detached(
