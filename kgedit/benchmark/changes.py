@@ -28,6 +28,7 @@ FILTERS: tuple[tuple[str, str], ...] = (
     ("label of one character", "length(subject_label) = 1 OR object_one_character"),
     ("label of more than five words", f"words(subject_label) > {MAX_LABEL_WORDS} OR object_too_long"),
     ("several current objects", "len(new_objects) > 1"),
+    ("true only under a restrictive qualifier", "is_restricted"),
     ("list, category, template or disambiguation page", "subject IN wikimedia_pages OR object_is_page"),
     ("old and new object bear one label: likely duplicate", "object_label_unchanged"),
     ("no label of the old object", "old_unlabelled"),
@@ -46,6 +47,7 @@ def open_workspace(old: Snapshot, new: Snapshot) -> duckdb.DuckDBPyConnection:
         f"CREATE TABLE wikimedia_pages AS SELECT DISTINCT subject FROM '{new.claims}' "
         f"WHERE property = '{INSTANCE_OF}' AND object IN {WIKIMEDIA_PAGE_CLASSES} AND rank <> 'deprecated'"
     )
+    connection.execute(f"CREATE TABLE restricted AS SELECT statement_id FROM '{new.claims}' WHERE restricted")
     return connection
 
 
@@ -96,7 +98,8 @@ def find_changes(graph: Graph, workspace: duckdb.DuckDBPyConnection, *, old: int
                          generate_subscripts(old_objects, 1) AS place FROM changed) c
             LEFT JOIN old_entities o ON o.id = c.object LEFT JOIN new_entities n ON n.id = c.object GROUP BY ALL
         ), labelled AS (
-            SELECT changed.*, s.label AS subject_label, objects.* EXCLUDE (subject, property), old_unlabelled,
+            SELECT changed.*, s.label AS subject_label,
+                   EXISTS (FROM restricted WHERE list_contains(statement_ids, statement_id)) AS is_restricted, objects.* EXCLUDE (subject, property), old_unlabelled,
                    coalesce(old_answers, []) AS old_answers,
                    list_has_any(coalesce(old_answers, []), added_labels) AS object_label_unchanged
             FROM changed LEFT JOIN new_entities s ON s.id = changed.subject

@@ -66,6 +66,19 @@ def stop() -> None:
 
 
 @graph.command()
+def rebuild() -> None:
+    """Build the graph anew from the snapshots in the store, by bulk import.
+
+    \b
+    Example:
+      kgedit graph rebuild
+    """
+    from kgedit.cli.load_dump import project
+
+    project(rebuild=True)
+
+
+@graph.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def status(as_json: bool) -> None:
     """Tell whether the server runs, where it answers, how large the graph is and where the password lies.

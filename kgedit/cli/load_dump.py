@@ -84,7 +84,7 @@ def load_dump(
         )
     _tell(snapshot.manifest)
     if graph:
-        _project()
+        project()
 
 
 def _tell(manifest: dict[str, Any]) -> None:
@@ -94,12 +94,13 @@ def _tell(manifest: dict[str, Any]) -> None:
             say(f"  {verb}: {count:,} {reason}")
 
 
-def _project() -> None:
+def project(*, rebuild: bool = False) -> None:
+    """Bring the graph up to date with the store, and say what it holds then."""
     from kgedit.graph.projection import bring_up_to_date
     from kgedit.store.snapshots import list_snapshots
 
     with bar("Writing the graph", 100, unit="rows") as progress:
-        for loaded in bring_up_to_date(home(), list_snapshots(home()), progress=progress):
+        for loaded in bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild):
             say(f"Graph: snapshot {loaded.date} has {loaded.claims:,} claims and {loaded.terms:,} terms.")
 
 

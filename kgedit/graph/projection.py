@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.errors import GraphError
+from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.queries import schema_statements, write_query
 from kgedit.graph.server import ManagedServer
@@ -45,17 +45,23 @@ class Projected:
     terms: int
 
 
-def bring_up_to_date(home: Path, snapshots: Sequence[Snapshot], *, progress: Progress) -> Iterator[Projected]:
+def bring_up_to_date(
+    home: Path, snapshots: Sequence[Snapshot], *, progress: Progress, rebuild: bool = False
+) -> Iterator[Projected]:
     """Write every snapshot that the graph lacks, in order of date.
 
-    A managed graph that is empty, or whose snapshots are not the store's oldest ones, is built anew by bulk import.
+    A managed graph that is empty, or whose snapshots are not the store's oldest ones, is built anew by bulk import;
+    so it is with `rebuild`.
 
     Raises:
+        StoreError: if the store holds no snapshot.
         GraphError: if the database holds other data, or an outside server's graph does not fit the store.
     """
+    if not snapshots:
+        raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
     server = ManagedServer(home)
     managed = external_address() is None
-    if managed and (server.import_unfinished() or server.status().store_bytes == 0):
+    if rebuild or (managed and (server.import_unfinished() or server.status().store_bytes == 0)):
         # Nothing that could be gone on with; and a server that never ran need not be started to learn that.
         todo = None
     else:
@@ -136,9 +142,7 @@ def _import(server: ManagedServer, folder: Path, snapshots: Sequence[Snapshot]) 
     listed = folder / "snapshots.csv"
     lines = [f'{s.date},complete,"{s.manifest["source"]["name"]}","{_sha256(s)}"\n' for s in snapshots]
     listed.write_text("date:long,state,source,sha256\n" + "".join(lines), encoding="utf-8")
-    server.bulk_import(
-        nodes={"Term": files["terms"], "Snapshot": [listed]}, relationships={"CLAIM": files["versions"]}
-    )
+    server.bulk_import(nodes={"Term": files["terms"], "Snapshot": [listed]}, relationships={"CLAIM": files["versions"]})
     shutil.rmtree(folder)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from graph.worlds import dumps, load_all
 from kgedit.graph.connection import Graph
 from kgedit.graph.server import ManagedServer
 
@@ -46,3 +47,12 @@ def graph(graph_home: Path) -> Iterator[Graph]:
     with Graph.open(graph_home) as opened:
         opened.write("MATCH (node) DETACH DELETE node")
         yield opened
+
+
+@pytest.fixture(scope="session")
+def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home with the sample world loaded, for tests that only read it."""
+    home = tmp_path_factory.mktemp("sample")
+    load_all(home, dumps("sample", tmp_path_factory.mktemp("dumps")))
+    yield home
+    ManagedServer(home).stop()

@@ -22,7 +22,10 @@ WINDOWS = ((0, 1), (1, 2), (0, 2))
 
 @pytest.fixture(scope="module", params=["sample", "pat", "w12k"])
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if request.param != "sample" and not SHARED.is_dir():
+    if request.param == "sample":
+        yield request.getfixturevalue("sample_home")
+        return
+    if not SHARED.is_dir():
         pytest.skip("the shared data is not here")
     home = tmp_path_factory.mktemp(request.param)
     load_all(home, dumps(request.param, tmp_path_factory.mktemp("dumps")))

@@ -1,0 +1,211 @@
+"""What export-timestep makes of the sample world: the hard cases of Wikidata's rules come out as they must."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from graph.worlds import kgedit
+from kgedit.benchmark.changes import find_changes, open_workspace
+from kgedit.benchmark.timestep import TABLES, Timestep
+from kgedit.cli import main
+from kgedit.graph.connection import Graph
+from kgedit.store.snapshots import list_snapshots
+
+pytestmark = pytest.mark.graph
+
+STEPS = (("2021-01-04", "2023-02-27"), ("2023-02-27", "2024-06-03"))
+
+EXPECTED = {
+    # (case of wikidata-rules.md section 6, step): subject and property -> old objects, new objects, why dropped
+    (1, 0): {"Q483020:P286": (["Q313000"], ["Q129023"], None)},
+    (2, 0): {"Q17:P6": (["Q122465"], ["Q359480"], None)},
+    (3, 0): {"Q183:P6": (["Q567"], ["Q61053"], None)},
+    (3, 1): {"Q36:P6": (["Q11771436"], ["Q946"], None)},
+    (4, 0): {"Q907311:P169": (["Q7306657"], [], "value removed, none added")},
+    (5, 0): {
+        "Q334:P36": ([], ["Q334"], "circular: subject is the object"),
+        "Q126399:P749": (["Q191715"], ["Q107074885"], None),
+    },
+    (6, 1): {"Q33:P463": (["Q1065", "Q458"], ["Q1065", "Q458", "Q7184"], "several current objects")},
+    (7, 1): {"Q1344670:P488": (["Q111876982", "Q2978289"], ["Q592101"], None)},
+    (8, 1): {"Q969423:P54": (["Q19490", "Q483020"], ["Q483020"], "value removed, none added")},
+    (10, 0): {
+        "Q145:P6": (["Q180589"], ["Q20055561"], None),
+        "Q52825:P169": (["Q19594969"], [], "value removed, none added"),
+    },
+    (11, 0): {"Q790:P35": (["Q21294765"], [], "value removed, none added")},
+    (12, 0): {
+        "Q23633:P749": (["Q191715"], ["Q107074885"], "true only under a restrictive qualifier"),
+        "Q23633:P127": (["Q191715"], ["Q107074885"], "true only under a restrictive qualifier"),
+    },
+    (14, 0): {
+        "Q18618891:P39": None,
+        "Q19056310:P1308": (["Q18618891"], [], "subject gone or redirected in the newer snapshot"),
+    },
+    (15, 0): {"Q115655652:P106": ([], ["Q43845"], "subject not in the older snapshot")},
+    (16, 0): {"Q232:P36": None},
+    (17, 0): {"Q30390884:P102": (["Q96803616"], ["Q613786"], "no label of the old object")},
+    (17, 1): {"Q52825:P169": ([], ["Q124641201"], "no label in the languages asked for")},
+    (18, 0): {
+        "Q641805:P39": (["Q246932"], ["Q100877419"], "old and new object bear one label: likely duplicate"),
+        "Q47729:P488": ([], ["Q674957"], None),
+    },
+    (19, 0): {
+        "Q176691:P488": (["Q41781101"], ["Q21177912"], "label of more than five words"),
+        "Q62721520:P495": ([], ["Q145"], "no letter of the Roman script in a label"),
+    },
+    (19, 1): {
+        "Q171183:P488": (["Q21074800"], ["Q20027894"], None),
+        "Q918:P169": (["Q317521"], ["Q115655652"], "label of one character"),
+        "Q2415:P6": (["Q11978094"], ["Q99602458"], None),
+    },
+    (20, 0): {"Q30:P910": ([], ["Q1410960"], "list, category, template or disambiguation page")},
+    (20, 1): {"Q25191:P106": (["Q33999"], ["Q1070898"], "list, category, template or disambiguation page")},
+    (25, 0): {"Q29:P6": None},
+}
+
+
+@pytest.fixture(scope="module")
+def judged(sample_home: Path) -> list[dict[str, tuple[list[str], list[str], str | None]]]:
+    """For each step, every changed subject and property with what became of it."""
+    snapshots = list_snapshots(sample_home)
+    steps = []
+    with Graph.open(sample_home) as graph:
+        for old, new in pairwise(snapshots):
+            workspace = open_workspace(old, new)
+            funnel = find_changes(graph, workspace, old=old.date, new=new.date)
+            rows = workspace.execute(
+                "SELECT subject, property, old_objects, new_objects, reason FROM judged"
+            ).fetchall()
+            assert sum(funnel["count"].to_pylist()) == sum(row[4] is not None for row in rows)
+            steps.append({f"{row[0]}:{row[1]}": row[2:] for row in rows})
+    return steps
+
+
+@pytest.fixture(scope="module")
+def folders(sample_home: Path) -> list[Path]:
+    """The timestep of each step."""
+    return [Path(kgedit(sample_home, "export-timestep", "--from", a, "--to", b).strip()) for a, b in STEPS]
+
+
+@pytest.mark.parametrize(("case", "step"), EXPECTED)
+def test_a_case_of_the_rules_comes_out_right(
+    judged: list[dict[str, tuple[list[str], list[str], str | None]]], case: int, step: int
+) -> None:
+    for key, expected in EXPECTED[case, step].items():
+        assert judged[step].get(key) == expected
+
+
+def test_each_step_has_the_cases_and_probes_that_the_sample_promises(folders: list[Path]) -> None:
+    for folder in folders:
+        timestep = Timestep.open(folder)
+        cases = list(timestep.cases())
+        assert len(cases) >= 60
+        assert timestep.manifest["two_hops"]["asked"] >= 8
+        assert timestep.manifest["funnel"]["kept"] == len(cases)
+        dropped = sum(timestep.manifest["funnel"]["dropped"].values())
+        assert timestep.manifest["funnel"]["changed"] == dropped + len(cases)
+        with_locality = sum(any(probe.axis == "locality" for probe in case.probes) for case in cases)
+        assert with_locality >= 0.9 * len(cases)
+        assert len(timestep.known_facts()) >= 100
+
+
+def test_questions_name_their_subject_and_updates_have_old_answers(folders: list[Path]) -> None:
+    for case in (case for folder in folders for case in Timestep.open(folder).cases()):
+        assert case.fact.subject_label in case.question
+        assert case.question.endswith("?")
+        assert (case.tag == "update") == bool(case.old_answers)
+        assert len(case.old_answers) == len(case.old_objects)
+        assert case.answer not in case.old_answers
+        for probe in case.probes:
+            assert probe.answers[0] == probe.facts[-1].object_label
+            if probe.axis == "mhop":
+                first, second = probe.facts
+                assert first.object == second.subject
+                assert second.object != first.subject
+                assert first.object_label.lower() not in probe.question.lower()
+                assert second.object_label.lower() not in probe.question.lower()
+            if probe.axis == "locality":
+                assert probe.facts[0].property == case.fact.property
+                assert probe.facts[0].subject != case.fact.subject
+                assert probe.facts[0].object not in {case.fact.object, *case.old_objects}
+
+
+def test_no_locality_probe_was_edited_in_the_same_window(
+    folders: list[Path], judged: list[dict[str, tuple[list[str], list[str], str | None]]]
+) -> None:
+    for folder, step in zip(folders, judged, strict=True):
+        edited = {key.partition(":")[0] for key in step}
+        rows = Timestep.open(folder).table("locality").to_pylist()
+        assert not edited & {row["subject"] for row in rows}
+        assert not edited & {row["object"] for row in rows}
+
+
+def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list[Path], tmp_path: Path) -> None:
+    (older, newer), again = STEPS[0], tmp_path / "again"
+    kgedit(sample_home, "export-timestep", "--from", older, "--to", newer, "--out", again)
+    digests = [
+        {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+        for folder in (folders[0], again)
+    ]
+    assert digests[0] == digests[1]
+    assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *(f"{name}.parquet" for name in TABLES)}
+
+
+def test_the_wikibigedit_form_has_their_fields_and_our_ids(folders: list[Path]) -> None:
+    rows = json.loads((folders[0] / "wikibigedit.json").read_text(encoding="utf-8"))
+    theirs = ["tag", "subject", "update", "rephrase", "personas", "ans", "loc", "loc_ans", "mhop", "mhop_ans"]
+    assert all(list(row)[:10] == theirs for row in rows)
+    germany = next(row for row in rows if row["case_id"] == "Q183:P6:Q61053")
+    assert (germany["ans"], germany["old_ans"]) == ("Olaf Scholz", ["Angela Merkel"])
+    assert germany["update"] == "Who is the head of government of Germany?"
+    assert all(row["object_id"] and (row["tag"] == "new" or row["old_object_ids"]) for row in rows)
+
+
+def test_a_folder_that_exists_is_not_replaced_unasked(sample_home: Path, folders: list[Path]) -> None:
+    older, newer = STEPS[0]
+    command = ["export-timestep", "--from", older, "--to", newer]
+    result = CliRunner().invoke(main, command, env={"KGEDIT_HOME": str(sample_home)})
+    assert result.exit_code == 1
+    assert "--overwrite" in result.stderr
+
+
+def test_dates_in_the_wrong_order_and_dates_not_loaded_are_told_apart(sample_home: Path) -> None:
+    environment = {"KGEDIT_HOME": str(sample_home)}
+    wrong = CliRunner().invoke(main, ["export-timestep", "--from", "2023-02-27", "--to", "2021-01-04"], env=environment)
+    assert "is not before" in wrong.stderr
+    absent = CliRunner().invoke(
+        main, ["export-timestep", "--from", "2021-01-04", "--to", "2022-01-01"], env=environment
+    )
+    assert "No snapshot of 2022-01-01 is loaded" in absent.stderr
+
+
+def test_where_nothing_changed_the_timestep_is_empty_and_valid(sample_home: Path, tmp_path: Path) -> None:
+    """Two dates with the same dump. A home of its own would cost a server: a copy of the store is enough of a home."""
+    snapshot = list_snapshots(sample_home)[-1]
+    twin = sample_home / "snapshots" / "20250101"
+    twin.mkdir()
+    for path in (snapshot.claims, snapshot.entities):
+        (twin / path.name).write_bytes(path.read_bytes())
+    manifest = snapshot.manifest | {"date": "2025-01-01"}
+    (twin / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    kgedit(sample_home, "graph", "rebuild")
+    kgedit(sample_home, "export-timestep", "--from", "2024-06-03", "--to", "2025-01-01", "--out", tmp_path / "empty")
+    timestep = Timestep.open(tmp_path / "empty")
+    # Ends that lie between the two days end statements all the same: nothing new may come of it.
+    assert list(timestep.cases()) == []
+    assert {name: timestep.table(name).schema for name in ("cases", "two_hops")} == {
+        name: TABLES[name] for name in ("cases", "two_hops")
+    }
+    assert isinstance(timestep.table("cases"), pa.Table)
+    for path in twin.iterdir():
+        path.unlink()
+    twin.rmdir()
+    kgedit(sample_home, "graph", "rebuild")
