@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
+from kgedit.graph.ports import is_free
 from kgedit.graph.server import ManagedServer
 
 pytestmark = pytest.mark.graph
@@ -90,14 +91,16 @@ def test_after_a_kill_it_starts_again_with_its_data_and_on_another_port_if_its_o
     server: ManagedServer, graph: Graph, graph_home: Path
 ) -> None:
     graph.write("CREATE (:Term {id: 'Q77'})")
-    pid = server.pid()
+    pid, port = server.pid(), urlsplit(graph.address.uri).port
     assert pid is not None
+    assert port is not None
     os.kill(pid, signal.SIGKILL)
-    while server.running():
+    # A dying process loses its command line a moment before its sockets.
+    while server.running() or not is_free(port):
         time.sleep(0.05)
     with pytest.raises(GraphError, match="kgedit graph start"):
         graph.rows("RETURN 1 AS one")
-    with socket.create_server(("127.0.0.1", urlsplit(graph.address.uri).port or 0)), Graph.open(graph_home) as again:
+    with socket.create_server(("127.0.0.1", port)), Graph.open(graph_home) as again:
         assert again.rows("MATCH (t:Term) RETURN t.id AS id") == [{"id": "Q77"}]
         assert again.address.uri != graph.address.uri
 
@@ -157,7 +160,8 @@ def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
         terms.writelines(f"Q{i},item,label {i}\n" for i in range(10, 300_000))
     files = {kind: {name: [str(path) for path in paths] for name, paths in csv[kind].items()} for kind in csv}
     program = (
-        "import json, sys; from pathlib import Path; from kgedit.graph.server import ManagedServer\n"
+        "import json, sys; from pathlib import Path; from kgedit.graph.ports import is_free
+from kgedit.graph.server import ManagedServer\n"
         "files = {k: {n: [Path(f) for f in fs] for n, fs in g.items()} for k, g in json.loads(sys.argv[2]).items()}\n"
         "ManagedServer(Path(sys.argv[1])).bulk_import(**files)"
     )
