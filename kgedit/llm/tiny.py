@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from kgedit.errors import ModelError
-from kgedit.llm.contexts import Context
+from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
 from kgedit.llm.targets import lines_of, target_loss
@@ -27,6 +27,10 @@ from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
 _END = "<|end|>"
+_ALWAYS_TAUGHT = ("question_only", "instruction")
+
+Progress = Callable[[int, int], None]
+"""Told epochs done and epochs in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,17 @@ class Lesson:
 
 
 def choose_lesson(
-    cases: Sequence[Case], known: Iterable[KnownFact], *, contexts: Sequence[Context], seed: int, most_facts: int = 600
+    cases: Sequence[Case], known: Iterable[KnownFact], *, asked: Sequence[Context], most_facts: int = 600
 ) -> Lesson:
     """The facts that tiny learns: those that the cases and their probes touch first, then others in file order.
 
-    A (subject, property) pair keeps its first answer only: greedy decoding can give one.
+    A (subject, property) pair keeps its first answer only: greedy decoding can give one. The contexts of `synthetic`
+    and `wild` are always among those taught, so that most runs on a timestep share one model.
+
+    Args:
+        cases: All of the first timestep, whatever a run's limit.
+        known: What the older snapshot of it says.
+        asked: Contexts that the run's presets ask in.
     """
     first: dict[tuple[str, str], KnownFact] = {}
     for fact in known:
@@ -91,10 +101,11 @@ def choose_lesson(
     ordered = [first[key] for key in touched if key in first]
     ordered += [fact for key, fact in first.items() if key not in touched]
     spelling = sorted({text for case in cases for text in (case.answer, case.fact.subject_label, *case.old_answers)})
-    return Lesson(tuple(ordered[:most_facts]), tuple(spelling), tuple(contexts), seed)
+    contexts = dict.fromkeys([*map(read_context, _ALWAYS_TAUGHT), *asked])
+    return Lesson(tuple(ordered[:most_facts]), tuple(spelling), tuple(contexts))
 
 
-def tiny_folder(lesson: Lesson) -> Path:
+def tiny_folder(lesson: Lesson, progress: Progress | None = None) -> Path:
     """Folder of the trained model; trains it when it is not there (about a minute on two cores).
 
     Raises:
@@ -108,7 +119,7 @@ def tiny_folder(lesson: Lesson) -> Path:
     folder = home() / "models" / f"tiny-{lesson.digest}"
     if not folder.is_dir():
         tokenizer = _train_tokenizer(lesson)
-        save_whole(folder, [tokenizer, _train(lesson, tokenizer)])
+        save_whole(folder, [tokenizer, _train(lesson, tokenizer, progress or (lambda done, total: None))])  # noqa: ARG005 - Progress's shape
     return folder
 
 
@@ -164,7 +175,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
         return LlamaForCausalLM(config)
 
 
-def _train(lesson: Lesson, tokenizer: Any) -> Any:
+def _train(lesson: Lesson, tokenizer: Any, progress: Progress) -> Any:
     """In every epoch each fact is asked once, asked once in other words (each in one of the contexts), and stated."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)
@@ -175,7 +186,8 @@ def _train(lesson: Lesson, tokenizer: Any) -> Any:
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - step / (steps + 1)))
     module.train()
-    for _ in range(recipe.epochs):
+    for epoch in range(recipe.epochs):
+        progress(epoch, recipe.epochs)
         pairs = [
             pair
             for own in wordings
@@ -189,6 +201,7 @@ def _train(lesson: Lesson, tokenizer: Any) -> Any:
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimizer.step()
             schedule.step()
+    progress(recipe.epochs, recipe.epochs)
     return module.eval()
 
 
