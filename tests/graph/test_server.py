@@ -160,8 +160,7 @@ def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
         terms.writelines(f"Q{i},item,label {i}\n" for i in range(10, 300_000))
     files = {kind: {name: [str(path) for path in paths] for name, paths in csv[kind].items()} for kind in csv}
     program = (
-        "import json, sys; from pathlib import Path; from kgedit.graph.ports import is_free
-from kgedit.graph.server import ManagedServer\n"
+        "import json, sys; from pathlib import Path; from kgedit.graph.server import ManagedServer\n"
         "files = {k: {n: [Path(f) for f in fs] for n, fs in g.items()} for k, g in json.loads(sys.argv[2]).items()}\n"
         "ManagedServer(Path(sys.argv[1])).bulk_import(**files)"
     )
