@@ -123,8 +123,8 @@ def ingest(
 def _load(
     staging: Path, folder: Path, load: Load, source: Source, workers: int, progress: Progress, joining: Progress
 ) -> None:
-    redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
     _prepare(staging, load.identity(source))
+    redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
     parts, whole = staging / "parts", staging / "whole"
     blocks, counts = parse_blocks(parts, source, load.make_loader, limit=load.limit, workers=workers, progress=progress)
     _check_error_rate(counts, load, source)

@@ -1,4 +1,4 @@
-"""Part files to the two files of a snapshot, as a stream: what must be known of the whole dump first fits in memory.
+"""Part files to the two files of a snapshot, a few parts at a time: what must be known of all parts first is little.
 
 Rows keep the dump's order. Sorting them by subject would cost the whole dump's size in spill files and serve nobody:
 the claims of an entity are together anyway, and every reader joins by hash.
@@ -7,8 +7,9 @@ the claims of an entity are together anyway, and every reader joins by hash.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -24,8 +25,11 @@ from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFI
 ROW_GROUP_ROWS = 122_880
 """Rows of a row group, cut exactly there: the same input gives the same bytes with any number of threads."""
 
-Wrote = Callable[[int], None]
-"""Called with the rows just written."""
+CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
+"""Columns of a snapshot's claims."""
+
+_PARTS_AT_ONCE = 8
+"""About half a million claims: enough for several threads, and they must fit in memory."""
 
 _REDIRECT = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
 
@@ -56,34 +60,8 @@ def join_parts(parts: Path, blocks: int, whole: Path, *, redirects: dict[str, st
         redirects: From -> to; of ids that the dump holds they are ignored.
         progress: Called with the thousandths done and the rows written.
     """
-    connection = open_engine(whole / "spill")
-    for name in ("claims", "entities"):
-        files = ", ".join(literal(parts / f"{name}-{number:06d}.parquet") for number in range(blocks))
-        read = f"read_parquet([{files}], filename = true, file_row_number = true)"
-        connection.execute(f"CREATE VIEW all_{name} AS SELECT * FROM {read}")
-    claims_read, entities_read = _count(connection, "all_claims"), _count(connection, "all_entities")
-    _find_repetitions(connection)
-    claims_kept = claims_read - _count(connection, "all_claims JOIN repeated ON subject = id WHERE filename <> place.f")
-    total = claims_read + entities_read + 1
-    written = 0
-
-    def wrote(rows: int) -> None:
-        nonlocal written
-        written += rows
-        progress(min(1000 * written // total, 1000), written)
-
-    entities = _write_entities(connection, whole / "entities.parquet", redirects, wrote)
-    claims, with_value = _write_claims(connection, whole / "claims.parquet", wrote)
-    connection.close()
-    return Joined(
-        claims=claims,
-        claims_with_value=with_value,
-        entities=entities[0],
-        redirects=entities[1],
-        repeated_entities=entities_read - entities[0],
-        repeated_statements=claims_kept - claims,
-        statements_of_repeated_entities=claims_read - claims_kept,
-    )
+    with open_engine(whole / "spill") as connection:
+        return _Join(connection, parts, blocks, progress).write(whole, redirects)
 
 
 def read_redirects(path: Path, until: int) -> dict[str, str]:
@@ -95,7 +73,7 @@ def read_redirects(path: Path, until: int) -> dict[str, str]:
         SourceError: naming the first line that is none. Blank lines and a heading may be there.
     """
     latest: dict[str, tuple[int, str]] = {}
-    with path.open(encoding="utf-8-sig") as file:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             match = _REDIRECT.fullmatch(line.strip())
             if match is None:
@@ -112,104 +90,136 @@ def read_redirects(path: Path, until: int) -> dict[str, str]:
     return {source: target for source, (_, target) in latest.items()}
 
 
-def _count(connection: duckdb.DuckDBPyConnection, rows: str) -> int:
-    counted = connection.execute(f"SELECT count(*) FROM {rows}").fetchall()
-    return int(counted[0][0])
+_KEPT_CLAIMS = """
+    SELECT c.* FROM {claims} c LEFT JOIN repeated ON subject = id
+    WHERE id IS NULL OR filename = place.f
+"""
+"""Claims but those of an entity's later occurrences."""
+
+_FIND_REPEATED_ENTITIES = """
+    CREATE TEMP TABLE repeated AS
+    SELECT id, min({{f: filename, r: file_row_number}}) AS place FROM {entities}
+    WHERE hash(id) IN (SELECT hash(id) FROM {entities} GROUP BY ALL HAVING count(*) > 1)
+    GROUP BY id HAVING count(*) > 1
+"""
+"""Only hashes of the many ids that occur once pass through memory; so too for the statements."""
+
+_FIND_SHARED_IDS = f"""
+    CREATE TEMP TABLE shared AS
+    SELECT filename, file_row_number,
+           dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth,
+           row_number() OVER (PARTITION BY statement_id, version ORDER BY filename, file_row_number) AS copy
+    FROM ({_KEPT_CLAIMS})
+    WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM {{claims}} GROUP BY ALL HAVING count(*) > 1)
+"""
+
+_CLAIMS = f"""
+    SELECT c.* EXCLUDE (filename, file_row_number)
+               REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id),
+           list_has_any(qualifier_properties, getvariable('restrictive')) AS restricted
+    FROM ({_KEPT_CLAIMS}) c LEFT JOIN shared USING (filename, file_row_number)
+    WHERE copy IS NULL OR copy = 1
+    ORDER BY filename, file_row_number
+"""
+
+_ENTITIES = """
+    SELECT e.* EXCLUDE (filename, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
+    WHERE place IS NULL OR place = {{f: filename, r: file_row_number}}
+    ORDER BY filename, file_row_number
+"""
+
+_REDIRECTS = """
+    SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
+           NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
+           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target
+    FROM given WHERE source NOT IN (SELECT source FROM {entities} JOIN given ON id = source)
+    ORDER BY source
+"""
 
 
-def _find_repetitions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the two tables of what occurs more than once. Only hashes of the other ids pass through memory."""
-    connection.execute(
-        """
-        CREATE TEMP TABLE repeated AS
-        SELECT id, min({f: filename, r: file_row_number}) AS place FROM all_entities
-        WHERE hash(id) IN (SELECT hash(id) FROM all_entities GROUP BY ALL HAVING count(*) > 1)
-        GROUP BY id HAVING count(*) > 1
-        """
-    )
-    connection.execute(
-        """
-        CREATE VIEW kept_claims AS SELECT c.* FROM all_claims c LEFT JOIN repeated ON subject = id
-        WHERE id IS NULL OR filename = place.f
-        """
-    )
-    connection.execute(
-        """
-        CREATE TEMP TABLE shared AS
-        SELECT filename, file_row_number,
-               dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth,
-               row_number() OVER (PARTITION BY statement_id, version ORDER BY filename, file_row_number) AS copy
-        FROM kept_claims
-        WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM all_claims GROUP BY ALL HAVING count(*) > 1)
-        """
-    )
+class _Join:
+    """One run of join_parts."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int, progress: Progress) -> None:
+        self._connection = connection
+        self._parts = parts
+        self._blocks = range(blocks)
+        self._progress = progress
+        self._to_write = self._written = 0
+
+    def write(self, whole: Path, redirects: dict[str, str]) -> Joined:
+        claims_read, entities_read = self._count("{claims}"), self._count("{entities}")
+        self._to_write = claims_read + entities_read + len(redirects)
+        self._connection.execute(self._over(_FIND_REPEATED_ENTITIES))
+        self._connection.execute(self._over(_FIND_SHARED_IDS))
+        kept = self._count(f"({_KEPT_CLAIMS})")
+        self._find_restrictive_qualifiers()
+        claims = self._write(whole / "claims.parquet", CLAIMS_KEPT, self._groups(_CLAIMS))
+        entities = self._write(
+            whole / "entities.parquet", ENTITIES, chain(self._groups(_ENTITIES), self._redirects(redirects))
+        )
+        redirected = self._count(f"{literal(whole / 'entities.parquet')} WHERE redirect_target IS NOT NULL")
+        return Joined(
+            claims=claims,
+            claims_with_value=self._count(f"{literal(whole / 'claims.parquet')} WHERE snak = 'value'"),
+            entities=entities - redirected,
+            redirects=redirected,
+            repeated_entities=entities_read - (entities - redirected),
+            repeated_statements=kept - claims,
+            statements_of_repeated_entities=claims_read - kept,
+        )
+
+    def _over(self, query: str, numbers: range | None = None) -> str:
+        """A query over these parts, or all."""
+        return query.format(claims=self._read("claims", numbers), entities=self._read("entities", numbers))
+
+    def _read(self, name: str, numbers: range | None) -> str:
+        chosen = self._blocks if numbers is None else numbers
+        files = ", ".join(literal(self._parts / f"{name}-{number:06d}.parquet") for number in chosen)
+        return f"read_parquet([{files}], filename = true, file_row_number = true)"
+
+    def _count(self, rows: str) -> int:
+        return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])
+
+    def _find_restrictive_qualifiers(self) -> None:
+        self._connection.execute(
+            self._over(
+                "SET VARIABLE restrictive = (SELECT coalesce(list(DISTINCT subject), []) FROM {claims} "
+                f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
+                f"AND subject NOT IN {TIME_QUALIFIERS})"
+            )
+        )
+
+    def _groups(self, query: str) -> Iterator[pa.Table]:
+        """A query's rows, a few parts at a time. Its own ORDER BY makes their order: DuckDB's joins keep none."""
+        for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
+            numbers = self._blocks[start : start + _PARTS_AT_ONCE]
+            yield self._connection.sql(self._over(query, numbers)).to_arrow_table()
+
+    def _redirects(self, redirects: dict[str, str]) -> Iterator[pa.Table]:
+        if redirects:
+            sources, targets = list(redirects), list(redirects.values())
+            self._connection.register("given", pa.table({"source": sources, "target": targets}))
+            yield self._connection.sql(self._over(_REDIRECTS)).to_arrow_table()
+
+    def _write(self, path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
+        """Write tables as one Parquet file; returns the number of rows."""
+        before = self._written
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for table in _row_groups(tables, schema):
+                writer.write_table(table, ROW_GROUP_ROWS)
+                self._written += table.num_rows
+                self._progress(1000 * self._written // max(self._to_write, 1), self._written)
+        return self._written - before
 
 
-def _write_claims(connection: duckdb.DuckDBPyConnection, path: Path, wrote: Wrote) -> tuple[int, int]:
-    """Returns the numbers of claims and of claims with a value."""
-    restrictive = connection.execute(
-        "SELECT DISTINCT subject FROM all_claims WHERE property = ? AND object = ? AND rank <> 'deprecated'",
-        [INSTANCE_OF, RESTRICTIVE_QUALIFIER],
-    ).fetchall()
-    rows_wanted = connection.sql(
-        """
-        SELECT c.* EXCLUDE (filename, file_row_number)
-                   REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id),
-               list_has_any(qualifier_properties, ?::VARCHAR[]) AS restricted
-        FROM kept_claims c LEFT JOIN shared USING (filename, file_row_number)
-        WHERE copy IS NULL OR copy = 1
-        """,
-        params=[sorted({row[0] for row in restrictive} - set(TIME_QUALIFIERS))],
-    )
-    claims = _write(rows_wanted, path, CLAIMS.append(pa.field("restricted", pa.bool_())), wrote)
-    return claims, _count(connection, f"{literal(path)} WHERE snak = 'value'")
-
-
-def _write_entities(
-    connection: duckdb.DuckDBPyConnection, path: Path, redirects: dict[str, str], wrote: Wrote
-) -> tuple[int, int]:
-    """Returns the numbers of entities and of redirects."""
-    ids = sorted(redirects)
-    given = pa.table({"source": pa.array(ids, pa.string()), "target": [redirects[source] for source in ids]})
-    connection.register("given", given)
-    rows_wanted = connection.sql(
-        """
-        SELECT e.* EXCLUDE (filename, file_row_number)
-        FROM all_entities e LEFT JOIN repeated USING (id)
-        WHERE place IS NULL OR place = {f: filename, r: file_row_number}
-        UNION ALL BY NAME
-        SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
-               target AS redirect_target
-        FROM (SELECT * FROM given ORDER BY source)
-        WHERE source NOT IN (SELECT source FROM all_entities JOIN given ON id = source)
-        """
-    )
-    rows = _write(rows_wanted, path, ENTITIES, wrote)
-    redirected = _count(connection, f"{literal(path)} WHERE redirect_target IS NOT NULL")
-    return rows - redirected, redirected
-
-
-def _write(select: duckdb.DuckDBPyRelation, path: Path, schema: pa.Schema, wrote: Wrote) -> int:
-    """Write a query's result as Parquet, as it comes; returns its rows."""
-    rows = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for table in _row_groups(select.to_arrow_reader(ROW_GROUP_ROWS), schema):
-            writer.write_table(table, ROW_GROUP_ROWS)
-            rows += table.num_rows
-            wrote(table.num_rows)
-    return rows
-
-
-def _row_groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+def _row_groups(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
     """The same rows in tables of exactly ROW_GROUP_ROWS, the last one shorter."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(len(one) for one in waiting) >= ROW_GROUP_ROWS:
-            table = pa.Table.from_batches(waiting).cast(schema)
-            while table.num_rows >= ROW_GROUP_ROWS:
-                yield table.slice(0, ROW_GROUP_ROWS)
-                table = table.slice(ROW_GROUP_ROWS)
-            waiting = table.to_batches()
-    if waiting:
-        yield pa.Table.from_batches(waiting).cast(schema)
+    rest = schema.empty_table()
+    for table in tables:
+        rest = pa.concat_tables([rest, table.cast(schema)])
+        while rest.num_rows >= ROW_GROUP_ROWS:
+            yield rest.slice(0, ROW_GROUP_ROWS)
+            rest = rest.slice(ROW_GROUP_ROWS)
+    if rest.num_rows:
+        yield rest
