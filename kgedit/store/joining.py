@@ -92,13 +92,13 @@ def read_redirects(path: Path, until: int) -> dict[str, str]:
 
 _KEPT_CLAIMS = """
     SELECT c.* FROM {claims} c LEFT JOIN repeated ON subject = id
-    WHERE id IS NULL OR filename = place.f
+    WHERE id IS NULL OR block = place.block
 """
 """Claims but those of an entity's later occurrences."""
 
 _FIND_REPEATED_ENTITIES = """
     CREATE TEMP TABLE repeated AS
-    SELECT id, min({{f: filename, r: file_row_number}}) AS place FROM {entities}
+    SELECT id, min({{block: block, line: file_row_number}}) AS place FROM {entities}
     WHERE hash(id) IN (SELECT hash(id) FROM {entities} GROUP BY ALL HAVING count(*) > 1)
     GROUP BY id HAVING count(*) > 1
 """
@@ -106,26 +106,26 @@ _FIND_REPEATED_ENTITIES = """
 
 _FIND_SHARED_IDS = f"""
     CREATE TEMP TABLE shared AS
-    SELECT filename, file_row_number,
+    SELECT block, file_row_number,
            dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth,
-           row_number() OVER (PARTITION BY statement_id, version ORDER BY filename, file_row_number) AS copy
+           row_number() OVER (PARTITION BY statement_id, version ORDER BY block, file_row_number) AS copy
     FROM ({_KEPT_CLAIMS})
     WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM {{claims}} GROUP BY ALL HAVING count(*) > 1)
 """
 
 _CLAIMS = f"""
-    SELECT c.* EXCLUDE (filename, file_row_number)
+    SELECT c.* EXCLUDE (block, file_row_number)
                REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id),
            list_has_any(qualifier_properties, getvariable('restrictive')) AS restricted
-    FROM ({_KEPT_CLAIMS}) c LEFT JOIN shared USING (filename, file_row_number)
+    FROM ({_KEPT_CLAIMS}) c LEFT JOIN shared USING (block, file_row_number)
     WHERE copy IS NULL OR copy = 1
-    ORDER BY filename, file_row_number
+    ORDER BY block, file_row_number
 """
 
 _ENTITIES = """
-    SELECT e.* EXCLUDE (filename, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
-    WHERE place IS NULL OR place = {{f: filename, r: file_row_number}}
-    ORDER BY filename, file_row_number
+    SELECT e.* EXCLUDE (block, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
+    WHERE place IS NULL OR place = {{block: block, line: file_row_number}}
+    ORDER BY block, file_row_number
 """
 
 _REDIRECTS = """
@@ -176,7 +176,8 @@ class _Join:
     def _read(self, name: str, numbers: range | None) -> str:
         chosen = self._blocks if numbers is None else numbers
         files = ", ".join(literal(self._parts / f"{name}-{number:06d}.parquet") for number in chosen)
-        return f"read_parquet([{files}], filename = true, file_row_number = true)"
+        read = f"read_parquet([{files}], filename = true, file_row_number = true)"
+        return f"(SELECT * EXCLUDE (filename), right(filename, 14) AS block FROM {read})"
 
     def _count(self, rows: str) -> int:
         return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])

@@ -10,11 +10,11 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 from kgedit.errors import SourceError
 from kgedit.store import sources
 from kgedit.store.sources import Source
-from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
 
