@@ -117,7 +117,7 @@ def _cell(value: Any) -> str:
 def browse(item: str | None, only_print: bool) -> None:
     """Open Neo4j Browser on the loaded graph.
 
-    In Browser, drag cypher/browser/style.grass onto the window: nodes then show labels and edges property names.
+    Nodes show labels and edges property names: the managed server brings the style sheet along.
 
     \b
     Example:

@@ -163,7 +163,7 @@ def _write_delta(home: Path, graph: Graph, snapshots: Sequence[Snapshot], progre
         done += written
         for batch in _after(file, written):
             written, done = written + batch.num_rows, done + batch.num_rows
-            rows = [_claim(row) if step == "added" else row for row in batch.to_pylist()]
+            rows = [claim_parameters(row) if step == "added" else row for row in batch.to_pylist()]
             graph.write(write_query(step), {"date": snapshot.date, "step": step, "written": written, "rows": rows})
             progress(100 * done // max(total, 1), done)
     graph.write(write_query("complete_snapshot"), {"date": snapshot.date})
@@ -179,7 +179,8 @@ def _after(file: pq.ParquetFile, written: int) -> Iterator[pa.RecordBatch]:
             yield batch.slice(skipped)
 
 
-def _claim(row: dict[str, Any]) -> dict[str, Any]:
+def claim_parameters(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of an added version as cypher/write/added.cypher takes it."""
     return {"subject": row.pop("subject"), "object": row.pop("object"), "claim": row}
 
 
