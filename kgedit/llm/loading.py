@@ -43,7 +43,7 @@ def load_model(
         ModelError: if the model cannot be found, read, or does not fit.
     """
     source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else Source(name)
-    module, tokenizer = _read(source.place, name, dtype=dtype)
+    tokenizer, module = _read(source.place, name, dtype=dtype)
     with enough_memory(f"the model {name}"):
         module.to(device)
     module.eval()
@@ -54,24 +54,52 @@ def load_model(
 
 
 def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    """Tokenizer and model from a folder or the hub's local cache; from the hub only where they are in neither."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        module = AutoModelForCausalLM.from_pretrained(place, dtype=DTYPES[dtype])
+        tokenizer, module = _from_pretrained(place, dtype=dtype, local=True)
     except (OSError, ValueError, KeyError) as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"The model '{name}' cannot be loaded: neither built in ({', '.join(sorted(BUILT_IN))}), nor a folder "
-            "in Hugging Face layout, nor on the hub or in its local cache. Give a folder that holds config.json, "
-            f"tokenizer files and weights, or download it where there is a network (hf download {name}) and set "
-            f"HF_HOME to that cache. ({first})"
-        ) from error
+        if Path(place).is_dir():
+            raise _not_found(name, error) from error
+        _ask_hub(place, name)
+        try:
+            tokenizer, module = _from_pretrained(place, dtype=dtype, local=False)
+        except (OSError, ValueError, KeyError) as second:
+            raise _not_found(name, second) from second
     if not tokenizer.is_fast:
         raise ModelError(f"The tokenizer of '{name}' is a slow one; kgedit needs tokenizer.json beside the weights.")
-    return module, tokenizer
+    return tokenizer, module
+
+
+def _from_pretrained(place: str, *, dtype: str, local: bool) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=local)
+    return tokenizer, AutoModelForCausalLM.from_pretrained(place, dtype=DTYPES[dtype], local_files_only=local)
+
+
+def _ask_hub(place: str, name: str) -> None:
+    """One quick question whether the hub has the model: loading would try a missing network for most of a minute."""
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().model_info(place, timeout=10)
+    except Exception as error:  # the client raises whatever its HTTP library does
+        raise _not_found(name, error) from error
+
+
+def _not_found(name: str, error: Exception) -> ModelError:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    wanted = "config.json, tokenizer.json and safetensors, as transformers' save_pretrained writes them"
+    if Path(name).is_dir():
+        return ModelError(f"The folder {name} holds no model that transformers can read; it needs {wanted}. ({first})")
+    return ModelError(
+        f"There is no model '{name}': not among the built-in ones ({', '.join(sorted(BUILT_IN))}), no such folder, and "
+        f"neither the hub nor its local cache gives it. Give a folder with {wanted}; or, where there is a network, run "
+        f"hf download {name} and set HF_HOME to that cache. ({first})"
+    )
 
 
 def _smollm2(lesson: Lesson | None, progress: Progress | None) -> Source:  # noqa: ARG001 - the shape of all sources

@@ -25,12 +25,13 @@ def test_a_model_is_loaded_by_path_and_keeps_its_fingerprint(tmp_path: Path) -> 
 
 
 def test_a_model_that_is_nowhere_is_an_error_that_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError, match="smollm2-135m, tiny") as caught:
         load_model(str(tmp_path / "nothing-here"), device="cpu", dtype="float32")
     assert "config.json" in str(caught.value)
+    with pytest.raises(ModelError, match="holds no model"):
+        load_model(str(tmp_path), device="cpu", dtype="float32")
 
 
 def test_a_gpu_that_is_not_there_or_too_small_is_an_error_that_names_the_options() -> None:
