@@ -1,0 +1,141 @@
+"""`kgedit load-dump` and `kgedit snapshots`: what is said, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from world.dumps import entity, entity_value, lines, snak, statement, write_dump
+
+from kgedit.cli import main
+from kgedit.cli.progress import bars
+
+HUMAN = statement(snak("P31", entity_value("Q5")))
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    items = [entity(f"Q{number}", HUMAN, label=f"item {number}") for number in range(1, 31)]
+    return write_dump(tmp_path / "dump.json.gz", [*items, {"type": "lexeme", "id": "L1", "claims": []}])
+
+
+def load(path: Path, *options: str) -> Result:
+    return run("load-dump", str(path), "--date", "2021-01-04", "--no-graph", *options)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_load_says_what_it_read_and_left_out_on_stderr(dump: Path) -> None:
+    result = load(dump)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == ["Snapshot 2021-01-04: 30 entities, 30 claims.", "  left out: 1 lexeme"]
+
+
+def test_the_same_command_again_says_the_same(dump: Path) -> None:
+    first, again = load(dump), load(dump)
+    assert (again.exit_code, again.output) == (0, first.output)
+
+
+def test_snapshots_are_listed_oldest_first(tmp_path: Path, dump: Path) -> None:
+    assert load(dump).exit_code == 0
+    older = write_dump(tmp_path / "older.json", [entity("Q1")])
+    assert run("load-dump", str(older), "--date", "2015-11-09", "--no-graph").exit_code == 0
+    listed = run("snapshots")
+    assert [line.split() for line in listed.stdout.splitlines()] == [
+        ["date", "entities", "claims", "source"],
+        ["2015-11-09", "1", "0", "older.json"],
+        ["2021-01-04", "30", "30", "dump.json.gz"],
+    ]
+    manifests = json.loads(run("snapshots", "--json").stdout)
+    assert [manifest["date"] for manifest in manifests] == ["2015-11-09", "2021-01-04"]
+    assert manifests[1]["left_out"] == {"lexeme": 1}
+
+
+def test_an_empty_store_lists_nothing_and_says_how_to_fill_it() -> None:
+    result = run("snapshots")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "No snapshot is loaded" in result.stderr
+    assert json.loads(run("snapshots", "--json").stdout) == []
+
+
+def test_options_reach_the_loader(dump: Path) -> None:
+    result = load(dump, "--limit", "7", "--language", "de", "--language", "fr", "--wiki", "dewiki", "--workers", "1")
+    assert result.exit_code == 0, result.output
+    manifest = json.loads(run("snapshots", "--json").stdout)[0]
+    assert (manifest["limit"], manifest["lines"]) == (7, 7)
+    assert manifest["loader"] | {"version": ""} == {
+        "name": "wikidata_json", "version": "", "languages": ["de", "fr"], "wiki": "dewiki",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--limit", "3"), "Nothing was changed. To replace it, add --overwrite."),
+        (("--wiki", "dewiki"), "Nothing was changed. To replace it, add --overwrite."),
+    ],
+)
+def test_what_would_replace_a_snapshot_is_refused(dump: Path, options: tuple[str, ...], message: str) -> None:
+    load(dump)
+    result = load(dump, *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: ")
+    assert message in result.stderr
+    assert load(dump, *options, "--overwrite").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("page.json.gz", b"<html>404</html>", "is an HTML or XML page"),
+        ("plain.json.gz", b"[\n]\n", "Rename it or download it again"),
+        ("empty.json", b"", "is empty"),
+        ("bare.json", b"[\n]\n", "holds no line that could be an entity"),
+        ("prose.json", b"once upon\na time\n", "raise --max-error-rate"),
+        ("cut.json", lines([entity("Q1")])[:-3], "the dump is truncated"),
+    ],
+)
+def test_a_file_that_is_no_dump_is_one_line_and_exit_code_1(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    result = load(path)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
+    assert message in result.stderr
+    assert json.loads(run("snapshots", "--json").stdout) == []
+
+
+def test_a_missing_file_and_an_unknown_format_say_so(tmp_path: Path, dump: Path) -> None:
+    assert "There is no file" in load(tmp_path / "absent.json").stderr
+    result = load(dump, "--format", "wikidata_jsn")
+    assert (result.exit_code, "Did you mean 'wikidata_json'?" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("options", [("--date", "4 January"), ("--limit", "0"), ("--max-error-rate", "2")])
+def test_options_that_make_no_sense_are_usage_errors(dump: Path, options: tuple[str, ...]) -> None:
+    assert load(dump, *options).exit_code == 2
+
+
+def test_lines_of_progress_tell_rate_and_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter((100.0, 100.0, 104.0, 111.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(seconds, 111.0))
+    with bars() as add:
+        update = add("Reading", 1000, "lines")
+        # A load that goes on has 500 lines already: they make no rate.
+        update(200, 500)
+        update(300, 600)
+        update(400, 720)
+    said = capsys.readouterr().err
+    assert said == "Reading: 40%, 720 lines, 20/s, about 33 s left\n"
