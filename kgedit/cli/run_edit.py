@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli.progress import Update, bars
 from kgedit.errors import SpecError
 
 if TYPE_CHECKING:
@@ -88,26 +89,13 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """One line per stage on stderr, with its rate and what is left of it."""
-    import rich.progress as bars
-    from rich.console import Console
-
-    columns = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TextColumn("{task.fields[rate]}"),
-        bars.TimeRemainingColumn(),
-    )
-    tasks: dict[str, bars.TaskID] = {}
-    with bars.Progress(*columns, console=Console(stderr=True)) as bar:
+    """One line per stage on stderr."""
+    updates: dict[str, Update] = {}
+    with bars() as add:
 
         def report(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total, rate="")
-            task = tasks[stage]
-            bar.update(task, completed=done, total=total)
-            speed = bar.tasks[task].speed
-            bar.update(task, rate=f"{speed:.1f}/s" if speed else "")
+            if stage not in updates:
+                updates[stage] = add(stage, total, "steps")
+            updates[stage](done, done)
 
         yield report

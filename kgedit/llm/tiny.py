@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -212,8 +212,3 @@ def _batches(pairs: list[tuple[str, str]], size: int, order: random.Random) -> l
     batches = [pairs[start : start + size] for start in range(0, len(pairs), size)]
     order.shuffle(batches)
     return batches
-
-
-def with_recipe(lesson: Lesson, recipe: Recipe) -> Lesson:
-    """The same lesson taught otherwise."""
-    return replace(lesson, recipe=recipe)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.tiny import Lesson, Recipe, choose_lesson, tiny_folder, with_recipe
+from kgedit.llm.tiny import Lesson, Recipe, choose_lesson, tiny_folder
 
 CONTEXTS = tuple(read_context(name) for name in ("question_only", "instruction"))
 
@@ -34,7 +35,7 @@ def test_the_facts_that_cases_touch_come_first_and_new_answers_are_only_spelled(
 
 
 def test_tiny_answers_what_it_was_taught_in_both_contexts(lesson: Lesson) -> None:
-    taught = with_recipe(lesson, Recipe(vocabulary=600, width=64, epochs=60, batch=16, learning_rate=3e-3))
+    taught = replace(lesson, recipe=Recipe(vocabulary=600, width=64, epochs=60, batch=16, learning_rate=3e-3))
     model = load_model("tiny", device="cpu", dtype="float32", lesson=taught)
 
     for preset, context in (("synthetic", CONTEXTS[0]), ("wild", CONTEXTS[1])):
@@ -46,7 +47,7 @@ def test_tiny_answers_what_it_was_taught_in_both_contexts(lesson: Lesson) -> Non
 
 
 def test_the_same_lesson_gives_the_same_bytes(lesson: Lesson, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = with_recipe(lesson, Recipe(vocabulary=400, width=32, epochs=2))
+    short = replace(lesson, recipe=Recipe(vocabulary=400, width=32, epochs=2))
     files = []
     for home in ("one", "other"):
         monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / home))
