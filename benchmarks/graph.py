@@ -83,12 +83,12 @@ def measure(home: Path) -> None:
     snapshots = list_snapshots(home)
     ignore = lambda *_: None  # noqa: E731 - progress is not wanted here
     claims = snapshots[0].manifest["claims_with_value"]
-    seconds = timed(lambda: list(projection.bring_up_to_date(home, snapshots[:1], progress=ignore)))
+    seconds = timed(lambda: projection.bring_up_to_date(home, snapshots[:1], progress=ignore))
     print(f"bulk import, server start included: {claims:,} claims in {seconds:.1f} s, {claims / seconds:,.0f}/s")
     (home / "rows").mkdir()
     write_delta(snapshots, home / "rows")
     added = pq.read_table(home / "rows" / "added.parquet")
-    list(projection.bring_up_to_date(home, snapshots, progress=ignore))
+    projection.bring_up_to_date(home, snapshots, progress=ignore)
     with Graph.open(home) as graph:
         rows = [projection.claim_parameters(row) for row in added.to_pylist()]
         text, place = write_query("added"), {"date": snapshots[1].date, "step": "added", "written": 0}

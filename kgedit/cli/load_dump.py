@@ -100,8 +100,8 @@ def project(*, rebuild: bool = False) -> None:
     from kgedit.store.snapshots import list_snapshots
 
     with bar("Writing the graph", 100, unit="rows") as progress:
-        for loaded in bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild):
-            say(f"Graph: snapshot {loaded.date} has {loaded.claims:,} claims and {loaded.terms:,} terms.")
+        held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild)
+    say(f"Graph: {held.claims:,} claims at {held.date}, {held.terms:,} terms in all.")
 
 
 @click.command()

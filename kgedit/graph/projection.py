@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
+from kgedit.graph.locks import locked
 from kgedit.graph.queries import schema_statements, write_query
 from kgedit.graph.server import ManagedServer
 from kgedit.store import versions
@@ -47,11 +48,11 @@ class Projected:
 
 def bring_up_to_date(
     home: Path, snapshots: Sequence[Snapshot], *, progress: Progress, rebuild: bool = False
-) -> Iterator[Projected]:
+) -> Projected:
     """Write every snapshot that the graph lacks, in order of date.
 
     A managed graph that is empty, or whose snapshots are not the store's oldest ones, is built anew by bulk import;
-    so it is with `rebuild`.
+    so it is with `rebuild`. Of several processes one writes, and the others wait for it.
 
     Raises:
         StoreError: if the store holds no snapshot.
@@ -59,44 +60,44 @@ def bring_up_to_date(
     """
     if not snapshots:
         raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
-    server = ManagedServer(home)
-    managed = external_address() is None
-    if rebuild or (managed and (server.import_unfinished() or server.status().store_bytes == 0)):
-        # Nothing that could be gone on with; and a server that never ran need not be started to learn that.
-        todo = None
-    else:
+    with locked(home / "graph.lock"):
+        todo = None if rebuild else _missing(home, snapshots)
+        if external_address() is None and (todo is None or len(todo) == len(snapshots)):
+            # The first snapshot goes in by bulk import, and all of them where the graph is to be built anew.
+            imported = snapshots if todo is None else snapshots[:1]
+            _import(ManagedServer(home), home / "import", imported)
+            todo = snapshots[len(imported) :]
+        if todo is None:
+            raise GraphError(
+                "The graph at this address is not to be gone on with: its snapshots are not the store's oldest ones, "
+                "and deltas are written in order of date. Empty the database (MATCH (n) DETACH DELETE n), load again."
+            )
         with Graph.open(home) as graph:
-            graph.refuse_foreign_content()
-            todo = _missing(graph, snapshots)
-    if todo is None and not managed:
-        raise GraphError(
-            "The graph at this address holds other snapshots than the store's oldest ones, and deltas are written in "
-            "order of date. Empty the database (MATCH (n) DETACH DELETE n) and load again to build it anew."
-        )
-    if managed and (todo is None or len(todo) == len(snapshots)):
-        # Bulk import wants the server stopped; it takes the first snapshot alone, or all when the order was broken.
-        first = snapshots if todo is None else snapshots[:1]
-        _import(server, home / "import", first)
-        todo = list(snapshots[len(first) :])
-    with Graph.open(home) as graph:
-        for statement in schema_statements():
-            graph.write(statement)
-        graph.write("CALL db.awaitIndexes(600)")
-        for snapshot in todo or ():
-            _write_delta(home, graph, [s for s in snapshots if s.date <= snapshot.date], progress)
-        yield from _verify(graph, snapshots)
+            for statement in schema_statements():
+                graph.write(statement)
+            graph.write("CALL db.awaitIndexes(600)")
+            for snapshot in todo:
+                _write_delta(home, graph, [s for s in snapshots if s.date <= snapshot.date], progress)
+            return _verify(graph, snapshots[-1])
 
 
-def _missing(graph: Graph, snapshots: Sequence[Snapshot]) -> list[Snapshot] | None:
-    """Snapshots that are still to be written; None if the graph's own do not begin the store's."""
-    found = graph.rows("MATCH (s:Snapshot) RETURN s.date AS date, s.state AS state, s.sha256 AS sha256 ORDER BY date")
-    complete = [row for row in found if row["state"] == "complete"]
-    expected = [{"date": s.date, "state": "complete", "sha256": _sha256(s)} for s in snapshots]
-    if complete != expected[: len(complete)]:
+def _missing(home: Path, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot] | None:
+    """Snapshots that are still to be written; None if the graph cannot be gone on with and must be built anew."""
+    server = ManagedServer(home)
+    if external_address() is None and server.import_unfinished():
         return None
-    todo = list(snapshots[len(complete) :])
-    interrupted = [row["date"] for row in found if row["state"] != "complete"]
-    return None if interrupted and (not todo or interrupted != [todo[0].date]) else todo
+    if external_address() is None and server.status().store_bytes == 0:
+        return snapshots
+    with Graph.open(home) as graph:
+        graph.refuse_foreign_content()
+        text = "MATCH (s:Snapshot) RETURN s.date AS date, s.sha256 AS sha256, s.state AS state ORDER BY date"
+        found = [tuple(row.values()) for row in graph.rows(text)]
+    wanted = [(snapshot.date, _sha256(snapshot)) for snapshot in snapshots]
+    complete = [row[:2] for row in found if row[2] == "complete"]
+    todo = snapshots[len(complete) :]
+    interrupted = [row[:2] for row in found if row[2] != "complete"]
+    fits = complete == wanted[: len(complete)] and interrupted in ([], wanted[len(complete) :][:1])
+    return todo if fits else None
 
 
 def _sha256(snapshot: Snapshot) -> str:
@@ -184,13 +185,12 @@ def claim_parameters(row: dict[str, Any]) -> dict[str, Any]:
     return {"subject": row.pop("subject"), "object": row.pop("object"), "claim": row}
 
 
-def _verify(graph: Graph, snapshots: Sequence[Snapshot]) -> Iterator[Projected]:
+def _verify(graph: Graph, newest: Snapshot) -> Projected:
     """Compare the newest snapshot's claims in the graph with its manifest.
 
     Raises:
         GraphError: if they differ.
     """
-    newest = snapshots[-1]
     count = "MATCH ()-[c:CLAIM]->() WHERE c.valid_to = $open RETURN count(c) AS claims"
     claims = graph.rows(count, {"open": OPEN_END})[0]["claims"]
     terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
@@ -199,4 +199,4 @@ def _verify(graph: Graph, snapshots: Sequence[Snapshot]) -> Iterator[Projected]:
             f"The graph holds {claims:,} claims of {newest.manifest['date']}, its manifest "
             f"{newest.manifest['claims_with_value']:,}. Build it anew: kgedit graph rebuild"
         )
-    yield Projected(newest.date, claims, terms)
+    return Projected(newest.date, claims, terms)

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
+from kgedit.cli import main
 from kgedit.graph.connection import Graph
 from kgedit.graph.server import ManagedServer
 from kgedit.store.snapshots import list_snapshots
@@ -126,3 +128,26 @@ def test_no_statement_has_two_versions_at_once(home: Path) -> None:
         lasting = graph.rows("MATCH ()-[c:CLAIM {valid_to: $open}]->() RETURN count(c) AS n", {"open": OPEN_END})
     assert overlaps == []
     assert lasting[0]["n"] > 0
+
+
+def test_a_server_from_the_environment_takes_every_snapshot_as_a_delta(
+    graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    load_all(tmp_path, files)
+    assert content(graph) == expected_content(tmp_path)
+    assert not ManagedServer(tmp_path).running()
+
+
+def test_a_graph_that_does_not_fit_the_store_is_not_touched_on_an_outside_server(
+    graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    graph.write("CREATE (:Snapshot {date: 19991231, state: 'complete', sha256: 'of something else'})")
+    path, date = files[0]
+    result = CliRunner().invoke(main, ["load-dump", str(path), "--date", date], env={"KGEDIT_HOME": str(tmp_path)})
+    assert result.exit_code == 1
+    assert "Empty the database" in result.stderr
+    assert graph.rows("MATCH (n) RETURN count(n) AS n")[0]["n"] == 1
