@@ -23,9 +23,13 @@ step kgedit export-timestep --from 2021-01-04 --to 2023-02-27
 step kgedit export-timestep --from 2023-02-27 --to 2024-06-03
 
 for method in none ft_m lora_merge rag; do
-  step kgedit run-edit --timestep "$first" --timestep "$second" --model tiny --method "$method" --out "$home/runs/tiny-$method"
+  step kgedit run-edit --timestep "$first" --timestep "$second" --model tiny --method "$method" --evaluate-earlier \
+    --out "$home/runs/tiny-$method"
   step kgedit run-edit --timestep "$first" --model smollm2-135m --method "$method" --limit 4 \
     --out "$home/runs/smollm2-135m-$method"
 done
+# One edit at a time, undone before the next: the setting in which teacher forcing makes editing look solved.
+step kgedit run-edit --timestep "$first" --model tiny --method ft_m --protocol single --limit 40 \
+  --out "$home/runs/tiny-ft_m-single"
 step kgedit report "$home"/runs/*
 step kgedit browse --item Q183 --print

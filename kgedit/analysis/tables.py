@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kgedit.analysis.runs import Run
 from kgedit.records.cases import AXES, Axis
-from kgedit.records.scores import Score, State
+from kgedit.records.scores import Retention, Score, State
 
 NOTHING = "–"
 
@@ -155,14 +155,19 @@ def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
     return Table(f"{axis}, preset {preset}", (*_WHO, *columns), tuple(rows), note)
 
 
+def _asked_again(item: Retention) -> bool:
+    return any(cell is not None for index, row in enumerate(item.matrix) for cell in row[:index])
+
+
 def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """The matrices of runs over several timesteps; None if there is none."""
-    steps = list(dict.fromkeys(step for run in runs if run.scores.retention for step in run.scores.timesteps))
+    """The matrices of runs that asked earlier timesteps again; None if there is none."""
+    runs_again = [run for run in runs if any(_asked_again(item) for item in run.scores.retention)]
+    steps = list(dict.fromkeys(step for run in runs_again for step in run.scores.timesteps))
     rows = []
     for number, run in enumerate(runs, start=1):
         place = {step: column for column, step in enumerate(run.scores.timesteps)}
         for item in run.scores.retention:
-            if item.preset != preset:
+            if item.preset != preset or not _asked_again(item):
                 continue
             for index, row in enumerate(item.matrix):
                 last = index == len(item.matrix) - 1

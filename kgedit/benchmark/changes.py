@@ -99,7 +99,8 @@ def find_changes(graph: Graph, workspace: duckdb.DuckDBPyConnection, *, old: int
             LEFT JOIN old_entities o ON o.id = c.object LEFT JOIN new_entities n ON n.id = c.object GROUP BY ALL
         ), labelled AS (
             SELECT changed.*, s.label AS subject_label,
-                   EXISTS (FROM restricted WHERE list_contains(statement_ids, statement_id)) AS is_restricted, objects.* EXCLUDE (subject, property), old_unlabelled,
+                   EXISTS (FROM restricted WHERE list_contains(statement_ids, statement_id)) AS is_restricted,
+                   objects.* EXCLUDE (subject, property), old_unlabelled,
                    coalesce(old_answers, []) AS old_answers,
                    list_has_any(coalesce(old_answers, []), added_labels) AS object_label_unchanged
             FROM changed LEFT JOIN new_entities s ON s.id = changed.subject

@@ -48,7 +48,7 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
             def update(done: int, counted: int) -> None:
                 progress.start_task(task)
-                shown = f"{counted:,} {unit}, {clock.rate(counted):,.0f}/s"
+                shown = f"{counted:,} {unit}, {_pace(clock.rate(counted))}"
                 progress.update(task, completed=done, rate=shown, visible=True)
 
             return update
@@ -73,6 +73,10 @@ class _Clock:
         return (counted - self._before) / max(seconds, 1e-9)
 
 
+def _pace(rate: float) -> str:
+    return f"{1 / rate:,.1f} s each" if 0 < rate < 1 else f"{rate:,.0f}/s"
+
+
 def _lines(title: str, total: int, unit: str) -> Update:
     clock = _Clock()
     said = 0.0
@@ -85,7 +89,7 @@ def _lines(title: str, total: int, unit: str) -> Update:
         if seconds - said >= SECONDS_BETWEEN_LINES:
             said = seconds
             left = seconds * (total - done) / max(done - done_before, 1)
-            rate = f"{clock.rate(counted):,.0f}/s, about {left:,.0f} s left"
-            say(f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}, {rate}")
+            pace = f"{_pace(clock.rate(counted))}, about {left:,.0f} s left"
+            say(f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}, {pace}")
 
     return update

@@ -64,8 +64,13 @@ def run_edit(
     SPEC is a YAML file; flags do as well. The run folder is printed; it holds spec.yaml, environment.json,
     answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command goes on with a run that was stopped.
     """
+    import warnings
+
+    # Peft still calls what transformers renames: no user can do anything about it.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.editing.runner import run
     from kgedit.editing.spec import read_spec, resolve
+    from kgedit.metrics import METRICS
     from kgedit.metrics.scores import write_scores
 
     raw = read_spec(spec) if spec else {}
@@ -74,6 +79,8 @@ def run_edit(
     if settings:
         raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
     resolved = resolve(raw)
+    for preset in resolved.presets:
+        METRICS[preset.metric]
     with _progress() as progress:
         folder = run(resolved, out, overwrite=overwrite, progress=progress)
     write_scores(folder)

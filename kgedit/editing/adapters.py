@@ -112,12 +112,13 @@ def train(
 
 
 def peak_rate(model: LanguageModel, settings: LoraSettings) -> float:
-    """The setting, or 1e-3 at width 4,096 and more and proportionally higher below.
+    """The setting, or 1e-3 at width 4,096 and more and proportionally higher below, up to 1e-2.
 
-    (SmolLM2-135M, width 576, 10 edits: teacher-forced 0.29 at 2e-3, 0.61 at 1e-2.)
+    (SmolLM2-135M, width 576, 10 edits: teacher-forced 0.29 at 2e-3, 0.61 at 1e-2. `tiny`, width 128, 131 edits merged:
+    locality falls from 88 % to 76 % at 1e-2 and to nothing at 3.2e-2.)
     """
     width = model.module.config.get_text_config().hidden_size
-    return settings.learning_rate or 1e-3 * max(1.0, 4096 / width)
+    return settings.learning_rate or min(1e-2, 1e-3 * max(1.0, 4096 / width))
 
 
 def rate(step: int, steps: int, *, warmup: float) -> float:
