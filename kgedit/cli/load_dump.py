@@ -101,6 +101,8 @@ def project(*, rebuild: bool = False) -> None:
 
     with bar("Writing the graph", 100, unit="rows") as progress:
         held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild)
+    if held.imported > 1:
+        say(f"The graph was built anew from the {held.imported} oldest snapshots: deltas can only follow in order.")
     say(f"Graph: {held.claims:,} claims at {held.date}, {held.terms:,} terms in all.")
 
 

@@ -39,11 +39,13 @@ class Projected:
         date: Its day number.
         claims: Versions that are open at its end.
         terms: Terms in the whole graph.
+        imported: Snapshots that went in by bulk import, which builds the graph anew.
     """
 
     date: int
     claims: int
     terms: int
+    imported: int
 
 
 def bring_up_to_date(
@@ -62,6 +64,7 @@ def bring_up_to_date(
         raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
     with locked(home / "graph.lock"):
         todo = None if rebuild else _missing(home, snapshots)
+        imported: Sequence[Snapshot] = ()
         if external_address() is None and (todo is None or len(todo) == len(snapshots)):
             # The first snapshot goes in by bulk import, and all of them where the graph is to be built anew.
             imported = snapshots if todo is None else snapshots[:1]
@@ -78,7 +81,7 @@ def bring_up_to_date(
             graph.write("CALL db.awaitIndexes(600)")
             for snapshot in todo:
                 _write_delta(home, graph, [s for s in snapshots if s.date <= snapshot.date], progress)
-            return _verify(graph, snapshots[-1])
+            return _verify(graph, snapshots[-1], imported=len(imported))
 
 
 def _missing(home: Path, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot] | None:
@@ -185,7 +188,7 @@ def claim_parameters(row: dict[str, Any]) -> dict[str, Any]:
     return {"subject": row.pop("subject"), "object": row.pop("object"), "claim": row}
 
 
-def _verify(graph: Graph, newest: Snapshot) -> Projected:
+def _verify(graph: Graph, newest: Snapshot, *, imported: int) -> Projected:
     """Compare the newest snapshot's claims in the graph with its manifest.
 
     Raises:
@@ -199,4 +202,4 @@ def _verify(graph: Graph, newest: Snapshot) -> Projected:
             f"The graph holds {claims:,} claims of {newest.manifest['date']}, its manifest "
             f"{newest.manifest['claims_with_value']:,}. Build it anew: kgedit graph rebuild"
         )
-    return Projected(newest.date, claims, terms)
+    return Projected(newest.date, claims, terms, imported)

@@ -5,12 +5,12 @@ A server that cannot be had is a failure and never a skip: leave these tests out
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from graph.worlds import dumps, load_all
+from graph.worlds import SHARED, SLICES, dumps, load_all
 from kgedit.graph.connection import Graph
 from kgedit.graph.server import ManagedServer
 
@@ -50,9 +50,24 @@ def graph(graph_home: Path) -> Iterator[Graph]:
 
 
 @pytest.fixture(scope="session")
-def sample_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home with the sample world loaded, for tests that only read it."""
-    home = tmp_path_factory.mktemp("sample")
-    load_all(home, dumps("sample", tmp_path_factory.mktemp("dumps")))
-    yield home
-    ManagedServer(home).stop()
+def home_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Homes with a world loaded (sample, pat, w12k), made on first use, for tests that only read them."""
+    homes: dict[str, Path] = {}
+
+    def load(world: str) -> Path:
+        if world not in homes:
+            if world in SLICES and not SHARED.is_dir():
+                pytest.skip("the shared data is not here")
+            homes[world] = tmp_path_factory.mktemp(world)
+            load_all(homes[world], dumps(world, tmp_path_factory.mktemp("dumps")))
+        return homes[world]
+
+    yield load
+    for home in homes.values():
+        ManagedServer(home).stop()
+
+
+@pytest.fixture(scope="session")
+def sample_home(home_of: Callable[[str], Path]) -> Path:
+    """A home with the sample world loaded."""
+    return home_of("sample")

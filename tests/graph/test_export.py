@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -157,6 +158,19 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
     ]
     assert digests[0] == digests[1]
     assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *(f"{name}.parquet" for name in TABLES)}
+
+
+def test_real_changes_of_two_years_become_questions(home_of: Callable[[str], Path], tmp_path: Path) -> None:
+    """The pat slices, 2021-12-30 to 2023-12-30."""
+    command = ["export-timestep", "--from", "2021-12-30", "--to", "2023-12-30", "--out"]
+    for folder in ("first", "again"):
+        kgedit(home_of("pat"), *command, tmp_path / folder)
+    rows = json.loads((tmp_path / "first" / "wikibigedit.json").read_text(encoding="utf-8"))
+    updates = [row for row in rows if row["tag"] == "update"]
+    assert len(updates) >= 150
+    assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
 def test_the_wikibigedit_form_has_their_fields_and_our_ids(folders: list[Path]) -> None:

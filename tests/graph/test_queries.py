@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graph.oracle import Oracle
-from graph.worlds import SHARED, dumps, load_all
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query
-from kgedit.graph.server import ManagedServer
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
 pytestmark = pytest.mark.graph
@@ -21,16 +19,8 @@ WINDOWS = ((0, 1), (1, 2), (0, 2))
 
 
 @pytest.fixture(scope="module", params=["sample", "pat", "w12k"])
-def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    if request.param == "sample":
-        yield request.getfixturevalue("sample_home")
-        return
-    if not SHARED.is_dir():
-        pytest.skip("the shared data is not here")
-    home = tmp_path_factory.mktemp(request.param)
-    load_all(home, dumps(request.param, tmp_path_factory.mktemp("dumps")))
-    yield home
-    ManagedServer(home).stop()
+def home(request: pytest.FixtureRequest, home_of: Callable[[str], Path]) -> Path:
+    return home_of(request.param)
 
 
 @pytest.fixture(scope="module")
