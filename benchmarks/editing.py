@@ -16,8 +16,7 @@ from contextlib import contextmanager
 
 import torch
 
-from kgedit.editing import METHODS
-from kgedit.editing.methods import ft_m
+from kgedit.editing import METHODS, fine_tuning
 from kgedit.editing.replay import replay_above
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import decode_greedily
@@ -86,7 +85,7 @@ def measure_editing(model: LanguageModel, count: int) -> None:
     ]
     seconds, losses = {}, {}
     for name, way in (("replay", replay_above), ("whole", whole_model)):
-        ft_m.replay_above = way  # type: ignore[attr-defined]
+        fine_tuning.replay_above = way  # type: ignore[attr-defined]
         method = METHODS["ft_m"]
         editor = method(model, method.settings_type(stop_loss=0), asked=(), seed=0)
         started, losses[name] = time.process_time(), []
@@ -94,7 +93,7 @@ def measure_editing(model: LanguageModel, count: int) -> None:
             losses[name].append(editor.apply([case]).loss)
             editor.restore()
         seconds[name] = (time.process_time() - started) / count
-    ft_m.replay_above = replay_above
+    fine_tuning.replay_above = replay_above
     print(
         f"ft_m: {seconds['replay']:.2f} CPU seconds per edit of 25 steps, {seconds['whole']:.2f} without replay: ",
         end="",

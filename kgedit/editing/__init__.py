@@ -13,9 +13,13 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
     "editing method",
     {
         "none": "kgedit.editing.methods.none:Unedited",
+        "ft": "kgedit.editing.methods.ft:FineTuning",
+        "ft_l": "kgedit.editing.methods.ft_l:ClampedFineTuning",
         "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
         "lora": "kgedit.editing.methods.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
+        "prompt": "kgedit.editing.methods.prompt:Prompting",
+        "ike": "kgedit.editing.methods.ike:InContextEditing",
         "rag": "kgedit.editing.methods.rag:Retrieval",
     },
     group="kgedit.methods",

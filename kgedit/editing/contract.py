@@ -7,18 +7,23 @@ module. The runner asks what a method declares and never looks at its name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.records.cases import Case
+from kgedit.llm.saving import save_whole
+from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import Protocol
 
 Settings = TypeVar("Settings")
+
+Advance = Callable[[int, int], None]
+"""Told steps done and steps in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +34,10 @@ class Capabilities:
         protocols: Ways of giving it edits; the first is its default.
         most_edits_at_once: Limit of one ``apply``; None for no limit.
         changes_weights: Whether parameters of the model differ after an edit.
-        adds_modules: Whether layers are added to the model, or its forward pass is changed.
+        adds_modules: Whether layers with parameters of their own are added to the model.
+        changes_forward: Whether a memory beside the model steps into its forward pass.
         changes_prompt: Whether it puts text ahead of prompts.
+        needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training).
         source: Where the method is described.
     """
 
@@ -38,7 +45,15 @@ class Capabilities:
     most_edits_at_once: int | None = None
     changes_weights: bool = False
     adds_modules: bool = False
+    changes_forward: bool = False
     changes_prompt: bool = False
+    needs_known_facts: bool = False
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the edits lie in files of a model, so that others can load them."""
+        return self.changes_weights or self.adds_modules
+
     source: str = ""
 
 
@@ -95,6 +110,16 @@ class Editor(ABC, Generic[Settings]):
         self.asked = tuple(asked)
         self.seed = seed
 
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: B027 - most need nothing
+        """Get ready before the first ``apply`` or ``load_state``, without changing the model.
+
+        Called once, where ``capabilities.needs_known_facts``; the outcome depends on model, settings, seed and facts.
+
+        Args:
+            known: What the older snapshots say, in words.
+            advance: Told of steps done and steps in all, where this takes long.
+        """
+
     @abstractmethod
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone."""
@@ -114,6 +139,10 @@ class Editor(ABC, Generic[Settings]):
     def derived(self) -> dict[str, Any]:
         """Choices made for this model that the settings leave open (layer, learning rate); kept with the run."""
         return {}
+
+    def save(self, folder: Path) -> None:
+        """Write the edited model as a folder that transformers reads, where ``capabilities.can_be_saved``."""
+        save_whole(folder, [self.model.tokenizer, self.model.module])
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""

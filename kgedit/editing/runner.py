@@ -68,6 +68,7 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
     every = [case for own in cases.values() for case in own]
     examiner.examine(every, None, after=None, advance=_count("ask before any edit", examiner.count(every), report))
     with enough_memory(f"editing {spec.model} with {spec.method}"):
+        _prepare(editor, timesteps, report)
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
         else:
@@ -115,6 +116,12 @@ def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Ed
     if problems:
         raise SpecError(problems)
     return method(model, settings, asked=asked, seed=spec.seed)
+
+
+def _prepare(editor: Editor[Any], timesteps: Sequence[Timestep], report: Progress) -> None:
+    if editor.capabilities.needs_known_facts:
+        known = [fact for timestep in timesteps for fact in timestep.known_facts()]
+        editor.prepare(known, advance=lambda done, total: report("prepare the method", done, total))
 
 
 def _run_single(

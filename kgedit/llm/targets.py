@@ -26,6 +26,11 @@ class Lines:
     labels: torch.Tensor
 
     @property
+    def ends(self) -> torch.Tensor:
+        """Column of the last prompt token of each row: the target's tokens follow it."""
+        return self.ids.shape[1] - 1 - (self.labels != -100).sum(1)
+
+    @property
     def last(self) -> int:
         """Places whose logits the loss needs: one ahead of each target token."""
         return self.labels.shape[1] + 1
@@ -54,3 +59,18 @@ def target_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
     """
     losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), lines.labels, ignore_index=-100, reduction="none")
     return (losses.sum(1) / (lines.labels != -100).sum(1)).mean()
+
+
+def first_place_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+    """Mean over rows of the mean negative log-likelihood of the target tokens, all read off the prompt's last place.
+
+    The bag of tokens that FT and FT-L raise: the answer's order is not learned.
+
+    Args:
+        logits: rows x ``lines.last`` x vocabulary.
+    """
+    asked = lines.labels != -100
+    places = logits.shape[1] - 1 - asked.sum(1)
+    at_end = logits[torch.arange(len(logits), device=logits.device), places].float().log_softmax(-1)
+    losses = -at_end.gather(1, lines.labels.clamp(min=0)) * asked
+    return (losses.sum(1) / asked.sum(1)).mean()

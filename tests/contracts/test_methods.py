@@ -11,6 +11,7 @@ import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
+from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS
 from kgedit.editing.contract import Applied, Editor, Prefix
 from kgedit.editing.run_folder import Checkpoint, RunFolder
@@ -19,22 +20,28 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 
 QUICK = {
     "lora": {"epochs": 2},
     "lora_merge": {"epochs": 2},
+    "ft": {"steps": 4},
+    "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
+    "ike": {"embedder": "character-ngrams", "k": 8},
     "rag": {"embedder": "character-ngrams"},
 }
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
-def _editor(name: str, model: LanguageModel) -> Editor[Any]:
+def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[Any]:
     settings, problems = read_settings(METHODS[name].settings_type, QUICK.get(name, {}), method=name)
     assert not problems
-    return METHODS[name](model, settings, asked=ASKED, seed=7)
+    editor = METHODS[name](model, settings, asked=ASKED, seed=7)
+    if editor.capabilities.needs_known_facts:
+        editor.prepare(known, advance=lambda done, total: None)
+    return editor
 
 
 def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
@@ -43,9 +50,29 @@ def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
     return [reply.text for reply in ask(editor.model, questions, PRESETS["wild_line"])]
 
 
+def _hooks(model: LanguageModel) -> int:
+    modules = list(model.module.modules())
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
+
+
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep"), towns=range(4)).cases())
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    return write_timestep(tmp_path_factory.mktemp("timestep"), towns=range(4))
+
+
+@pytest.fixture(scope="module")
+def cases(timestep: Timestep) -> list[Case]:
+    return list(timestep.cases())
+
+
+@pytest.fixture(scope="module")
+def known(timestep: Timestep) -> list[KnownFact]:
+    return timestep.known_facts()
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path_factory.getbasetemp() / "contracts-home"))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -60,10 +87,10 @@ def test_a_method_declares_what_it_can_do(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_making_an_editor_changes_nothing(name: str, cases: list[Case]) -> None:
+def test_making_an_editor_changes_nothing(name: str, cases: list[Case], known: list[KnownFact]) -> None:
     model = small_model()
     before = weights(model)
-    editor = _editor(name, model)
+    editor = _editor(name, model, known)
 
     assert changed(before, model) == []
     assert editor.prefixes(["Who?"]) == [Prefix()]
@@ -73,10 +100,11 @@ def test_making_an_editor_changes_nothing(name: str, cases: list[Case]) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", METHODS)
 def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
-    name: str, architecture: str, cases: list[Case]
+    name: str, architecture: str, cases: list[Case], known: list[KnownFact]
 ) -> None:
     model = small_model(architecture)
-    editor, before, unedited = _editor(name, model), weights(model), _answers(_editor(name, model), cases)
+    editor, before, hooks = _editor(name, model, known), weights(model), _hooks(model)
+    unedited = _answers(editor, cases)
 
     assert isinstance(editor.apply(cases[:2]), Applied)
     declared = editor.capabilities
@@ -85,13 +113,16 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
 
     editor.restore()
     assert changed(before, model) == []
+    assert _hooks(model) == hooks
     assert _answers(editor, cases) == unedited
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_same_edits_after_restoring_give_the_same_weights(name: str, cases: list[Case]) -> None:
+def test_the_same_edits_after_restoring_give_the_same_weights(
+    name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
     model = small_model()
-    editor = _editor(name, model)
+    editor = _editor(name, model, known)
     editor.apply(cases[:2])
     once = weights(model)
     editor.restore()
@@ -101,15 +132,17 @@ def test_the_same_edits_after_restoring_give_the_same_weights(name: str, cases: 
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_saved_state_goes_on_as_if_nothing_had_happened(name: str, cases: list[Case], tmp_path: Path) -> None:
-    unbroken = _editor(name, small_model())
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(
+    name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
+) -> None:
+    unbroken = _editor(name, small_model(), known)
     unbroken.apply(cases[:2])
     folder = RunFolder(tmp_path)
     folder.save_checkpoint(Checkpoint("t", 2, 1, unbroken.state()))
     answers = _answers(unbroken, cases)
     unbroken.apply(cases[2:])
 
-    resumed = _editor(name, small_model())
+    resumed = _editor(name, small_model(), known)
     found = folder.checkpoint()
     assert found is not None
     resumed.load_state(found.state)
@@ -121,10 +154,10 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(name: str, cases: list
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case]) -> None:
+def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case], known: list[KnownFact]) -> None:
     model = small_model()
     model.module.to(torch.bfloat16)
-    before, editor = weights(model), _editor(name, model)
+    before, editor = weights(model), _editor(name, model, known)
     editor.apply(cases[:2])
     _answers(editor, cases)
     editor.restore()
@@ -133,9 +166,47 @@ def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_no_gradient_and_no_training_mode_is_left_behind(name: str, cases: list[Case]) -> None:
+def test_a_second_model_in_the_same_process_is_unaffected(name: str, cases: list[Case], known: list[KnownFact]) -> None:
+    edited, other = small_model(), small_model(seed=3)
+    before, fresh = weights(other), _editor(name, other, known)
+    unedited = _answers(fresh, cases)
+    _editor(name, edited, known).apply(cases[:2])
+
+    assert changed(before, other) == []
+    assert _answers(fresh, cases) == unedited
+    alone, beside = small_model(seed=3), fresh
+    same = _editor(name, alone, known)
+    same.apply(cases[2:])
+    beside.apply(cases[2:])
+    assert changed(weights(alone), other) == []
+    assert _answers(same, cases) == _answers(beside, cases)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_edit_of_a_frozen_model_asks_no_gradient_of_other_modules(
+    name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
     model = small_model()
-    editor = _editor(name, model)
+    parameters = list(model.module.parameters())
+    asked: list[bool] = []
+
+    def look(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        asked.append(any(parameter.requires_grad for parameter in parameters))
+
+    model.module.get_output_embeddings().register_forward_hook(look)
+    editor = _editor(name, model, known)
+    editor.apply(cases[:2])
+    _answers(editor, cases)
+
+    assert asked
+    assert not any(asked)
+    assert all(parameter.grad is None for parameter in parameters)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_gradient_and_no_training_mode_is_left_behind(name: str, cases: list[Case], known: list[KnownFact]) -> None:
+    model = small_model()
+    editor = _editor(name, model, known)
     editor.apply(cases[:2])
     editor.restore()
 

@@ -2,109 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-
-from kgedit.editing.contract import Applied, Capabilities, Editor, State
-from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
-from kgedit.editing.matrices import EditedMatrix
-from kgedit.editing.replay import replay_above
+from kgedit.editing.contract import Capabilities
+from kgedit.editing.fine_tuning import FineTuningSettings, MaskedTuning
 from kgedit.editing.settings import Bounds, setting
-from kgedit.errors import SpecError
-from kgedit.llm.contexts import Context
-from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import lines_of, target_loss
-from kgedit.records.cases import Case
 
 
 @dataclass(frozen=True, slots=True)
-class FtmSettings:
+class FtmSettings(FineTuningSettings):
     """Hyperparameters of FT-M."""
 
-    layer: int | None = setting(None, "block whose matrix is trained; None: by `depth`", bounds=Bounds(least=0))
-    depth: float = setting(0.65, "block as a fraction of all blocks: 21 of 32", bounds=Bounds(least=0, most=1))
-    steps: int = setting(25, "most steps of Adam per call", bounds=Bounds(least=1))
-    learning_rate: float | None = setting(None, "of Adam, fresh at each call; None: by width", bounds=Bounds(above=0))
-    norm: float | None = setting(None, "furthest that a weight may move per call (FT-L)", bounds=Bounds(above=0))
-    stop_loss: float = setting(1e-2, "a call ends at this loss", bounds=Bounds(least=0))
-    context: str = setting("question_only", CONTEXT_MEANING)
-    learn_end: bool = setting(False, "whether the end of text is part of the target")
+    norm: float | None = setting(None, "furthest that a weight may move per call, as in FT-L", bounds=Bounds(above=0))
 
 
-class MaskedFineTuning(Editor[FtmSettings]):
+class MaskedFineTuning(MaskedTuning[FtmSettings]):
     """Trains one matrix, found by structure, by the mean cross-entropy of the target tokens."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
         changes_weights=True,
-        source="FT-M, arXiv 2401.01286 section 3; L-infinity clamp of FT-L, arXiv 2012.00363",
+        source="FT-M, arXiv 2401.01286 section 3",
     )
     settings_type = FtmSettings
 
-    def __init__(self, model: LanguageModel, settings: FtmSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = _layer(settings, len(model.blocks))
-        self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layer].inner_width)
-        self._contexts = training_contexts(settings.context, asked)
-        self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
-
-    def apply(self, cases: Sequence[Case]) -> Applied:
-        """Train on all cases together until the loss or the number of steps says stop."""
-        settings, weight = self.settings, self._matrix.editable()
-        lines = lines_of(self.model, examples(cases, self._contexts), learn_end=settings.learn_end)
-        start = weight.detach().clone()
-        weight.requires_grad_(True)
-        optimizer = torch.optim.Adam([weight], lr=self.learning_rate)
-        with replay_above(self.model, self.layer, lines) as logits, torch.enable_grad():
-            for _ in range(settings.steps):
-                loss = target_loss(logits(), lines)
-                last = loss.item()
-                if last <= settings.stop_loss:
-                    break
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                _clamp(weight, start, settings.norm)
-        weight.requires_grad_(False)
-        weight.grad = None
-        return Applied(loss=last)
-
-    def derived(self) -> dict[str, Any]:
-        """Layer and learning rate."""
-        return {"layer": self.layer, "learning_rate": self.learning_rate}
-
-    def restore(self) -> None:
-        """Give the model its own matrix back."""
-        self._matrix.restore()
-
-    def state(self) -> State:
-        """The one matrix."""
-        return State(tensors={"weight": self._matrix.weight.detach().float().clone()}, record={"layer": self.layer})
-
-    def load_state(self, state: State) -> None:
-        """Take the matrix over."""
-        self._matrix.write(state.tensors["weight"])
-
-
-def _layer(settings: FtmSettings, depth: int) -> int:
-    if settings.layer is None:
-        return min(int(settings.depth * depth), depth - 1)
-    if settings.layer >= depth:
-        raise SpecError([f"settings.layer: there is no block {settings.layer}; the model has 0 to {depth - 1}"])
-    return settings.layer
-
-
-def _learning_rate(inner_width: int) -> float:
-    """The published 5e-4 from 6,400 inner units (GPT-2 XL) up; more below, since a step of Adam moves the output of a
-    layer by about the learning rate times its inputs. (SmolLM2-135M, 25 steps: loss 1.1 at 5e-4, 0.01 at 2e-3.)
-    """
-    return 5e-4 * max(1.0, 6400 / inner_width)
-
-
-def _clamp(weight: Any, start: torch.Tensor, norm: float | None) -> None:
-    if norm is not None:
-        with torch.no_grad():
-            weight.copy_(torch.clamp(weight, start - norm, start + norm))
+    @property
+    def norm(self) -> float | None:
+        """The setting."""
+        return self.settings.norm

@@ -20,7 +20,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import lines_of, target_loss
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
 
 ASKED = (read_context("question_only"),)
 
@@ -28,6 +28,11 @@ ASKED = (read_context("question_only"),)
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> list[KnownFact]:
+    return write_timestep(tmp_path_factory.mktemp("timestep")).known_facts()
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
@@ -85,6 +90,38 @@ def test_ft_m_learns_the_target_and_touches_one_matrix_only(architecture: str, c
     assert _loss(model, cases[:1]) < loss / 2
     names = [name for name, module in model.module.named_modules() if module is model.blocks[1].down_projection]
     assert changed(before, model) == [f"{names[0]}.weight"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ft_raises_every_target_token_at_the_prompts_last_place(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+
+    def first_place(case: Case) -> float:
+        with torch.no_grad():
+            logits = model.module(torch.tensor([model.encode(case.question)])).logits[0, -1]
+        return -logits.log_softmax(-1)[model.encode_target(case.answer)].mean().item()
+
+    editor = _editor("ft", model, layer=1, steps=1)
+    expected = sum(first_place(case) for case in cases[:3]) / 3
+    assert editor.apply(cases[:3]).loss == pytest.approx(expected, rel=1e-4)
+
+    _editor("ft", model, layer=1).apply(cases[:3])
+    assert sum(first_place(case) for case in cases[:3]) / 3 < expected - 0.5
+
+
+def test_ft_l_is_ft_within_a_box(cases: list[Case]) -> None:
+    free, boxed = small_model(), small_model()
+    matrix = boxed.blocks[1].down_projection
+    before = matrix.weight.detach().clone()
+    _editor("ft", free, layer=1).apply(cases[:1])
+    _editor("ft_l", boxed, layer=1).apply(cases[:1])
+    moved = (matrix.weight - before).abs().max().item()
+
+    assert moved == pytest.approx(5e-4, rel=1e-2)
+    assert (free.blocks[1].down_projection.weight - before).abs().max().item() > 2 * moved
+    wide = small_model()
+    _editor("ft_l", wide, layer=1, norm=1e6).apply(cases[:1])
+    assert changed(weights(free), wide) == []
 
 
 def test_ft_m_moves_no_weight_further_than_its_norm(cases: list[Case]) -> None:
@@ -171,6 +208,72 @@ def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> N
     assert rates[:5] == sorted(rates[:5])
     assert rates[4:] == sorted(rates[4:], reverse=True)
     assert rate(0, 1, warmup=0.1) > 0
+
+
+def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(cases: list[Case]) -> None:
+    editor = _editor("prompt", small_model(), most=2)
+    editor.apply(cases[:1])
+    assert editor.prefixes(["Anything?"])[0].text == f"{cases[0].cloze} {cases[0].answer}.\n"
+
+    applied = editor.apply(cases[1:4])
+    expected = "".join(f"{case.cloze} {case.answer}.\n" for case in cases[2:4])
+    assert [prefix.text for prefix in editor.prefixes(["One?", "Two?"])] == [expected, expected]
+    assert "first 1 of 3 facts" in applied.note
+
+
+def _ike(known: list[KnownFact], **given: object) -> Editor[Any]:
+    editor = _editor("ike", small_model(), embedder="character-ngrams", **given)
+    editor.prepare(known, advance=lambda done, total: None)
+    return editor
+
+
+def test_ike_shows_copy_update_and_retain_as_1_to_3_to_4_then_the_edit(
+    cases: list[Case], known: list[KnownFact]
+) -> None:
+    editor = _ike(known, k=8)
+    editor.apply(cases[:1])
+    prefix = editor.prefixes([cases[0].probes[-1].question])[0]
+    *shown, last = prefix.text.split("\n\n")
+
+    assert prefix.retrieved == (cases[0].case_id,)
+    assert last == f"New Fact: {cases[0].question} {cases[0].answer}\nPrompt: "
+    asked_as = {fact.question: fact for fact in known}
+    kinds = []
+    for text in shown:
+        told, asked = text.removeprefix("New Fact: ").split("\nPrompt: ")
+        fact = next(fact for question, fact in asked_as.items() if told.startswith(f"{question} "))
+        target = told.removeprefix(f"{fact.question} ")
+        assert target != fact.answer, "a new fact contradicts what was known"
+        if asked.startswith(fact.question):
+            kinds.append("copy")
+            assert asked.endswith(f" {target}")
+        elif asked.startswith(fact.rephrase):
+            kinds.append("update")
+            assert asked.endswith(f" {target}")
+        else:
+            kinds.append("retain")
+            other = next(fact for question, fact in asked_as.items() if asked.startswith(f"{question} "))
+            assert asked == f"{other.question} {other.answer}"
+    assert sorted(kinds) == ["copy"] + ["retain"] * 4 + ["update"] * 3
+
+
+def test_ike_shows_no_answer_that_a_probe_asks_for(cases: list[Case], known: list[KnownFact]) -> None:
+    editor = _ike(known)
+    editor.apply(cases[:2])
+    text = editor.prefixes([cases[0].question])[0].text
+
+    for probe in (probe for case in cases[:2] for probe in case.probes if probe.axis == "locality"):
+        assert probe.question not in text
+        assert probe.answers[0] not in text
+    assert text.count("New Fact: ") == 17, "16 of the 16 facts that are left, and the edit"
+
+
+def test_ike_takes_the_edit_that_is_nearest_to_the_question(cases: list[Case], known: list[KnownFact]) -> None:
+    editor = _ike(known, k=2)
+    editor.apply(cases)
+
+    found = editor.prefixes([case.question for case in cases])
+    assert [prefix.retrieved for prefix in found] == [(case.case_id,) for case in cases]
 
 
 @pytest.mark.parametrize("embedder", ["character-ngrams", "all-minilm-l6-v2"])

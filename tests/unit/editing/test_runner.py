@@ -41,7 +41,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 QUICK: dict[str, dict[str, object]] = {
     "none": {},
+    "ft": {"steps": 2},
+    "ft_l": {"steps": 2},
     "ft_m": {"steps": 2},
+    "ike": {"embedder": "character-ngrams", "k": 3},
+    "prompt": {"most": 2},
     "lora": {"epochs": 1},
     "lora_merge": {"epochs": 1},
     "rag": {"embedder": "character-ngrams"},

@@ -1,0 +1,38 @@
+"""`ft_l`: as `ft`, and no weight moves further than a bound in one call (FT-L)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgedit.editing.contract import Capabilities
+from kgedit.editing.fine_tuning import FineTuningSettings, FirstPlaceTuning
+from kgedit.editing.settings import Bounds, setting
+
+_NARROW = 6400
+"""Inner units of GPT-2 XL."""
+
+
+@dataclass(frozen=True, slots=True)
+class FtlSettings(FineTuningSettings):
+    """Hyperparameters of FT-L."""
+
+    norm: float | None = setting(
+        None, "furthest that a weight may move per call; None: 5e-4, and 5e-5 above 6,400 units", bounds=Bounds(above=0)
+    )
+
+
+class ClampedFineTuning(FirstPlaceTuning[FtlSettings]):
+    """Trains one matrix within a box around where the call began (an L-infinity bound)."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        source="FT+L, arXiv 2012.00363; as the baseline of ROME, arXiv 2202.05262 appendix E.1",
+    )
+    settings_type = FtlSettings
+
+    @property
+    def norm(self) -> float:
+        """The setting, or what was published for GPT-2 XL and for the wider GPT-J and Mistral."""
+        published = 5e-4 if self.model.blocks[self.layer].inner_width <= _NARROW else 5e-5
+        return self.settings.norm or published
