@@ -18,6 +18,8 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
         "lora": "kgedit.editing.methods.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
+        "grace": "kgedit.editing.methods.grace:Grace",
+        "ultraedit": "kgedit.editing.methods.ultraedit:UltraEdit",
         "prompt": "kgedit.editing.methods.prompt:Prompting",
         "ike": "kgedit.editing.methods.ike:InContextEditing",
         "rag": "kgedit.editing.methods.rag:Retrieval",

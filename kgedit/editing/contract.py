@@ -110,7 +110,7 @@ class Editor(ABC, Generic[Settings]):
         self.asked = tuple(asked)
         self.seed = seed
 
-    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: B027 - most need nothing
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Get ready before the first ``apply`` or ``load_state``, without changing the model.
 
         Called once, where ``capabilities.needs_known_facts``; the outcome depends on model, settings, seed and facts.

@@ -5,9 +5,10 @@ What lies below the matrix is computed once per call; the methods differ in the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,10 +22,6 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import Lines, first_place_loss, lines_of, target_loss
 from kgedit.records.cases import Case
-
-Loss = Callable[[torch.Tensor, Lines], torch.Tensor]
-"""Logits at the targets' places and the lines that they belong to -> a number."""
-
 
 @dataclass(frozen=True, slots=True)
 class FineTuningSettings:
@@ -45,14 +42,17 @@ TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
 class MatrixTuning(Editor[TuningSettings]):
     """Trains one matrix, found by structure; a subclass names the loss and the furthest that a weight may move."""
 
-    loss: ClassVar[Loss]
-
     def __init__(self, model: LanguageModel, settings: TuningSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
         self.layer = choose_layer(model, layer=settings.layer, depth=settings.depth)
         self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layer].inner_width)
         self._contexts = training_contexts(settings.context, asked)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
+
+    @staticmethod
+    @abstractmethod
+    def loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+        """What training lowers, from the logits at the targets' places."""
 
     @property
     def norm(self) -> float | None:
@@ -68,7 +68,7 @@ class MatrixTuning(Editor[TuningSettings]):
         optimizer = torch.optim.Adam([weight], lr=self.learning_rate)
         with replay_above(self.model, self.layer, lines) as logits, torch.enable_grad():
             for _ in range(settings.steps):
-                loss = type(self).loss(logits(), lines)
+                loss = self.loss(logits(), lines)
                 last = loss.item()
                 if last <= settings.stop_loss:
                     break
@@ -100,13 +100,19 @@ class MatrixTuning(Editor[TuningSettings]):
 class FirstPlaceTuning(MatrixTuning[TuningSettings]):
     """The loss of ROME's baselines: every target token read off the last place of the prompt."""
 
-    loss = staticmethod(first_place_loss)
+    @staticmethod
+    def loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+        """As the class says."""
+        return first_place_loss(logits, lines)
 
 
 class MaskedTuning(MatrixTuning[TuningSettings]):
     """Cross-entropy of the target with the prompt masked."""
 
-    loss = staticmethod(target_loss)
+    @staticmethod
+    def loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+        """As the class says."""
+        return target_loss(logits, lines)
 
 
 def _learning_rate(inner_width: int) -> float:

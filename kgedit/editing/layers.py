@@ -22,3 +22,15 @@ def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> in
     if layer >= blocks:
         raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {blocks - 1}"])
     return layer
+
+
+def choose_layers(model: LanguageModel, *, first: float, last: float) -> list[int]:
+    """Indexes of the blocks from one fraction of the depth to another, both included.
+
+    Raises:
+        SpecError: if `last` lies below `first`.
+    """
+    if last < first:
+        raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
+    lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
+    return list(range(lowest, highest + 1))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 
 class EditedMatrix:
@@ -53,6 +54,12 @@ class EditedMatrix:
         """Make the model use these values."""
         with torch.no_grad():
             self.editable().copy_(value)
+
+    def add(self, update: torch.Tensor) -> None:
+        """Add an update of shape inputs x outputs, whichever way round the layer keeps its weight."""
+        with torch.no_grad():
+            weight = self.editable()
+            weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))
 
     def restore(self) -> None:
         """Give the model its own parameters back."""

@@ -31,7 +31,7 @@ def replay_above(model: LanguageModel, layer: int, lines: Lines) -> Iterator[Cal
     """
 
     def forward() -> torch.Tensor:
-        logits: torch.Tensor = model.forward(lines.ids, lines.mask, last=lines.last).logits
+        logits: torch.Tensor = model.forward(lines.ids, lines.mask, last=lines.last, ends=lines.ends).logits
         return logits
 
     if layer == 0:

@@ -95,7 +95,8 @@ def ask(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> 
 def feed(model: LanguageModel, prompts: Sequence[list[int]], golds: Sequence[list[int]]) -> list[list[int]]:
     """Teacher forcing: the arg max at each place of the gold answer while the gold answer itself is fed."""
     ids, mask = model.pad_left([prompt + gold for prompt, gold in zip(prompts, golds, strict=True)])
-    logits = model.forward(ids, mask, last=max(map(len, golds)) + 1).logits
+    ends = ids.shape[1] - 1 - torch.tensor([len(gold) for gold in golds], device=ids.device)
+    logits = model.forward(ids, mask, last=max(map(len, golds)) + 1, ends=ends).logits
     best = logits[:, :-1].argmax(-1).tolist()
     return [row[len(row) - len(gold) :] for row, gold in zip(best, golds, strict=True)]
 
@@ -118,9 +119,10 @@ def decode_greedily(
     alive = list(range(len(prompts)))
     ids, mask = model.pad_left(prompts)
     cache = None
+    ends: torch.Tensor | None = torch.full((len(ids),), ids.shape[1] - 1, device=ids.device)
     while alive:
-        output = model.forward(ids, mask, last=1, cache=cache, keep=True)
-        cache = output.past_key_values
+        output = model.forward(ids, mask, last=1, cache=cache, keep=True, ends=ends, rows=alive)
+        cache, ends = output.past_key_values, None
         chosen = output.logits[:, -1].argmax(-1)
         for row, token in zip(alive, chosen.tolist(), strict=True):
             replies[row].append(token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,21 @@ import torch
 from kgedit.llm.structure import Block, find_blocks
 
 _SAMPLE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a model is reading in the forward pass under way: editors with a memory beside the model look here.
+
+    Attributes:
+        mask: Attention mask, rows x whole length.
+        ends: Column of each row's last prompt token; None when prompts were read by an earlier call, into the cache.
+        rows: Where each row stood in the batch when its prompt was read: rows that have ended leave the batch.
+    """
+
+    mask: torch.Tensor
+    ends: torch.Tensor | None
+    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,12 @@ class LanguageModel:
     revision: str
     module: Any
     tokenizer: Any
+    _readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def reading(self) -> Reading | None:
+        """The forward pass under way; None outside of `forward`."""
+        return self._readings[-1] if self._readings else None
 
     @property
     def device(self) -> torch.device:
@@ -101,7 +122,15 @@ class LanguageModel:
         return frozenset(i for i, own in enumerate(self._token_texts) if any(text in own for text in texts))
 
     def forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, *, last: int, cache: Any = None, keep: bool = False
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        *,
+        last: int,
+        cache: Any = None,
+        keep: bool = False,
+        ends: torch.Tensor | None = None,
+        rows: Sequence[int] | None = None,
     ) -> Any:
         """Run the model on left-padded tokens.
 
@@ -111,6 +140,9 @@ class LanguageModel:
             last: Logits are computed for so many last places only (where the model can leave out the others).
             cache: What an earlier call returned as past_key_values.
             keep: Whether to return a cache.
+            ends: Column of each row's last prompt token; None with a cache that holds the prompts already, and where
+                nobody needs to know.
+            rows: With a cache, where each row stood in the batch of prompts; None if all are there still.
 
         Returns:
             The model's output; ``logits`` is rows x last x vocabulary.
@@ -123,7 +155,11 @@ class LanguageModel:
             options["position_ids"] = positions[:, -ids.shape[1] :]
         if "logits_to_keep" in self._accepted:
             options["logits_to_keep"] = last
-        output = self.module(ids, **options)
+        self._readings.append(Reading(mask, ends, tuple(range(len(ids)) if rows is None else rows)))
+        try:
+            output = self.module(ids, **options)
+        finally:
+            self._readings.pop()
         output.logits = output.logits[:, -last:]
         return output
 

@@ -31,6 +31,12 @@ class Lines:
         return self.ids.shape[1] - 1 - (self.labels != -100).sum(1)
 
     @property
+    def predicting(self) -> torch.Tensor:
+        """Where a target token is predicted, the last prompt token included: rows x length."""
+        columns = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return (columns >= self.ends[:, None]) & (columns < self.ids.shape[1] - 1)
+
+    @property
     def last(self) -> int:
         """Places whose logits the loss needs: one ahead of each target token."""
         return self.labels.shape[1] + 1
@@ -57,8 +63,17 @@ def target_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
     Args:
         logits: rows x ``lines.last`` x vocabulary.
     """
+    return target_losses(logits, lines).mean()
+
+
+def target_losses(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+    """Mean negative log-likelihood of each row's target tokens.
+
+    Args:
+        logits: rows x ``lines.last`` x vocabulary.
+    """
     losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), lines.labels, ignore_index=-100, reduction="none")
-    return (losses.sum(1) / (lines.labels != -100).sum(1)).mean()
+    return losses.sum(1) / (lines.labels != -100).sum(1)
 
 
 def first_place_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:

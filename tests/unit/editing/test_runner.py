@@ -44,6 +44,8 @@ QUICK: dict[str, dict[str, object]] = {
     "ft": {"steps": 2},
     "ft_l": {"steps": 2},
     "ft_m": {"steps": 2},
+    "grace": {"steps": 3},
+    "ultraedit": {"warm_up": 5},
     "ike": {"embedder": "character-ngrams", "k": 3},
     "prompt": {"most": 2},
     "lora": {"epochs": 1},

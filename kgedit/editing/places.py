@@ -1,0 +1,23 @@
+"""Places (row, column) in what a layer reads and writes, also where a model (OPT) flattens rows and columns into one."""
+
+from __future__ import annotations
+
+import torch
+
+
+def by_row(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """The same numbers as rows x length x width."""
+    return tensor.reshape(rows, -1, tensor.shape[-1])
+
+
+def put(output: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor) -> torch.Tensor:
+    """A copy of a layer's output with values at one place in each of some rows; the rest keeps every bit.
+
+    Args:
+        columns: The place within every row of the batch.
+        values: One for each of `rows`, of the output's width.
+        rows: Which rows.
+    """
+    written = by_row(output, len(columns)).clone()
+    written[rows, columns[rows]] = values.to(output.dtype)
+    return written.reshape(output.shape)

@@ -1,0 +1,52 @@
+"""Running mean and spread of vectors, one pass, any batch size; the same numbers as over all vectors at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(slots=True)
+class RunningStatistics:
+    """Count, mean and sum of squared deviations of each feature, in float64 (Chan, Golub and LeVeque 1979).
+
+    Attributes:
+        count: Vectors seen.
+        mean: Of each feature.
+        squares: Sum of squared deviations from the mean.
+    """
+
+    count: int
+    mean: torch.Tensor
+    squares: torch.Tensor
+
+    @classmethod
+    def empty(cls, width: int, device: torch.device) -> RunningStatistics:
+        """Of no vectors yet."""
+        zeros = torch.zeros(width, dtype=torch.float64, device=device)
+        return cls(0, zeros, zeros.clone())
+
+    def add(self, vectors: torch.Tensor) -> None:
+        """Take more vectors in: vectors x features, at least one."""
+        vectors = vectors.double()
+        more, mean = len(vectors), vectors.mean(0)
+        total = self.count + more
+        step = mean - self.mean
+        self.squares = self.squares + (vectors - mean).square().sum(0) + step.square() * self.count * more / total
+        self.mean = self.mean + step * more / total
+        self.count = total
+
+    def normalize(self, vectors: torch.Tensor) -> torch.Tensor:
+        """z-scores of vectors by what has been seen, in float64.
+
+        One vector has no spread and is its own mean: its score would be 0/0. With fewer than two seen, the mean is
+        taken as 0 and the spread as the vector's own root mean square, which gives scores of the usual size.
+        """
+        vectors = vectors.double()
+        tiny = torch.finfo(torch.float64).tiny
+        if self.count < 2:
+            return vectors / vectors.square().mean(-1, keepdim=True).sqrt().clamp(min=tiny)
+        spread = (self.squares / (self.count - 1)).sqrt()
+        # A feature that never varies says nothing; dividing by its spread would.
+        return torch.where(spread > 1e-12, (vectors - self.mean) / spread.clamp(min=1e-12), 0.0)

@@ -1,0 +1,273 @@
+"""UltraEdit and GRACE against what they are defined to be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import METHODS
+from kgedit.editing.codebook import Codebook
+from kgedit.editing.contract import Editor
+from kgedit.editing.gradients import gradient_parts
+from kgedit.editing.methods.ultraedit import update_of
+from kgedit.editing.running import RunningStatistics
+from kgedit.editing.settings import read_settings
+from kgedit.errors import SpecError
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, ask, decode_greedily, feed
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.targets import lines_of, target_loss
+from kgedit.records.cases import Case
+from kgedit.records.runs import Preset
+
+ASKED = (read_context("question_only"),)
+DECODED = Preset(
+    name="brief",
+    context="question_only",
+    generation="greedy",
+    truncation="gold_length",
+    max_new_tokens=20,
+    metric="exact_match",
+)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    read, problems = read_settings(METHODS[name].settings_type, given, method=name)
+    assert not problems
+    return METHODS[name](model, read, asked=ASKED, seed=7)
+
+
+def _said(model: LanguageModel, cases: list[Case], preset: Preset = DECODED) -> list[str]:
+    return [reply.text for reply in ask(model, [Question(case.question, case.answer) for case in cases], preset)]
+
+
+def _logits(model: LanguageModel, case: Case) -> torch.Tensor:
+    lines = lines_of(model, [(case.question, case.answer)], learn_end=False)
+    with torch.no_grad():
+        logits: torch.Tensor = model.forward(lines.ids, lines.mask, last=lines.last, ends=lines.ends).logits
+    return logits
+
+
+@given(
+    seed=st.integers(0, 1000), sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5), width=st.integers(1, 5)
+)
+@settings(max_examples=40, deadline=None)
+def test_running_statistics_are_those_of_all_vectors_at_once(seed: int, sizes: list[int], width: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    batches = [torch.randn((size, width), generator=random) * 3 + 5 for size in sizes]
+    running = RunningStatistics.empty(width, torch.device("cpu"))
+    for batch in batches:
+        running.add(batch)
+    whole = torch.cat(batches).double()
+
+    assert running.count == len(whole)
+    torch.testing.assert_close(running.mean, whole.mean(0))
+    if len(whole) > 1:
+        scores = running.normalize(whole)
+        spread = whole.std(0)
+        torch.testing.assert_close(scores, torch.where(spread > 1e-12, (whole - whole.mean(0)) / spread, 0.0))
+
+
+def test_one_vector_is_scored_by_its_own_root_mean_square() -> None:
+    running = RunningStatistics.empty(3, torch.device("cpu"))
+    vector = torch.tensor([[3.0, 0.0, -4.0]])
+    running.add(vector)
+
+    scores = running.normalize(vector)
+    assert bool(scores.isfinite().all())
+    assert scores.square().mean().item() == pytest.approx(1)
+    assert (scores[0, 0] / scores[0, 2]).item() == pytest.approx(-3 / 4)
+    assert not running.normalize(torch.zeros((1, 3))).any()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_gradient_parts_multiply_to_the_gradient_of_the_weight(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+    lines = lines_of(model, [(case.question, case.answer) for case in cases[:3]], learn_end=False)
+    parts, loss = gradient_parts(model, [1, 2], lines)
+    matrices = [model.blocks[layer].down_projection.weight.requires_grad_(True) for layer in (1, 2)]
+    whole = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+    expected = torch.autograd.grad(whole * 3, matrices)
+
+    assert loss == pytest.approx(whole.item(), rel=1e-5)
+    for part, gradient in zip(parts, expected, strict=True):
+        product = torch.einsum("rti,rto->io", part.inputs, part.gradients)
+        torch.testing.assert_close(
+            product, gradient if architecture == "gpt2" else gradient.T, atol=1e-5, rtol=1e-3
+        )
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+    editor = _editor("ultraedit", model, learning_rate=1e-2, first=0.4, last=1)
+    assert editor.derived()["layers"] == [1, 2]
+    lines = lines_of(model, [(case.question, case.answer) for case in cases[:4]], learn_end=False)
+    parts, _ = gradient_parts(model, [1, 2], lines)
+    before = weights(model)
+    editor.apply(cases[:4])
+
+    names = {module: name for name, module in model.module.named_modules()}
+    edited = [f"{names[model.blocks[layer].down_projection]}.weight" for layer in (1, 2)]
+    assert changed(before, model) == sorted(edited)
+    for part, name in zip(parts, edited, strict=True):
+        keys, slopes = part.inputs[lines.predicting].double(), part.gradients[lines.predicting].double()
+        z_keys, z_slopes = ((rows - rows.mean(0)) / rows.std(0) for rows in (keys, slopes))
+        values = -1e-2 * z_keys.square().sum(1, keepdim=True) * z_slopes
+        update = torch.linalg.solve(keys.T @ keys + torch.eye(keys.shape[1]), keys.T @ values)
+        found = weights(model)[name] - before[name]
+        torch.testing.assert_close(
+            found.double(), update if architecture == "gpt2" else update.T, atol=1e-5, rtol=1e-3
+        )
+
+
+def test_ultraedit_of_one_token_is_defined_and_lowers_its_loss() -> None:
+    random = torch.Generator().manual_seed(0)
+    key, slope = torch.randn((1, 6), generator=random), torch.randn((1, 4), generator=random)
+    running = RunningStatistics.empty(10, torch.device("cpu"))
+    running.add(torch.cat([key, slope], dim=1))
+    update = update_of(key, slope, running, learning_rate=1e-3)
+
+    written = key.double() @ update
+    assert bool(update.isfinite().all())
+    assert (written @ slope.double().T).item() < 0, "against the gradient"
+
+
+def test_ultraedit_in_two_calls_sees_the_statistics_of_both(cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor("ultraedit", model, warm_up=3)
+    editor.apply(cases[:4])
+    editor.apply(cases[4:])
+    tokens = sum(len(model.encode_target(case.answer)) for case in cases)
+
+    assert set(editor.state().record["counts"].values()) == {tokens}
+    with pytest.raises(SpecError, match=r"settings\.last"):
+        _editor("ultraedit", model, first=0.9, last=0.1)
+
+
+def _key(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float32)
+
+
+def _place(codebook: Codebook, key: torch.Tensor, label: int, radius: float = 1.0) -> int:
+    return codebook.place(key, (label,), torch.full((2,), float(label)), radius=radius, same=1e-3)
+
+
+def test_a_far_key_is_new_and_a_near_one_of_the_same_label_widens() -> None:
+    codebook = Codebook()
+    assert _place(codebook, _key(10, 0), 1) == 0
+    assert _place(codebook, _key(20, 0), 1) == 1
+    assert _place(codebook, _key(11.5, 0), 1) == 0
+
+    assert codebook.radii == [1.5, 1.0]
+    assert codebook.find(torch.stack([_key(11.5, 0), _key(11.6, 0), _key(19.5, 0)])) == [0, None, 1]
+
+
+def test_a_near_key_of_another_label_splits_at_half_the_distance() -> None:
+    codebook = Codebook()
+    _place(codebook, _key(10, 0), 1)
+    assert _place(codebook, _key(11, 0), 2) == 1
+
+    assert codebook.radii == [0.5, 0.5]
+    assert codebook.find(torch.stack([_key(10.4, 0), _key(10.6, 0), _key(11.6, 0)])) == [0, 1, None]
+    assert codebook.labels == [(1,), (2,)]
+    assert [value[0].item() for value in codebook.values] == [1, 2]
+
+
+def test_the_same_key_with_another_label_is_overwritten() -> None:
+    codebook = Codebook()
+    _place(codebook, _key(10, 0), 1)
+    assert _place(codebook, _key(10.00001, 0), 2) == 0
+
+    assert codebook.labels == [(2,)]
+    assert codebook.radii == [1.0]
+
+
+def _short(cases: list[Case]) -> list[Case]:
+    """The same questions with answers of one token: one vector in a random model cannot say more."""
+    words = ["mayor", "of", "is", "the", "Where", "A", "lie", "at", "Who", "was"]
+    return [replace(case, answer=word) for case, word in zip(cases, words, strict=True)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_grace_says_the_new_answers_when_fed_and_when_decoding_from_the_cache(
+    architecture: str, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    cases = [case for case in _short(cases) if len(model.encode_target(case.answer)) == 1]
+    assert len(cases) > 4
+    editor = _editor("grace", model, layer=2, radius=1e-3, steps=300)
+    applied = editor.apply(cases)
+
+    assert applied.loss is not None
+    assert applied.loss < 1
+    replies = ask(model, [Question(case.question, case.answer) for case in cases], PRESETS["synthetic"])
+    assert [reply.token_match for reply in replies] == [1.0] * len(cases)
+    assert _said(model, cases) == [case.answer for case in cases], "a batch of prompts of different length"
+    assert _said(model, cases[3:4]) == [cases[3].answer], "and a prompt alone"
+
+
+@pytest.mark.parametrize("name", ["grace", "wise"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_decoding_from_the_cache_says_what_reading_everything_again_says(
+    architecture: str, name: str, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    prompts = [model.encode(case.question) for case in cases]
+    limits = [2 + row % 5 for row in range(len(prompts))]
+    unedited = decode_greedily(model, prompts, stops=(), limits=limits)
+    editor = _editor(name, model, layer=1, steps=20)
+    editor.apply(_short(cases)[::2])
+    decoded = decode_greedily(model, prompts, stops=(), limits=limits)
+    with torch.no_grad():
+        again = feed(model, prompts, decoded)
+
+    assert decoded == again
+    assert sum(a != b for a, b in zip(decoded, unedited, strict=True)) >= 4
+
+
+def test_grace_leaves_what_is_off_its_codebook_untouched_bit_for_bit(cases: list[Case]) -> None:
+    model = small_model()
+    before = [_logits(model, case) for case in cases]
+    editor = _editor("grace", model, layer=1, radius=1e-3, steps=5)
+    editor.apply(cases[:3])
+    after = [_logits(model, case) for case in cases]
+
+    assert [torch.equal(a, b) for a, b in zip(before, after, strict=True)] == [False] * 3 + [True] * 7
+    assert changed(weights(small_model()), model) == []
+
+
+def test_grace_widens_for_the_same_answer_and_splits_for_another(cases: list[Case]) -> None:
+    editor = _editor("grace", small_model(), layer=1, radius=1e6, steps=2)
+    editor.apply(cases[:1])
+    editor.apply(cases[1:2])
+    codebook = editor.codebook  # type: ignore[attr-defined]
+    distance = torch.linalg.vector_norm(codebook.keys[0] - codebook.keys[1]).item()
+
+    assert codebook.radii == pytest.approx([distance / 2, distance / 2])
+
+
+def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> None:
+    model = small_model()
+    older = _short(cases)[0]
+    newer = replace(older, answer="Bo")
+    editor = _editor("grace", model, layer=2, steps=300)
+    editor.apply([older])
+    assert _said(model, [older]) == [older.answer]
+    editor.apply([newer])
+
+    assert _said(model, [newer]) == [newer.answer]
+    assert len(editor.codebook) == 1  # type: ignore[attr-defined]
