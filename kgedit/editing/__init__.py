@@ -19,6 +19,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "lora": "kgedit.editing.methods.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
         "grace": "kgedit.editing.methods.grace:Grace",
+        "wise": "kgedit.editing.methods.wise:Wise",
         "ultraedit": "kgedit.editing.methods.ultraedit:UltraEdit",
         "prompt": "kgedit.editing.methods.prompt:Prompting",
         "ike": "kgedit.editing.methods.ike:InContextEditing",

@@ -23,6 +23,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import Lines, first_place_loss, lines_of, target_loss
 from kgedit.records.cases import Case
 
+
 @dataclass(frozen=True, slots=True)
 class FineTuningSettings:
     """Hyperparameters of fine-tuning one matrix."""

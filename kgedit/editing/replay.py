@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.places import by_row
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import Lines
 
@@ -53,6 +54,23 @@ def replay_above(model: LanguageModel, layer: int, lines: Lines) -> Iterator[Cal
                 del module.forward
             else:
                 module.forward = before
+
+
+def projection_inputs(model: LanguageModel, layer: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """What the down-projection of a block reads, rows x length x inputs in float32; nothing above it is computed."""
+
+    def stop(_: Any, args: tuple[Any, ...]) -> None:
+        raise _ReachedError(args[0])
+
+    handle = model.blocks[layer].down_projection.register_forward_pre_hook(stop)
+    try:
+        with torch.no_grad():
+            model.forward(ids, mask, last=1)
+    except _ReachedError as reached:
+        return by_row(reached.args[0], len(ids)).float()
+    finally:
+        handle.remove()
+    raise RuntimeError(f"the forward pass never reached the down-projection of block {layer}")
 
 
 def _hidden_below(model: LanguageModel, layer: int, forward: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, bool]:

@@ -30,6 +30,7 @@ QUICK = {
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
     "grace": {"steps": 4},
+    "wise": {"steps": 4},
     "ike": {"embedder": "character-ngrams", "k": 8},
     "rag": {"embedder": "character-ngrams"},
 }

@@ -173,4 +173,3 @@ class Grace(Editor[GraceSettings]):
             return None
         values = torch.stack([self.codebook.values[entry] for entry in found if entry is not None])
         return put(output, reading.ends, values, rows=rows[hits])
-

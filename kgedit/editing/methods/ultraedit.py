@@ -94,7 +94,9 @@ class UltraEdit(Editor[UltraEditSettings]):
 
     def state(self) -> State:
         """Matrices and statistics."""
-        tensors = {f"{layer}.weight": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()}
+        tensors = {
+            f"{layer}.weight": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()
+        }
         for layer, running in self._running.items():
             tensors |= {f"{layer}.mean": running.mean.clone(), f"{layer}.squares": running.squares.clone()}
         return State(tensors, {"counts": {str(layer): running.count for layer, running in self._running.items()}})

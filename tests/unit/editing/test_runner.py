@@ -46,6 +46,7 @@ QUICK: dict[str, dict[str, object]] = {
     "ft_m": {"steps": 2},
     "grace": {"steps": 3},
     "ultraedit": {"warm_up": 5},
+    "wise": {"steps": 3, "shard": 2, "merge_every": 3},
     "ike": {"embedder": "character-ngrams", "k": 3},
     "prompt": {"most": 2},
     "lora": {"epochs": 1},
