@@ -18,6 +18,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
         "lora": "kgedit.editing.methods.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
+        "mend": "kgedit.editing.methods.mend:Mend",
         "grace": "kgedit.editing.methods.grace:Grace",
         "wise": "kgedit.editing.methods.wise:Wise",
         "ultraedit": "kgedit.editing.methods.ultraedit:UltraEdit",

@@ -1,4 +1,4 @@
-"""Places (row, column) in what a layer reads and writes, also where a model (OPT) flattens rows and columns into one."""
+"""Places (row, column) in what a layer reads and writes, also where a model (OPT) flattens both into one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class SideCopy:
 
 def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """What a layer would write with another weight and no bias."""
-    return inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
+    written: torch.Tensor = inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
+    return written
 
 
 def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counted: torch.Tensor) -> torch.Tensor:
@@ -46,7 +47,8 @@ def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counte
         counted: rows x length, true for the tokens of the prompt.
     """
     lengths = torch.linalg.vector_norm(product(layer, inputs, change), dim=-1)
-    return (lengths * counted).sum(1) / counted.sum(1)
+    stirred: torch.Tensor = (lengths * counted).sum(1) / counted.sum(1)
+    return stirred
 
 
 def prompt_tokens(mask: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:

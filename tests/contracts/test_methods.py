@@ -31,6 +31,7 @@ QUICK = {
     "ft_m": {"steps": 4},
     "grace": {"steps": 4},
     "wise": {"steps": 4},
+    "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 8},
     "rag": {"embedder": "character-ngrams"},
 }

@@ -146,7 +146,8 @@ def update_of(
     values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
     read = inputs.double()
     gram = read @ read.T + torch.eye(len(read), dtype=torch.float64, device=read.device)
-    return read.T @ torch.linalg.solve(gram, values)
+    update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)
+    return update
 
 
 def _learning_rate(inner_width: int) -> float:
@@ -155,7 +156,8 @@ def _learning_rate(inner_width: int) -> float:
     (SmolLM2-135M, 1,536 units, 20 CounterFact edits: teacher-forced 0 at 1e-5, 0.65 at 2e-4, 0.85 at 5e-4, where
     locality falls from 0.6 to 0.25.)
     """
-    return 1e-6 * max(1.0, 14336 / inner_width) ** 2.5
+    widened: float = max(1.0, 14336 / inner_width) ** 2.5
+    return 1e-6 * widened
 
 
 def _copy(running: RunningStatistics) -> RunningStatistics:

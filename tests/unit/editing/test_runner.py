@@ -47,6 +47,7 @@ QUICK: dict[str, dict[str, object]] = {
     "grace": {"steps": 3},
     "ultraedit": {"warm_up": 5},
     "wise": {"steps": 3, "shard": 2, "merge_every": 3},
+    "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 3},
     "prompt": {"most": 2},
     "lora": {"epochs": 1},

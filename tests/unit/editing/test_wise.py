@@ -109,7 +109,7 @@ def test_the_margins_drive_edits_and_unrelated_prompts_apart(
 ) -> None:
     apart = []
     for margins_kept in ({"alpha": 0, "beta": 1000, "gamma": 1000}, {"alpha": 1e9, "beta": 0, "gamma": 0}):
-        editor = _editor(small_model(architecture), timestep, **margins_kept)
+        editor = _editor(small_model(architecture), timestep, unit=2, **margins_kept)
         editor.apply(cases[:1])
         near, far = _stirred(editor, cases[0])
         apart.append(near / far)

@@ -1,0 +1,152 @@
+"""Training of MEND's network: it learns edits that hold in other words and leave other questions alone.
+
+Each step edits the unedited model with one known fact, whose answer is another fact's of the same relation, and asks
+for it again in other words, and for an unrelated fact. The loss is that of the answer plus the divergence on the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kgedit.editing.contract import Advance
+from kgedit.editing.gradients import Parts, gradient_parts
+from kgedit.editing.hypernetwork import Hypernetwork
+from kgedit.editing.replay import replay_above
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import Lines, lines_of, target_losses
+from kgedit.records.cases import KnownFact
+
+Update = tuple[torch.Tensor, torch.Tensor]
+"""Of one matrix: vectors x inputs and vectors x outputs; their product is to be subtracted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How to train.
+
+    Attributes:
+        steps: Edits learned from, one per step.
+        learning_rate: Of Adam on the network.
+        rate_speed: Of Adam on the logarithms of the matrices' learning rates.
+        edit_weight: Of the answer's loss beside the divergence.
+        learn_end: Whether the end of text is part of a target.
+        seed: Of the facts' order and pairing.
+    """
+
+    steps: int
+    learning_rate: float
+    rate_speed: float
+    edit_weight: float
+    learn_end: bool
+    seed: int
+
+
+def train(
+    network: Hypernetwork,
+    model: LanguageModel,
+    layers: Sequence[int],
+    *,
+    facts: Sequence[KnownFact],
+    contexts: Sequence[Context],
+    course: Course,
+    advance: Advance,
+) -> None:
+    """Train a network in place; the model stays as it is.
+
+    Args:
+        layers: Blocks whose down-projections are edited, in rising order.
+        facts: At least two.
+    """
+    order = random.Random(course.seed)
+    rates = [network.log_rate]
+    others = [parameter for name, parameter in network.named_parameters() if name != "log_rate"]
+    optimizer = torch.optim.Adam(
+        [{"params": others, "lr": course.learning_rate}, {"params": rates, "lr": course.rate_speed}]
+    )
+    for step in range(course.steps):
+        advance(step, course.steps)
+        loss = _loss(network, model, layers, draw=_draw(facts, contexts, order), course=course)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+    advance(course.steps, course.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draw:
+    """(prompt, answer) of the edit, of the same in other words, and of something else."""
+
+    edit: tuple[str, str]
+    again: tuple[str, str]
+    other: tuple[str, str]
+
+
+def _draw(facts: Sequence[KnownFact], contexts: Sequence[Context], order: random.Random) -> _Draw:
+    fact, other = order.sample(range(len(facts)), 2)
+    own, context = facts[fact], order.choice(list(contexts))
+    same = [known.answer for known in facts if known.fact.property == own.fact.property and known.answer != own.answer]
+    target = order.choice(same) if same else facts[other].answer
+    return _Draw(
+        (context.prompt(own.question), target),
+        (context.prompt(own.rephrase or own.question), target),
+        (context.prompt(facts[other].question), facts[other].answer),
+    )
+
+
+def _loss(
+    network: Hypernetwork, model: LanguageModel, layers: Sequence[int], *, draw: _Draw, course: Course
+) -> torch.Tensor:
+    inner = lines_of(model, [draw.edit], learn_end=course.learn_end)
+    parts, _ = gradient_parts(model, layers, inner)
+    vectors = [vectors_of(part, inner) for part in parts]
+    network.watch(vectors)
+    outer = lines_of(model, [draw.edit, draw.again, draw.other], learn_end=course.learn_end)
+    with replay_above(model, layers[0], outer) as logits, torch.enable_grad():
+        with torch.no_grad():
+            before = logits()
+        updates = [network(own, matrix) for matrix, own in enumerate(vectors)]
+        with updated(model, layers, updates):
+            after = logits()
+    answer = target_losses(after, outer)[:2].mean()
+    asked = outer.labels[2] != -100
+    log_before, log_after = (rows[2, :-1][asked].float().log_softmax(-1) for rows in (before, after))
+    divergence = (log_before.exp() * (log_before - log_after)).sum(-1).mean()
+    return course.edit_weight * answer + divergence
+
+
+def vectors_of(part: Parts, lines: Lines) -> torch.Tensor:
+    """One matrix's inputs and output gradients side by side, at every token that is no padding."""
+    tokens = lines.mask.bool()
+    return torch.cat([part.inputs[tokens], part.gradients[tokens]], dim=1)
+
+
+@contextmanager
+def updated(model: LanguageModel, layers: Sequence[int], updates: Sequence[Update]) -> Iterator[None]:
+    """The model as if the products had been subtracted from its matrices, with gradients to the updates."""
+
+    def hook(update: Update) -> Any:
+        inputs, outputs = update
+
+        def subtract(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            changed: torch.Tensor = (given[0].float() @ inputs.T) @ outputs
+            return (output.float() - changed).to(output.dtype)
+
+        return subtract
+
+    handles = [
+        model.blocks[layer].down_projection.register_forward_hook(hook(update))
+        for layer, update in zip(layers, updates, strict=True)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
