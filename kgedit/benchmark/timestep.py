@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator
@@ -116,6 +117,11 @@ class Timestep:
     def name(self) -> str:
         """ "yyyymmdd_yyyymmdd", the dates of the older and the newer snapshot."""
         return str(self.manifest["timestep"])
+
+    @property
+    def sha256(self) -> str:
+        """Hash of timestep.json, which holds those of the tables."""
+        return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
 
     def table(self, name: str) -> pa.Table:
         """One of TABLES, read whole."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.cli.progress import Update, bars
+from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ Examples:
   kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m
   kgedit run-edit --timestep A --timestep B --model smollm2-135m --method lora_merge --evaluate-earlier
   kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50
+  kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot
   kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1
 
 \b
@@ -35,27 +37,37 @@ spec.yaml holds the same names; the flags win over it:
 @click.command("run-edit", epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
+@click.option("--edits", multiple=True, metavar="FILE", help="JSON file of edits, as EasyEdit takes; after timesteps.")
 @click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
-@click.option("--method", metavar="NAME", help="none, ft_m, lora, lora_merge, rag, or one from another package.")
+@click.option("--method", metavar="NAME", help=f"{', '.join(METHODS)}.")
 @click.option("--protocol", metavar="NAME", help="single, sequential or per_timestep; default: the method's.")
 @click.option("--batch-size", metavar="N", help="Edits given together under 'sequential'. Default 1.")
 @click.option("--preset", "presets", multiple=True, metavar="NAME", help="Way of asking; default synthetic and wild.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
+@click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
+@click.option(
+    "--save-model",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Where the edited model goes, as transformers reads it; an adapter as peft does.",
+)
 @click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
 def run_edit(
     spec: Path | None,
     timesteps: tuple[str, ...],
+    edits: tuple[str, ...],
     presets: tuple[str, ...],
     settings: tuple[str, ...],
     out: Path | None,
+    save_model: Path | None,
     overwrite: bool,
     **flags: Any,
 ) -> None:
@@ -75,14 +87,14 @@ def run_edit(
 
     raw = read_spec(spec) if spec else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
-    raw |= {name: list(values) for name, values in (("timesteps", timesteps), ("presets", presets)) if values}
+    raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
     if settings:
         raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
     resolved = resolve(raw)
     for preset in resolved.presets:
         METRICS[preset.metric]
     with _progress() as progress:
-        folder = run(resolved, out, overwrite=overwrite, progress=progress)
+        folder = run(resolved, out, overwrite=overwrite, save_model=save_model, progress=progress)
     write_scores(folder)
     click.echo(folder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import subprocess
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.easyedit import Edits
 from kgedit.editing.contract import Editor
 from kgedit.llm.contexts import Context
 from kgedit.records.runs import RunSpec
@@ -21,7 +20,7 @@ _PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetenso
 
 
 def describe_environment(
-    spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Timestep], contexts: Sequence[Context]
+    spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Edits], contexts: Sequence[Context]
 ) -> dict[str, Any]:
     """Content of environment.json; call it before the first edit."""
     model = editor.model
@@ -41,10 +40,7 @@ def describe_environment(
             "parameters": model.module.num_parameters(),
         },
         "method": {"name": spec.method, "derived": editor.derived(), "source": editor.capabilities.source},
-        "timesteps": [
-            {"name": step.name, "sha256": hashlib.sha256((step.folder / "timestep.json").read_bytes()).hexdigest()}
-            for step in timesteps
-        ],
+        "timesteps": [{"name": step.name, "sha256": step.sha256} for step in timesteps],
         "contexts": {context.name: context.sha256 for context in contexts},
     }
 

@@ -23,6 +23,19 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """The state of the model that is asked.
+
+    Attributes:
+        timestep: Name of the timestep whose edits were the last; None before any edit.
+        edits: So many of its edits, where not all of them have been applied; None for all.
+    """
+
+    timestep: str | None = None
+    edits: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Item:
     """One probe of one case, worded for one preset."""
 
@@ -69,19 +82,15 @@ class Examiner:
     def has(self, case: Case, after: str | None) -> bool:
         """Whether every probe of a case has its answers."""
         return all(
-            (after, case.timestep, case.case_id, probe.axis, preset.name) in self._done
-            for preset in self._presets
-            for probe in case.probes
+            _key(After(after), case, probe, preset) in self._done for preset in self._presets for probe in case.probes
         )
 
-    def examine(
-        self, cases: Sequence[Case], editor: Editor[object] | None, *, after: str | None, advance: Advance
-    ) -> None:
+    def examine(self, cases: Sequence[Case], editor: Editor[object] | None, *, after: After, advance: Advance) -> None:
         """Ask what has not been asked yet.
 
         Args:
             editor: Whose prefixes go ahead of the prompts; None before any edit.
-            after: Name of the timestep last learned; None before any edit, when answers come from the cache if there.
+            after: What was learned last; before any edit answers come from the cache if they are there.
             advance: Called after each batch.
         """
         asked = [(case, probe) for case in cases for probe in case.probes]
@@ -98,11 +107,11 @@ class Examiner:
                 self._answer([items[index] for index in batch], preset, after)
                 advance(len(batch))
 
-    def _answer(self, items: list[_Item], preset: Preset, after: str | None) -> None:
-        keys = [(after, item.case.timestep, item.case.case_id, item.probe.axis, preset.name) for item in items]
+    def _answer(self, items: list[_Item], preset: Preset, after: After) -> None:
+        keys = [_key(after, item.case, item.probe, preset) for item in items]
         if all(key in self._done for key in keys):
             return
-        replies = self._replies([item.question for item in items], preset, cached=after is None)
+        replies = self._replies([item.question for item in items], preset, cached=after.timestep is None)
         answers = [
             _answer(item, reply, preset, after)
             for key, item, reply in zip(keys, items, replies, strict=True)
@@ -122,9 +131,14 @@ class Examiner:
         return replies
 
 
-def _answer(item: _Item, reply: Reply, preset: Preset, after: str | None) -> Answer:
+def _key(after: After, case: Case, probe: Probe, preset: Preset) -> AnswerKey:
+    return AnswerKey(after.timestep, after.edits, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
+
+
+def _answer(item: _Item, reply: Reply, preset: Preset, after: After) -> Answer:
     return Answer(
-        after=after,
+        after=after.timestep,
+        edits=after.edits,
         timestep=item.case.timestep,
         case_id=item.case.case_id,
         axis=item.probe.axis,

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -24,8 +24,18 @@ from kgedit.errors import SpecError
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Answer, EditCost, RunSpec
 
-AnswerKey = tuple[str | None, str, str, str, str]
-"""(after, timestep, case_id, axis, preset) of an Answer."""
+
+class AnswerKey(NamedTuple):
+    """What makes an answer the only one of its kind in a run; the fields are those of an Answer."""
+
+    after: str | None
+    edits: int | None
+    timestep: str
+    case_id: str
+    axis: str
+    question: str
+    preset: str
+
 
 _SAME = ("model", "timesteps", "contexts")
 """Parts of environment.json that must not change between the sittings of a run."""
@@ -49,8 +59,16 @@ class Checkpoint:
 
 
 def key_of(answer: Answer) -> AnswerKey:
-    """What makes an answer the only one of its kind in a run."""
-    return answer.after, answer.timestep, answer.case_id, answer.axis, answer.preset
+    """The key of an answer."""
+    return AnswerKey(
+        answer.after,
+        answer.edits,
+        answer.timestep,
+        answer.case_id,
+        answer.axis,
+        answer.question,
+        answer.preset,
+    )
 
 
 class RunFolder:

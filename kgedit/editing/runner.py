@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.easyedit import Edits, open_edits
 from kgedit.editing import METHODS
 from kgedit.editing.contract import Editor
 from kgedit.editing.environment import describe_environment
-from kgedit.editing.examiner import Examiner
+from kgedit.editing.examiner import After, Examiner
 from kgedit.editing.run_folder import Checkpoint, RunFolder, open_run
 from kgedit.editing.settings import read_settings
 from kgedit.editing.spec import write_spec
@@ -35,12 +35,20 @@ Progress = Callable[[str, int, int], None]
 """Told the stage, how many of its steps are done, and how many there are."""
 
 
-def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, progress: Progress | None = None) -> Path:
+def run(
+    spec: RunSpec,
+    out: Path | None = None,
+    *,
+    overwrite: bool = False,
+    save_model: Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
     """Do what a spec says, or what is left of it.
 
     Args:
         out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
         overwrite: Begin afresh where the folder holds a run.
+        save_model: Where the model goes after the last edit; a finished run given again saves what it ended with.
         progress: Told of every step.
 
     Returns:
@@ -50,7 +58,9 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
         KgeditError: whatever is the user's to mend, with what to do.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Progress
-    timesteps = [Timestep.open(Path(folder)) for folder in spec.timesteps]
+    if save_model is not None:
+        _check_saving(spec, save_model)
+    timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases = _read_cases(timesteps, spec.limit)
     contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
     model = _load(spec, timesteps[0], list(contexts.values()), report)
@@ -66,14 +76,25 @@ def run(spec: RunSpec, out: Path | None = None, *, overwrite: bool = False, prog
         batch_tokens=spec.batch_tokens,
     )
     every = [case for own in cases.values() for case in own]
-    examiner.examine(every, None, after=None, advance=_count("ask before any edit", examiner.count(every), report))
+    examiner.examine(every, None, after=After(), advance=_count("ask before any edit", examiner.count(every), report))
     with enough_memory(f"editing {spec.model} with {spec.method}"):
         _prepare(editor, timesteps, report)
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
         else:
             _run_stream(spec, editor, cases, examiner=examiner, folder=folder, report=report)
+        if save_model is not None:
+            editor.save(save_model)
     return folder.path
+
+
+def _check_saving(spec: RunSpec, target: Path) -> None:
+    if not METHODS[spec.method].capabilities.can_be_saved:
+        raise SpecError([f"{spec.method} changes no weights, so there is no edited model to save; leave --save-model"])
+    if spec.protocol == "single":
+        raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
+    if target.exists():
+        raise SpecError([f"{target} is there already; give another --save-model"])
 
 
 def default_folder(spec: RunSpec) -> Path:
@@ -82,7 +103,7 @@ def default_folder(spec: RunSpec) -> Path:
     return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
 
 
-def _read_cases(timesteps: Sequence[Timestep], limit: int | None) -> dict[str, list[Case]]:
+def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list[Case]]:
     cases: dict[str, list[Case]] = {}
     for timestep in timesteps:
         if timestep.name in cases:
@@ -90,13 +111,13 @@ def _read_cases(timesteps: Sequence[Timestep], limit: int | None) -> dict[str, l
         cases[timestep.name] = list(timestep.cases())[:limit]
         if not cases[timestep.name]:
             raise BenchmarkError(
-                f"The timestep {timestep.folder} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
     return cases
 
 
-def _load(spec: RunSpec, first: Timestep, contexts: list[Context], report: Progress) -> LanguageModel:
+def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:
     """Only "tiny" looks at the lesson: it is taught what was known before the first timestep, whatever the seed."""
     report(f"load {spec.model}", 0, 1)
     model = load_model(
@@ -118,7 +139,7 @@ def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Ed
     return method(model, settings, asked=asked, seed=spec.seed)
 
 
-def _prepare(editor: Editor[Any], timesteps: Sequence[Timestep], report: Progress) -> None:
+def _prepare(editor: Editor[Any], timesteps: Sequence[Edits], report: Progress) -> None:
     if editor.capabilities.needs_known_facts:
         known = [fact for timestep in timesteps for fact in timestep.known_facts()]
         editor.prepare(known, advance=lambda done, total: report("prepare the method", done, total))
@@ -143,7 +164,7 @@ def _run_single(
             cost = _apply(spec, editor, name, [case])
             if (name, cost.case_ids) not in written:
                 folder.add_edit(cost)
-            examiner.examine([case], editor, after=name, advance=lambda _: None)
+            examiner.examine([case], editor, after=After(name), advance=lambda _: None)
             editor.restore()
         report(f"edit and ask {name}", len(own), len(own))
 
@@ -165,20 +186,36 @@ def _run_stream(
     names = list(cases)
     first = names.index(start.timestep) if start else 0
     for index, name in enumerate(names[first:], start=first):
+        earlier = [case for other in names[:index] for case in cases[other]] if spec.evaluate_earlier else []
+
+        def ask(edits: int | None, name: str = name, earlier: list[Case] = earlier) -> None:
+            asked = earlier + cases[name][:edits]
+            stage = f"ask after {name}" if edits is None else f"ask after {edits} edits of {name}"
+            advance = _count(stage, examiner.count(asked), report)
+            examiner.examine(asked, editor, after=After(name, edits), advance=advance)
+
         done = start.edits if start and index == first else 0
-        _learn(spec, editor, cases[name], done=done, folder=folder, report=report)
-        asked = [case for other in (names[: index + 1] if spec.evaluate_earlier else [name]) for case in cases[other]]
-        advance = _count(f"ask after {name}", examiner.count(asked), report)
-        examiner.examine(asked, editor, after=name, advance=advance)
+        _learn(spec, editor, cases[name], done=done, folder=folder, report=report, ask=ask)
+        ask(None)
 
 
 def _learn(
-    spec: RunSpec, editor: Editor[Any], cases: list[Case], *, done: int, folder: RunFolder, report: Progress
+    spec: RunSpec,
+    editor: Editor[Any],
+    cases: list[Case],
+    *,
+    done: int,
+    folder: RunFolder,
+    report: Progress,
+    ask: Callable[[int], None],
 ) -> None:
     """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
     name, size = cases[0].timestep, spec.batch_size or len(cases)
     lines, saved = len(folder.edits()), done
     while done < len(cases):
+        # Here and not after the edit, so that a run that goes on from a checkpoint asks what it had not asked.
+        if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
+            ask(done)
         report(f"edit {name}", done, len(cases))
         batch = cases[done : done + size]
         folder.add_edit(_apply(spec, editor, name, batch))

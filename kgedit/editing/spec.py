@@ -19,7 +19,7 @@ from kgedit.llm.presets import GENERATIONS, PRESETS, STOPS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 
 DEFAULT_PRESETS = ("synthetic", "wild")
-_WHOLE = {"batch_size": 1, "limit": 1, "checkpoint_every": 1, "batch_tokens": 1, "seed": 0}
+_WHOLE = {"batch_size": 1, "limit": 1, "evaluate_every": 1, "checkpoint_every": 1, "batch_tokens": 1, "seed": 0}
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
 
 
@@ -72,6 +72,8 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
     evaluate_earlier = raw.get("evaluate_earlier") or False
     if not isinstance(evaluate_earlier, bool):
         problems.append(f"evaluate_earlier must be true or false, not {evaluate_earlier!r}")
+    if whole["evaluate_every"] is not None and protocol != "sequential":
+        problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
     if problems:
         raise SpecError(problems)
     return RunSpec(
@@ -84,6 +86,7 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
         presets=presets,
         limit=whole["limit"],
         evaluate_earlier=evaluate_earlier,
+        evaluate_every=whole["evaluate_every"],
         checkpoint_every=whole["checkpoint_every"] or 50,
         batch_tokens=whole["batch_tokens"] or _BATCH_TOKENS[device.partition(":")[0]],
         seed=whole["seed"] or 0,
@@ -197,10 +200,12 @@ def _context_problems(name: object) -> list[str]:
 
 def _timesteps(given: object, problems: list[str]) -> tuple[str, ...]:
     if not isinstance(given, (list, tuple)) or not given or not all(isinstance(item, (str, Path)) for item in given):
-        problems.append("timesteps is missing: give --timestep FOLDER, once for each timestep in their order")
+        problems.append(
+            "timesteps is missing: give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
+        )
         return ()
     for folder in map(Path, given):
-        if not (folder / "timestep.json").is_file():
+        if not folder.is_file() and not (folder / "timestep.json").is_file():
             state = "is not a finished timestep" if folder.is_dir() else "does not exist"
             problems.append(f"the timestep {folder} {state}. Make it: kgedit export-timestep --out {folder}")
     return tuple(str(item) for item in given)

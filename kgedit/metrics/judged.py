@@ -35,6 +35,7 @@ class Asked(NamedTuple):
     timestep: str
     axis: Axis
     preset: str
+    edits: int | None = None
 
 
 class BeforeKey(NamedTuple):
@@ -98,7 +99,7 @@ def judge_answers(
     growing: dict[Asked, _Growing] = {}
     relations: dict[str, int] = {}
     for answer in answers:
-        asked = Asked(answer.after, answer.timestep, answer.axis, answer.preset)
+        asked = Asked(answer.after, answer.timestep, answer.axis, answer.preset, answer.edits)
         group = growing.get(asked)
         if group is None:
             group = growing[asked] = _Growing(_metrics_for(answer, own_metrics))

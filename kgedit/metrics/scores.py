@@ -121,13 +121,15 @@ class _Survey:
         """The state of the model that a group's questions met."""
         if asked.after is None:
             return "before"
+        if asked.edits is not None:
+            return "midway"
         later = self.timesteps.index(asked.after) - self.timesteps.index(asked.timestep)
         return "own" if later == 0 else "retained" if later > 0 else "ahead"
 
     def belongs(self, asked: Asked, state: State) -> bool:
         """Whether a group counts for a pooled state."""
         if state == "final":
-            return asked.after is not None and asked.after == self.learned[-1]
+            return asked.after is not None and asked.after == self.learned[-1] and asked.edits is None
         return self.state(asked) == state
 
     def covers_all_learned(self, groups: list[Asked]) -> bool:
@@ -135,11 +137,12 @@ class _Survey:
         return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
 
     def place(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
-        """Sorting key of a group: after, timestep, axis, preset."""
+        """Sorting key of a group: after, edits of it (all of them last), timestep, axis, preset."""
         after = -1 if asked.after is None else self.timesteps.index(asked.after)
         timestep = self.timesteps.index(asked.timestep)
         preset = presets.index(asked.preset)
-        return after, timestep, AXES.index(asked.axis), preset
+        edits = (1, 0) if asked.edits is None else (0, asked.edits)
+        return after, *edits, timestep, AXES.index(asked.axis), preset
 
 
 def _scores(state: State, after: str | None, timestep: str | None, *, asked: Asked, group: Judged) -> list[Score]:
@@ -154,6 +157,7 @@ def _scores(state: State, after: str | None, timestep: str | None, *, asked: Ask
             Score(
                 state=state,
                 after=after,
+                edits=asked.edits,
                 timestep=timestep,
                 axis=asked.axis,
                 preset=asked.preset,
@@ -189,7 +193,7 @@ def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
     return tuple(
         retrieval(asked, group)
         for asked, group in groups.items()
-        if asked.after is not None and asked.axis != "locality"
+        if asked.after is not None and asked.edits is None and asked.axis != "locality"
     )
 
 

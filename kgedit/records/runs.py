@@ -54,6 +54,8 @@ class Answer:
         prompt_tokens: Length of the prompt in tokens.
         new_tokens: Tokens generated, or gold tokens fed.
         seconds: Wall time of the batch divided by its questions.
+        edits: Edits of that timestep applied so far, where it was asked on a schedule within it; None after all of
+            them, and before any.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
     """
 
@@ -73,6 +75,7 @@ class Answer:
     prompt_tokens: int
     new_tokens: int
     seconds: float
+    edits: int | None = None
     retrieved: tuple[str, ...] = ()
 
 
@@ -111,7 +114,7 @@ class RunSpec:
     """What a run does, with every default filled in. Written as spec.yaml.
 
     Attributes:
-        timesteps: Folders of exported timesteps in the order in which they are learned.
+        timesteps: Folders of exported timesteps, or JSON files of edits, in the order in which they are learned.
         model: Built-in name, folder, or name on the Hugging Face hub.
         method: Name in the registry of editing methods.
         settings: The method's hyperparameters.
@@ -120,6 +123,8 @@ class RunSpec:
         presets: Ways of asking; every probe is asked under each.
         limit: At most so many cases of each timestep, in file order; None for all.
         evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
+        evaluate_every: Under "sequential": edits after which all edits so far (those of the timestep under way, and of
+            earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.
         checkpoint_every: Edits between two checkpoints within a timestep.
         batch_tokens: Most tokens, padding included, in one batch of questions.
         seed: Source of all randomness.
@@ -136,6 +141,7 @@ class RunSpec:
     presets: tuple[Preset, ...]
     limit: int | None
     evaluate_earlier: bool
+    evaluate_every: int | None = None
     checkpoint_every: int
     batch_tokens: int
     seed: int

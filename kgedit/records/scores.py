@@ -10,10 +10,11 @@ from typing import Literal
 
 from kgedit.records.cases import Axis
 
-State = Literal["before", "own", "retained", "ahead", "final"]
+State = Literal["before", "midway", "own", "retained", "ahead", "final"]
 """State of the model when a timestep's questions were asked:
 
-before: unedited. own: just after that timestep's own edits. retained: after the edits of a later timestep.
+before: unedited. midway: after some of a timestep's edits, over those and, where asked, earlier timesteps.
+own: just after that timestep's own edits. retained: after the edits of a later timestep.
 ahead: after those of an earlier one only. final: after the last edits of the run, over all timesteps.
 """
 
@@ -28,6 +29,7 @@ class Score:
     Attributes:
         state: State of the model.
         after: Timestep whose edits were the last; None before any edit, and where timesteps are pooled.
+        edits: Under "midway" the number of its edits so far; else None.
         timestep: Timestep of the questions; None where all are pooled.
         axis: Axis of the probes.
         preset: Preset asked under.
@@ -52,6 +54,7 @@ class Score:
     mean: float
     low: float | None
     high: float | None
+    edits: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

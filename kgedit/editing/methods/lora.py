@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
@@ -13,6 +14,7 @@ from kgedit.editing.examples import examples, training_contexts
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_whole
 from kgedit.records.cases import Case
 
 
@@ -42,6 +44,10 @@ class LoraFineTuning(Editor[LoraSettings]):
     def derived(self) -> dict[str, Any]:
         """Adapted modules and learning rate."""
         return describe_adapter(self.model, self.settings)
+
+    def save(self, folder: Path) -> None:
+        """The adapter alone, as peft writes it, and the tokenizer."""
+        save_whole(folder, [self.model.tokenizer, self._adapter()])
 
     def restore(self) -> None:
         """Take the adapter out."""

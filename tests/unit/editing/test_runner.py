@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from click.testing import CliRunner
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
@@ -16,6 +19,7 @@ from kgedit.cli import main
 from kgedit.editing.runner import run
 from kgedit.editing.spec import resolve
 from kgedit.errors import BenchmarkError, SpecError
+from kgedit.metrics.scores import measure_run
 from kgedit.records.cases import AXES
 from kgedit.records.runs import RunSpec
 
@@ -146,14 +150,140 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
 
 
 @pytest.mark.parametrize("method", sorted(QUICK))
-def test_every_method_resumes_between_timesteps(method: str, world: dict[str, str], tmp_path: Path) -> None:
+def test_every_method_resumes_between_timesteps(
+    method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = _spec(world, method)
     steps = _steps_of(spec, tmp_path / "unbroken")
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
     with pytest.raises(_KilledError):
         run(spec, tmp_path / "killed", progress=_kill_at(steps - 2))
     run(spec, tmp_path / "killed")
 
     assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
+
+
+def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(world, evaluate_every=2, checkpoint_every=2, batch_size=1)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+    updates = [row for row in expected["answers.jsonl"] if (row["axis"], row["preset"]) == ("update", "wild")]
+    asked = [(row["after"], row["edits"], row["timestep"]) for row in updates if row["edits"] is not None]
+    first = "20200101_20210101"
+    # Two of four edits, then all four; the second timestep has two edits, so only its end.
+    assert asked == [(first, 2, first)] * 2
+    assert {row["case_id"] for row in updates if row["edits"]} == {"Q100:P6:Q20", "Q101:P6:Q21"}
+
+    for kill in range(3, steps, max(1, steps // 6)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+    scores = measure_run(tmp_path / "unbroken").scores
+    assert {score.edits for score in scores if score.state == "midway"} == {2}
+    assert {score.timestep for score in scores if score.state == "midway"} == {first}
+
+
+def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="evaluate_every is for the protocol 'sequential'"):
+        _spec(world, protocol="single", evaluate_every=2)
+
+
+@pytest.mark.parametrize("method", ["ft_m", "lora_merge"])
+def test_the_edited_model_is_saved_as_transformers_reads_it(method: str, world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, method, limit=2)
+    folder = run(spec, tmp_path / "run", save_model=tmp_path / "edited")
+    asked = [row for row in _content(folder)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+    there = run(
+        resolve(
+            {
+                "timesteps": list(spec.timesteps),
+                "model": str(tmp_path / "edited"),
+                "method": "none",
+                "presets": ["synthetic", BRIEF],
+                "batch_tokens": 600,
+                "evaluate_earlier": True,
+                "limit": 2,
+                "device": "cpu",
+            }
+        ),
+        tmp_path / "again",
+    )
+    again = [row for row in _content(there)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+
+    assert [row["text"] for row in again] == [row["text"] for row in asked]
+    # A finished run given again saves what it ended with.
+    run(spec, tmp_path / "run", save_model=tmp_path / "later")
+    names = ("model.safetensors", "config.json", "tokenizer.json")
+    assert all((tmp_path / "edited" / n).read_bytes() == (tmp_path / "later" / n).read_bytes() for n in names)
+
+
+def test_an_adapter_is_saved_as_peft_reads_it(world: dict[str, str], tmp_path: Path) -> None:
+    run(_spec(world, "lora", limit=2), tmp_path / "run", save_model=tmp_path / "adapter")
+    base = AutoModelForCausalLM.from_pretrained(world["model"])
+    ids = torch.tensor([[5, 9, 12]])
+    with torch.no_grad():
+        plain = base(ids).logits
+        adapted = PeftModel.from_pretrained(base, tmp_path / "adapter")(ids).logits
+
+    assert sorted(path.name for path in (tmp_path / "adapter").glob("adapter_*")) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    assert not torch.equal(plain, adapted)
+
+
+def test_a_model_that_no_edit_changes_is_not_saved(world: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="rag changes no weights"):
+        run(_spec(world, "rag"), tmp_path / "run", save_model=tmp_path / "edited")
+    with pytest.raises(SpecError, match="undoes every edit"):
+        run(_spec(world, protocol="single"), tmp_path / "run", save_model=tmp_path / "edited")
+    with pytest.raises(SpecError, match="is there already"):
+        run(_spec(world), tmp_path / "run", save_model=tmp_path)
+
+
+EDITS = [
+    {
+        "case_id": 7,
+        "prompt": "The mayor of Arvika is",
+        "target_new": "Olof Gren",
+        "ground_truth": "Nils Ek",
+        "subject": "Arvika",
+        "rephrase_prompt": "Arvika is led by",
+        "locality_prompt": "The mayor of Mora is",
+        "locality_ground_truth": "Siv Nyman",
+    },
+    {
+        "id": 3,
+        "source": "NQ",
+        "prompt": "Which water does Kalix lie at?",
+        "target": "Kalixälven",
+        "locality": [{"loc": "Who?", "loc_ans": "Bo"}, {"loc": "Where?", "loc_ans": "Hjo"}],
+    },
+]
+
+
+def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "edits.json").write_text(json.dumps(EDITS), encoding="utf-8")
+    arguments = ["--edits", str(tmp_path / "edits.json"), "--model", world["model"], "--method", "ft_m"]
+    arguments += ["--set", "steps=2", "--device", "cpu", "--preset", "synthetic", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, ["run-edit", *arguments])
+
+    assert result.exit_code == 0, result.output
+    rows = _content(tmp_path / "run")["answers.jsonl"]
+    assert sorted((row["after"], row["case_id"], row["axis"]) for row in rows if row["after"]) == [
+        ("edits", "NQ:1:3", "locality"),
+        ("edits", "NQ:1:3", "locality"),
+        ("edits", "NQ:1:3", "update"),
+        ("edits", "edit:0:7", "locality"),
+        ("edits", "edit:0:7", "rephrase"),
+        ("edits", "edit:0:7", "update"),
+    ]
+    assert len(rows) == 12
+    assert {score.axis for score in measure_run(tmp_path / "run").scores} == {"update", "rephrase", "locality"}
 
 
 def test_a_finished_run_given_again_adds_nothing(world: dict[str, str], tmp_path: Path) -> None:
