@@ -4,18 +4,23 @@
 
 Answering: left-padded batches with a key-value cache, sorted by length, rows leaving when they end; against batch 1
 without a cache, as Mirage's code decodes. Editing: FT-M with what lies below the edited block computed once; against
-running the whole model at each step. Both sides must give the same answers and losses, or the script fails.
+running the whole model at each step. Both sides must give the same answers and losses, or the script fails. Then every
+method that changes the model, one CounterFact edit at a time: UltraEdit's and MEND's loss is that before the update.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
+from kgedit.benchmark.easyedit import EditFile
 from kgedit.editing import METHODS, fine_tuning
 from kgedit.editing.replay import replay_above
 from kgedit.llm.contexts import read_context
@@ -24,6 +29,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.targets import Lines
 from kgedit.records.cases import Case, Fact
+
+EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "counterfact-edit.json"
 
 PLACES = ["France", "Mongolia", "Peru", "Chad", "Norway", "Laos", "Cuba", "Ghana", "the Kingdom of Saudi Arabia"]
 STEMS = ["What is the capital of {}?", "Who is the head of state of {} at the moment?", "Where is {}?"]
@@ -78,11 +85,7 @@ def whole_model(model: LanguageModel, layer: int, lines: Lines) -> Iterator[obje
 
 def measure_editing(model: LanguageModel, count: int) -> None:
     """Seconds per FT-M edit, CPU time, with and without replay."""
-    fact = Fact("Q1", "x", "P6", "mayor", "Q2", "y")
-    cases = [
-        Case(f"{n}", "t", "update", fact, question, "Maria Lindqvist", "", (), (), ())
-        for n, question in enumerate(questions(count))
-    ]
+    cases = question_cases(count)
     seconds, losses = {}, {}
     for name, way in (("replay", replay_above), ("whole", whole_model)):
         fine_tuning.replay_above = way  # type: ignore[attr-defined]
@@ -103,6 +106,57 @@ def measure_editing(model: LanguageModel, count: int) -> None:
         raise SystemExit("the two ways of editing disagree")
 
 
+GOALS = {"ft": None, "ft_l": None, "ft_m": 4.0, "grace": 4.0, "ultraedit": 1.0, "wise": None, "mend": None}
+"""Most CPU seconds per edit of smollm2-135m on one thread, where a goal is set."""
+
+PEERS = {"ft_m": 8.0, "grace": 15.0}
+"""EasyEdit's own code, same model, one thread, CPU seconds per edit (design/editing-methods.md, section 4)."""
+
+NOT_TIMED = {"mend": {"train_steps": 5}}
+"""Settings that only shorten what comes before the first edit: MEND's training is printed beside."""
+
+
+def measure_methods(model: LanguageModel, count: int) -> None:
+    """CPU seconds per single edit of every method that changes the model, by the published settings."""
+    edits = EditFile.open(EDITS) if EDITS.is_file() else None
+    cases = list(edits.cases())[:count] if edits else question_cases(count)
+    known = edits.known_facts()[100:140] if edits else []
+    for name, goal in GOALS.items():
+        method = METHODS[name]
+        if method.capabilities.needs_known_facts and not known:
+            print(f"{name}: not measured, {EDITS} is not there to take known facts from")
+            continue
+        editor = method(model, method.settings_type(**NOT_TIMED.get(name, {})), asked=(), seed=0)
+        started = time.process_time()
+        if editor.capabilities.needs_known_facts:
+            editor.prepare(known, advance=_silent)
+        prepared, losses, spent = time.process_time() - started, [], 0.0
+        for case in cases:
+            started = time.process_time()
+            losses.append(editor.apply([case]).loss)
+            spent += time.process_time() - started
+            editor.restore()
+        against = f"; EasyEdit {PEERS[name]:.0f}" if name in PEERS else ""
+        aim = "" if goal is None else f"; goal {goal:g}: {'kept' if spent / count <= goal else 'MISSED'}"
+        print(
+            f"{name}: {spent / count:.2f} CPU seconds per edit{aim}{against}; mean loss reached "
+            f"{sum(losses) / count:.3f}; {prepared:.1f} s before the first edit"
+        )
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def question_cases(count: int) -> list[Case]:
+    """Made-up edits."""
+    fact = Fact("Q1", "x", "P6", "mayor", "Q2", "y")
+    return [
+        Case(f"{n}", "t", "update", fact, question, "Maria Lindqvist", "", (), (), ())
+        for n, question in enumerate(questions(count))
+    ]
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -115,6 +169,9 @@ def main() -> None:
     print(f"{options.model} on {options.device}, {torch.get_num_threads()} threads")
     measure_answering(model, options.questions)
     measure_editing(model, options.edits)
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["KGEDIT_HOME"] = scratch  # MEND keeps its network under the home folder
+        measure_methods(model, options.edits)
 
 
 if __name__ == "__main__":
