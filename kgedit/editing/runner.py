@@ -78,7 +78,7 @@ def run(
     every = [case for own in cases.values() for case in own]
     examiner.examine(every, None, after=After(), advance=_count("ask before any edit", examiner.count(every), report))
     with enough_memory(f"editing {spec.model} with {spec.method}"):
-        _prepare(editor, timesteps, report)
+        _prepare(editor, timesteps, every, report)
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
         else:
@@ -139,9 +139,13 @@ def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Ed
     return method(model, settings, asked=asked, seed=spec.seed)
 
 
-def _prepare(editor: Editor[Any], timesteps: Sequence[Edits], report: Progress) -> None:
+def _prepare(editor: Editor[Any], timesteps: Sequence[Edits], cases: Sequence[Case], report: Progress) -> None:
+    """Give the editor what was known before, but nothing that any question of the run asks for."""
     if editor.capabilities.needs_known_facts:
-        known = [fact for timestep in timesteps for fact in timestep.known_facts()]
+        facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
+        asked = {(fact.subject, fact.property) for fact in facts}
+        every = [known for timestep in timesteps for known in timestep.known_facts()]
+        known = [fact for fact in every if (fact.fact.subject, fact.fact.property) not in asked]
         editor.prepare(known, advance=lambda done, total: report("prepare the method", done, total))
 
 

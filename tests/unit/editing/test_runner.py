@@ -16,11 +16,12 @@ from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
 from kgedit.cli import main
+from kgedit.editing.methods.ike import InContextEditing
 from kgedit.editing.runner import run
 from kgedit.editing.spec import resolve
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.metrics.scores import measure_run
-from kgedit.records.cases import AXES
+from kgedit.records.cases import AXES, KnownFact
 from kgedit.records.runs import RunSpec
 
 
@@ -185,6 +186,19 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     scores = measure_run(tmp_path / "unbroken").scores
     assert {score.edits for score in scores if score.state == "midway"} == {2}
     assert {score.timestep for score in scores if score.state == "midway"} == {first}
+
+
+def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[KnownFact] = []
+    monkeypatch.setattr(InContextEditing, "prepare", lambda self, known, *, advance: given.extend(known))
+    run(_spec(world, "ike", limit=1, timesteps=[world["first"]]), tmp_path / "run")
+
+    towns = {fact.fact.subject_label for fact in given}
+    assert len(given) == 18, "all but the first town's mayor and water"
+    assert "Arvika" not in towns
+    assert "Borgholm" in towns
 
 
 def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
