@@ -101,7 +101,7 @@ def measure(home: Path) -> None:
         )
         window = {"from": snapshots[0].date, "to": snapshots[1].date}
         query = read_query("changed_edges").text
-        scan = re.sub(r"USING INDEX c:CLAIM\(\w+\) WHERE c\.(\w+) >", r"WHERE 0 + c.\1 >", query)
+        scan = re.sub(r"USING INDEX SEEK c:CLAIM\(\w+\) WHERE c\.(\w+) >", r"WHERE 0 + c.\1 >", query)
         scan = re.sub(r"AND c\.(\w+) <= \$to\n", r"AND 0 + c.\1 <= $to\n", scan)
         found = graph.table(query, window)
         assert found.equals(graph.table(scan, window))

@@ -15,16 +15,16 @@
 // subject_in_old: whether the older snapshot has the subject at all
 // subject_in_new: whether the newer snapshot has it
 CALL () {
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX c:CLAIM(valid_from) WHERE c.valid_from > $from AND c.valid_from <= $to
+  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(valid_from) WHERE c.valid_from > $from AND c.valid_from <= $to
   RETURN s, c.property AS property
   UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX c:CLAIM(valid_to) WHERE c.valid_to > $from AND c.valid_to <= $to
+  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(valid_to) WHERE c.valid_to > $from AND c.valid_to <= $to
   RETURN s, c.property AS property
   UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX c:CLAIM(end_until) WHERE c.end_until > $from AND c.end_until <= $to
+  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(end_until) WHERE c.end_until > $from AND c.end_until <= $to
   RETURN s, c.property AS property
   UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX c:CLAIM(start_first) WHERE c.start_first > $from AND c.start_first <= $to
+  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(start_first) WHERE c.start_first > $from AND c.start_first <= $to
   RETURN s, c.property AS property
 }
 MATCH (s)-[c:CLAIM {property: property}]->(o:Term)
