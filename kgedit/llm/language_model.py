@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kgedit.llm.structure import Block, find_blocks
+from kgedit.llm.structure import Anatomy, Block, study
 
 _SAMPLE = 4096
 
@@ -60,9 +60,14 @@ class LanguageModel:
         return device
 
     @cached_property
+    def anatomy(self) -> Anatomy:
+        """Its parts, found by running it."""
+        return study(self.module)
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Decoder blocks, lowest first."""
-        return find_blocks(self.module)
+        return self.anatomy.blocks
 
     @cached_property
     def fingerprint(self) -> str:
