@@ -23,7 +23,8 @@ from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 
-QUICK = {
+SEARCH = {"steps": 3, "contexts": 3, "opening": 3, "tokens": 400, "length": 32}
+QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 2},
     "lora_merge": {"epochs": 2},
     "ft": {"steps": 4},
@@ -34,6 +35,11 @@ QUICK = {
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 8},
     "rag": {"embedder": "character-ngrams"},
+    "rome": SEARCH,
+    "r_rome": SEARCH,
+    "c_rome": SEARCH,
+    "memit": {**SEARCH, "layers": "0-1"},
+    "alphaedit": {**SEARCH, "layers": "0-1"},
 }
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
@@ -112,7 +118,9 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     assert isinstance(editor.apply(cases[:2]), Applied)
     declared = editor.capabilities
     assert bool(changed(before, model)) == (declared.changes_weights or declared.adds_modules)
-    assert any(prefix.text for prefix in editor.prefixes([cases[0].question])) == declared.changes_prompt
+    prefixed = any(prefix.text for prefix in editor.prefixes([cases[0].question]))
+    assert declared.changes_prompt or not prefixed
+    assert prefixed or name == "none" or changed(before, model)
 
     editor.restore()
     assert changed(before, model) == []
