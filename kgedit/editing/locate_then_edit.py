@@ -93,7 +93,7 @@ class LocateThenEdit(Editor[Settings]):
         if self._corpus is not None:
             tokens = self._moments[self.layers[0]].tokens
             statistics = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
-        return {"layers": list(self.layers), **self._filled, "statistics": statistics}
+        return {**self._filled, "layers": list(self.layers), "statistics": statistics}
 
     def restore(self) -> None:
         """Give the model its own matrices back."""
