@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import Setting
 
 KNOWN_FACTS = "known_facts"
+_TOGETHER = defaultdict(lambda: 32, cpu=4)  # a CPU gains nothing from more, and pads more
 _PUBLISHED = "; None: as published for the model, else derived"
 
 
@@ -40,7 +42,7 @@ class LocateSettings:
     stop_loss: float = setting(5e-2, "an edit's search ends at this mean loss of the target", bounds=Bounds(least=0))
     contexts: int = setting(6, "prompts per edit: the bare one, and one behind each opening", bounds=Bounds(least=1))
     opening: int = setting(10, "tokens of an opening, which the model itself writes", bounds=Bounds(least=1))
-    together: int = setting(16, "edits searched for in one batch", bounds=Bounds(least=1))
+    together: int | None = setting(None, "edits searched for in one batch; None: by device", bounds=Bounds(least=1))
     context: str = setting("question_only", CONTEXT_MEANING)
     corpus: str = setting(KNOWN_FACTS, "text of the statistics: the timestep's known_facts, or a text file's path")
     tokens: int = setting(40_000, "most tokens of the statistics", bounds=Bounds(least=1))
@@ -59,7 +61,9 @@ class LocateThenEdit(Editor[Settings]):
 
     def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
         published = published_for(self.method, model.module.config)
-        filled, self._filled = fill(settings, published, self.derive(model))
+        filled, self._filled = fill(
+            settings, published, {**self.derive(model), "together": _TOGETHER[model.device.type]}
+        )
         super().__init__(model, filled, asked=asked, seed=seed)
         self.layers = self.layers_of(filled)
         if not self.layers or not 0 <= min(self.layers) <= max(self.layers) < len(model.blocks):
@@ -143,8 +147,8 @@ class LocateThenEdit(Editor[Settings]):
         return Wish(tuple(prompts), drift, tuple(self.model.encode_target(case.answer)))
 
     def search(self, place: Any, wishes: Sequence[Wish], *, layer: int) -> Found:
-        """Values for all wishes, searched for in batches."""
-        own, size = self.settings, self.settings.together
+        """Values for all wishes, searched for in batches of those that need about as many places."""
+        own, size = self.settings, int(self.settings.together or 1)
         search = Search(
             steps=int(own.steps or 1),
             learning_rate=float(own.learning_rate or 0),
@@ -153,14 +157,17 @@ class LocateThenEdit(Editor[Settings]):
             drift_weight=own.drift_weight,
             stop_loss=own.stop_loss,
         )
+        order = sorted(range(len(wishes)), key=lambda index: _places(wishes[index]))
         parts = [
-            search_values(self.model, layer, place, wishes[start : start + size], search)
+            search_values(self.model, layer, place, [wishes[index] for index in order[start : start + size]], search)
             for start in range(0, len(wishes), size)
         ]
+        back = sorted(range(len(order)), key=order.__getitem__)
+        losses = [loss for part in parts for loss in part.losses]
         return Found(
-            torch.cat([part.before for part in parts]),
-            torch.cat([part.added for part in parts]),
-            tuple(loss for part in parts for loss in part.losses),
+            torch.cat([part.before for part in parts])[back],
+            torch.cat([part.added for part in parts])[back],
+            tuple(losses[index] for index in back),
         )
 
     def key_rows(self, wishes: Sequence[Wish], *, layer: int) -> list[torch.Tensor]:
@@ -168,6 +175,11 @@ class LocateThenEdit(Editor[Settings]):
         flat: list[Prompt] = [prompt for wish in wishes for prompt in wish.prompts]
         rows = inputs_at(self.model, [layer], flat)[layer].double()
         return list(torch.split(rows, [len(wish.prompts) for wish in wishes]))
+
+
+def _places(wish: Wish) -> int:
+    """Places from the subject's last token on."""
+    return len(wish.prompts[0].ids) - wish.prompts[0].subject + len(wish.target)
 
 
 def parse_layers(text: str) -> tuple[int, ...]:

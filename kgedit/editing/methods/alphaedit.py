@@ -49,8 +49,8 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
         self._past: dict[int, torch.Tensor] = {}
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """Those of the 7B models, with a threshold that goes by what share of C is given up."""
-        values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.1, "weight_decay": 0.5, "clamp": 0.75}
+        """MEMIT's values for 7B models, and a threshold that goes by what share of C is given up."""
+        values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
         return {**values, "layers": layers_by_depth(model), "threshold": 0.05, "relative": True}
 
     def derived(self) -> dict[str, Any]:

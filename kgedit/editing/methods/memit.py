@@ -41,9 +41,10 @@ class Memit(SpreadingEditor[MemitSettings]):
         self._whitenings: dict[int, Whitening] = {}
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """The values of the 7B models, at the same depth."""
+        """The values of the 7B models, at the same depth; lambda grows with the width, since k^T C^-1 k does."""
+        preserve = 15_000.0 * model.blocks[0].inner_width / 11_008
         values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
-        return {**values, "layers": layers_by_depth(model), "preserve": 15_000.0}
+        return {**values, "layers": layers_by_depth(model), "preserve": preserve}
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
         """Ridge regression where C is the identity."""

