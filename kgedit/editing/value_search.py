@@ -85,8 +85,9 @@ def search_values(model: LanguageModel, layer: int, place: Any, wishes: Sequence
     with replaying as replay, hooks(place.register_forward_hook(state.shift)), torch.enable_grad():
         for step in range(1, search.steps + 1):
             losses = state.losses(replay())
-            if not state.settle(losses, replay) or step == search.steps:
+            if not state.settle(losses) or step == search.steps:
                 break
+            state.learn(losses, replay)
             state.step(step)
     return state.found()
 
@@ -182,24 +183,26 @@ class _State:
         decay = search.weight_decay * size / norm.square()
         return torch.where(self._alive.to(device), losses + decay.to(device), 0)
 
-    def settle(self, losses: torch.Tensor, replay: Replay) -> bool:
-        """Take the gradient of the edits that go on; drop rows of those that are done; False when all are."""
-        assert self._added is not None
+    def settle(self, losses: torch.Tensor) -> bool:
+        """Note the losses and which edits are done; False when all are."""
         self._last = [
             loss if alive else last
             for loss, alive, last in zip(losses.tolist(), self._alive.tolist(), self._last, strict=True)
         ]
+        self._alive = self._alive & (self._target > self._search.stop_loss)
+        return bool(self._alive.any())
+
+    def learn(self, losses: torch.Tensor, replay: Replay) -> None:
+        """Take the gradient, and drop the rows of edits that are done."""
+        assert self._added is not None
         self._gradient = torch.autograd.grad(losses.sum(), self._added)[0]
-        done = self._alive & (self._target <= self._search.stop_loss)
-        self._alive = self._alive & ~done
-        if done.any() and self._alive.any():
+        if not self._alive[self._owners.cpu()].all():
             kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
             assert self._said is not None
             self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
             self._labels, self._columns = self._labels[kept], self._columns[kept]
             self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
             replay.keep(kept)
-        return bool(self._alive.any())
 
     def step(self, number: int) -> None:
         """One step of Adam for the edits that go on, and back into the ball that they may not leave."""

@@ -25,7 +25,7 @@ class AlphaEditSettings(SpreadingSettings):
 
     penalty: float = setting(10.0, "L2: weight of the change's own size", bounds=Bounds(above=0))
     threshold: float | None = setting(
-        None, "eigenvalues of C below it make the null space; None: as published, else 0.05", bounds=Bounds(above=0)
+        None, "eigenvalues of C below it make the null space; None: as published, else 0.1", bounds=Bounds(above=0)
     )
     relative: bool | None = setting(None, "whether threshold is the share of C's trace that the null space may hold")
     anchor: bool = setting(False, "scale each z to the norm that the unedited model gives (arXiv 2602.02543)")
@@ -51,7 +51,7 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
         """MEMIT's values for 7B models, and a threshold that goes by what share of C is given up."""
         values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
-        return {**values, "layers": layers_by_depth(model), "threshold": 0.05, "relative": True}
+        return {**values, "layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
 
     def derived(self) -> dict[str, Any]:
         """How many directions the null space of each layer has, too."""
