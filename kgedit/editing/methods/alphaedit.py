@@ -11,6 +11,7 @@ import torch
 
 from kgedit.editing.closed_form import ridge
 from kgedit.editing.contract import Capabilities, State
+from kgedit.editing.locate_then_edit import rate_by_width
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.spreading import SpreadingEditor, SpreadingSettings, layers_by_depth
 from kgedit.editing.statistics import null_space
@@ -50,7 +51,12 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
         """MEMIT's values for 7B models, and a threshold that goes by what share of C is given up."""
-        values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
+        values: dict[str, Setting] = {
+            "steps": 25,
+            "learning_rate": rate_by_width(model),
+            "weight_decay": 1e-3,
+            "clamp": 4.0,
+        }
         return {**values, "layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
 
     def derived(self) -> dict[str, Any]:

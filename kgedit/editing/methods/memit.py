@@ -9,6 +9,7 @@ import torch
 
 from kgedit.editing.closed_form import Whitening, ridge
 from kgedit.editing.contract import Capabilities
+from kgedit.editing.locate_then_edit import rate_by_width
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.spreading import SpreadingEditor, SpreadingSettings, layers_by_depth
 from kgedit.llm.language_model import LanguageModel
@@ -43,7 +44,12 @@ class Memit(SpreadingEditor[MemitSettings]):
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
         """The values of the 7B models, at the same depth; lambda grows with the width, since k^T C^-1 k does."""
         preserve = 15_000.0 * model.blocks[0].inner_width / 11_008
-        values: dict[str, Setting] = {"steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
+        values: dict[str, Setting] = {
+            "steps": 25,
+            "learning_rate": rate_by_width(model),
+            "weight_decay": 1e-3,
+            "clamp": 4.0,
+        }
         return {**values, "layers": layers_by_depth(model), "preserve": preserve}
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ import torch
 
 from kgedit.editing.closed_form import Whitening
 from kgedit.editing.contract import Applied, Capabilities, Prefix, State
-from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit
+from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit, rate_by_width
 from kgedit.editing.prompts import leading_ids
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.value_search import Wish
@@ -50,7 +50,7 @@ class Rome(LocateThenEdit[RomeSettings]):
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
         """The values of the 7B models, at the same depth."""
         layer = int(0.17 * len(model.blocks))
-        return {"layer": layer, "steps": 25, "learning_rate": 0.5, "weight_decay": 1e-3, "clamp": 4.0}
+        return {"layer": layer, "steps": 25, "learning_rate": rate_by_width(model), "weight_decay": 1e-3, "clamp": 4.0}
 
     def layers_of(self, settings: RomeSettings) -> tuple[int, ...]:
         """The one layer."""
