@@ -161,7 +161,7 @@ def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
         aim = "" if goal is None else f"; goal {goal:g}: {'kept' if spent / count <= goal else 'MISSED'}"
         print(
             f"{name}: {spent / count:.2f} CPU seconds per edit{aim}{against}; mean loss reached "
-            f"{sum(losses) / count:.3f}, teacher-forced {sum(right) / count:.2f}; {prepared:.1f} s before the first edit",
+            f"{sum(losses) / count:.3f}, teacher-forced {sum(right) / count:.2f}; {prepared:.1f} s before the first",
             flush=True,
         )
 

@@ -53,13 +53,6 @@ class EditedMatrix:
                 ]
         return self.weight
 
-    def add(self, change: torch.Tensor) -> None:
-        """Add a change given as outputs x inputs, however the layer stores its weight."""
-        weight = self.editable()
-        turned = (change.T if isinstance(self._layer, Conv1D) else change).to(weight.device)
-        with torch.no_grad():
-            weight.copy_(weight.to(turned.dtype) + turned)
-
     @contextmanager
     def original(self) -> Iterator[None]:
         """Let the model use the matrix before the first edit for a while."""

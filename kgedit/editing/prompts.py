@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.places import by_row
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.structure import by_rows, hidden_of, hooks
+from kgedit.llm.structure import hidden_of, hooks
 from kgedit.records.cases import Case
 
 _MOST_TOKENS = 4096
@@ -84,7 +85,7 @@ def inputs_at(model: LanguageModel, layers: Sequence[int], prompts: Sequence[Pro
     found: dict[int, list[torch.Tensor]] = {layer: [] for layer in layers}
 
     def note(layer: int, places: tuple[torch.Tensor, torch.Tensor]) -> Any:
-        return lambda _, inputs: found[layer].append(by_rows(inputs[0], len(places[0]))[places])
+        return lambda _, inputs: found[layer].append(by_row(inputs[0], len(places[0]))[places])
 
     for ids, mask, places in _batches(model, prompts):
         handles = [
@@ -100,7 +101,7 @@ def outputs_at(model: LanguageModel, module: Any, prompts: Sequence[Prompt], *, 
     found: list[torch.Tensor] = []
 
     def note(places: tuple[torch.Tensor, torch.Tensor]) -> Any:
-        return lambda _, __, output: found.append(by_rows(hidden_of(output), len(places[0]))[places])
+        return lambda _, __, output: found.append(by_row(hidden_of(output), len(places[0]))[places])
 
     for ids, mask, places in _batches(model, prompts):
         with hooks(module.register_forward_hook(note(places))):

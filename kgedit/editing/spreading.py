@@ -47,7 +47,7 @@ class SpreadingEditor(LocateThenEdit[Settings]):
             keys = self.keys(wishes, layer=layer)
             missing = wanted - self.reached(wishes)
             share = self._before_norm(missing / (len(self.layers) - place), wishes, layer=layer)
-            self.matrices[layer].add(self.change(share.T, keys, layer=layer))
+            self.matrices[layer].add(self.change(share.T, keys, layer=layer).T)
         self.remember(wishes)
         return Applied(loss=sum(found.losses) / len(found.losses), note=note)
 

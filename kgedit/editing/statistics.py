@@ -20,10 +20,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from kgedit.editing.places import by_row
 from kgedit.editing.prompts import leading_ids, run_through
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.structure import by_rows, hooks
+from kgedit.llm.structure import hooks
 from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
@@ -158,7 +159,7 @@ def accumulate(
 
     def add(layer: int, mask: torch.Tensor) -> Any:
         def hook(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
-            seen = by_rows(inputs[0].detach(), len(mask))[mask.to(inputs[0].device).bool()]
+            seen = by_row(inputs[0].detach(), len(mask))[mask.to(inputs[0].device).bool()]
             wide = seen.to(torch.promote_types(seen.dtype, torch.float32))
             own = (wide.T @ wide).double()
             sums[layer] = sums[layer] + own if layer in sums else own

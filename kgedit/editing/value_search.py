@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.places import by_row
 from kgedit.editing.prompts import Prompt
 from kgedit.editing.replay import Replay, replay_above
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.structure import by_rows, hidden_of, hooks, with_hidden
+from kgedit.llm.structure import hidden_of, hooks, with_hidden
 from kgedit.llm.targets import Lines, row_losses
 
 _FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
@@ -152,7 +153,7 @@ class _State:
     def shift(self, _: Any, __: Any, output: Any) -> Any:
         """Forward hook: add each edit's vector at the subject."""
         whole = hidden_of(output)
-        hidden = by_rows(whole, len(self._columns))
+        hidden = by_row(whole, len(self._columns))
         places = torch.arange(len(hidden), device=hidden.device), self._columns.to(hidden.device)
         if self._added is None:
             self._before = hidden[places].detach()[self._bare.to(hidden.device)]

@@ -242,11 +242,6 @@ def with_hidden(output: Any, hidden: torch.Tensor) -> Any:
     return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
 
-def by_rows(hidden: torch.Tensor, rows: int) -> torch.Tensor:
-    """Inputs or outputs of a layer as rows x places x width; OPT's MLP sees rows and places as one."""
-    return hidden.reshape(rows, -1, hidden.shape[-1])
-
-
 @contextmanager
 def hooks(*handles: Any) -> Iterator[None]:
     """Take hooks out again at the end, whatever happens."""

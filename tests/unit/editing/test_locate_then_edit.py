@@ -62,7 +62,7 @@ def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object
     settings, problems = read_settings(METHODS[name].settings_type, {**SMALL, **given}, method=name)
     assert not problems
     editor = METHODS[name](model, settings, asked=(BARE,), seed=7)
-    editor.prepare(timestep.known_facts())
+    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
 
@@ -428,6 +428,8 @@ def test_an_editor_says_what_it_chose_for_the_model(timestep: Timestep) -> None:
     assert derived["layers"] == [0]
     assert derived["published_for"] is None
     assert {"steps", "learning_rate", "threshold", "null_space", "statistics"} <= derived.keys()
+    assert derived["statistics"]["tokens"] > 0
+    assert editor.state().record["chosen"] == derived
 
 
 def test_a_hook_of_the_search_sees_blocks_that_return_tuples() -> None:

@@ -12,10 +12,11 @@ from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 from kgedit.editing import statistics
+from kgedit.editing.places import by_row
 from kgedit.editing.statistics import Amount, Corpus, corpus_of_facts, corpus_of_files, null_space, second_moments
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.structure import by_rows, hooks
+from kgedit.llm.structure import hooks
 from kgedit.resources import home
 
 CORPUS = Corpus(
@@ -37,7 +38,7 @@ def _dense(model: LanguageModel, layer: int, rows: list[list[int]]) -> torch.Ten
     """C from each row alone, without padding."""
     seen: list[torch.Tensor] = []
     handle = model.blocks[layer].down_projection.register_forward_pre_hook(
-        lambda _, inputs: seen.append(by_rows(inputs[0], 1)[0].double())
+        lambda _, inputs: seen.append(by_row(inputs[0], 1)[0].double())
     )
     with hooks(handle), torch.no_grad():
         for row in rows:
