@@ -1,11 +1,13 @@
 """Speed of answering and of editing, each against a stated baseline in the same run.
 
     OMP_NUM_THREADS=1 python benchmarks/editing.py --model smollm2-135m --questions 24 --edits 3
+    OMP_NUM_THREADS=1 python benchmarks/editing.py --method rome --method memit --edits 10
 
 Answering: left-padded batches with a key-value cache, sorted by length, rows leaving when they end; against batch 1
 without a cache, as Mirage's code decodes. Editing: FT-M with what lies below the edited block computed once; against
 running the whole model at each step. Both sides must give the same answers and losses, or the script fails. Then every
-method that changes the model, one CounterFact edit at a time: UltraEdit's and MEND's loss is that before the update.
+method that changes the model, on CounterFact edits, one at a time or as many as AT_ONCE says: UltraEdit's and MEND's
+loss is that before the update; beside it stands how much of the answers is right under teacher forcing afterwards.
 """
 
 from __future__ import annotations
@@ -24,9 +26,10 @@ from kgedit.benchmark.easyedit import EditFile
 from kgedit.editing import METHODS, fine_tuning
 from kgedit.editing.replay import replay_above
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import decode_greedily
+from kgedit.llm.generation import Question, ask, decode_greedily
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
+from kgedit.llm.presets import PRESETS
 from kgedit.llm.targets import Lines
 from kgedit.records.cases import Case, Fact
 
@@ -106,23 +109,39 @@ def measure_editing(model: LanguageModel, count: int) -> None:
         raise SystemExit("the two ways of editing disagree")
 
 
-GOALS = {"ft": None, "ft_l": None, "ft_m": 4.0, "grace": 4.0, "ultraedit": 1.0, "wise": None, "mend": None}
+GOALS = {
+    "ft": None,
+    "ft_l": None,
+    "ft_m": 4.0,
+    "grace": 4.0,
+    "ultraedit": 1.0,
+    "wise": None,
+    "mend": None,
+    "rome": 6.0,
+    "r_rome": 6.0,
+    "memit": 6.0,
+    "alphaedit": 8.0,
+}
 """Most CPU seconds per edit of smollm2-135m on one thread, where a goal is set."""
 
-PEERS = {"ft_m": 8.0, "grace": 15.0}
+PEERS = {"ft_m": 8.0, "grace": 15.0, "rome": 30.0, "memit": 35.0, "alphaedit": 62.0}
 """EasyEdit's own code, same model, one thread, CPU seconds per edit (design/editing-methods.md, section 4)."""
+
+AT_ONCE = {"memit": 10, "alphaedit": 10}
+"""Edits that are given together."""
 
 NOT_TIMED = {"mend": {"train_steps": 5}}
 """Settings that only shorten what comes before the first edit: MEND's training is printed beside."""
 
 
-def measure_methods(model: LanguageModel, count: int) -> None:
-    """CPU seconds per single edit of every method that changes the model, by the published settings."""
+def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
+    """CPU seconds per edit of methods that change the model, by the published settings."""
     edits = EditFile.open(EDITS) if EDITS.is_file() else None
     cases = list(edits.cases())[:count] if edits else question_cases(count)
-    known = edits.known_facts()[100:140] if edits else []
-    for name, goal in GOALS.items():
-        method = METHODS[name]
+    every = edits.known_facts()[100:3100] if edits else []
+    for name in names:
+        method, goal, size = METHODS[name], GOALS[name], AT_ONCE.get(name, 1)
+        known = every if hasattr(method.settings_type, "corpus") else every[:40]
         if method.capabilities.needs_known_facts and not known:
             print(f"{name}: not measured, {EDITS} is not there to take known facts from")
             continue
@@ -130,17 +149,20 @@ def measure_methods(model: LanguageModel, count: int) -> None:
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
             editor.prepare(known, advance=_silent)
-        prepared, losses, spent = time.process_time() - started, [], 0.0
-        for case in cases:
+        prepared, losses, right, spent = time.process_time() - started, [], [], 0.0
+        for batch in (cases[start : start + size] for start in range(0, count, size)):
             started = time.process_time()
-            losses.append(editor.apply([case]).loss)
+            losses += [editor.apply(batch).loss or 0.0] * len(batch)
             spent += time.process_time() - started
+            replies = ask(model, [Question(case.question, case.answer) for case in batch], PRESETS["synthetic"])
+            right += [reply.token_match or 0.0 for reply in replies]
             editor.restore()
         against = f"; EasyEdit {PEERS[name]:.0f}" if name in PEERS else ""
         aim = "" if goal is None else f"; goal {goal:g}: {'kept' if spent / count <= goal else 'MISSED'}"
         print(
             f"{name}: {spent / count:.2f} CPU seconds per edit{aim}{against}; mean loss reached "
-            f"{sum(losses) / count:.3f}; {prepared:.1f} s before the first edit"
+            f"{sum(losses) / count:.3f}, teacher-forced {sum(right) / count:.2f}; {prepared:.1f} s before the first",
+            flush=True,
         )
 
 
@@ -164,14 +186,16 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--edits", type=int, default=3)
+    parser.add_argument("--method", action="append", choices=list(GOALS), help="time these and nothing else")
     options = parser.parse_args()
     model = load_model(options.model, device=options.device, dtype="float32")
     print(f"{options.model} on {options.device}, {torch.get_num_threads()} threads")
-    measure_answering(model, options.questions)
-    measure_editing(model, options.edits)
+    if not options.method:
+        measure_answering(model, options.questions)
+        measure_editing(model, options.edits)
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["KGEDIT_HOME"] = scratch  # MEND keeps its network under the home folder
-        measure_methods(model, options.edits)
+        measure_methods(model, options.method or list(GOALS), options.edits)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,11 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "prompt": "kgedit.editing.methods.prompt:Prompting",
         "ike": "kgedit.editing.methods.ike:InContextEditing",
         "rag": "kgedit.editing.methods.rag:Retrieval",
+        "rome": "kgedit.editing.methods.rome:Rome",
+        "r_rome": "kgedit.editing.methods.rome:RRome",
+        "c_rome": "kgedit.editing.methods.rome:CRome",
+        "memit": "kgedit.editing.methods.memit:Memit",
+        "alphaedit": "kgedit.editing.methods.alphaedit:AlphaEdit",
     },
     group="kgedit.methods",
 )

@@ -36,8 +36,9 @@ class Capabilities:
         changes_weights: Whether parameters of the model differ after an edit.
         adds_modules: Whether layers with parameters of their own are added to the model.
         changes_forward: Whether a memory beside the model steps into its forward pass.
-        changes_prompt: Whether it puts text ahead of prompts.
-        needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training).
+        changes_prompt: Whether it may put text ahead of prompts.
+        needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training,
+            statistics).
         source: Where the method is described.
     """
 

@@ -48,7 +48,7 @@ def gradient_parts(model: LanguageModel, layers: Sequence[int], lines: Lines) ->
         written = output if output.requires_grad else output.detach().requires_grad_()
         inputs.append(given[0].detach().float())
         outputs.append(written)
-        return written
+        return written.clone()  # Falcon adds to it in place
 
     with replay_above(model, layers[0], lines) as logits, torch.enable_grad():
         handles = [model.blocks[layer].down_projection.register_forward_hook(keep) for layer in layers]

@@ -1,7 +1,9 @@
-"""Matrices that an editor changes: kept in float32 while it works on them, and put back bit for bit."""
+"""Matrices that an editor changes: kept in float32 or wider while it works on them, and put back bit for bit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,7 +12,7 @@ from transformers.pytorch_utils import Conv1D
 
 
 class EditedMatrix:
-    """The weight of one linear layer: the model's own until the first edit, then a float32 copy.
+    """The weight of one linear layer: the model's own until the first edit, then a copy in float32 at least.
 
     A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy; the layer's input
     and output are cast on the way. The model's own parameter is never written to.
@@ -24,11 +26,12 @@ class EditedMatrix:
         self._original: nn.Parameter = layer.weight
         self._original_bias: nn.Parameter | None = layer.bias
         self._handles: list[Any] = []
+        self._wide = torch.promote_types(layer.weight.dtype, torch.float32)
 
     @property
     def before(self) -> torch.Tensor:
-        """The matrix before the first edit, in float32."""
-        return self._original.detach().float()
+        """The matrix before the first edit, in float32 at least."""
+        return self._original.detach().to(self._wide)
 
     @property
     def weight(self) -> nn.Parameter:
@@ -37,18 +40,29 @@ class EditedMatrix:
         return weight
 
     def editable(self) -> nn.Parameter:
-        """The float32 copy, made at the first call; train or overwrite it."""
+        """The wide copy, made at the first call; train or overwrite it."""
         if self._layer.weight is self._original:
             self._layer.weight = nn.Parameter(self.before.clone(), requires_grad=False)
             if self._original_bias is not None:
-                self._layer.bias = nn.Parameter(self._original_bias.detach().float(), requires_grad=False)
-            narrow = self._original.dtype
-            if narrow != torch.float32:
+                self._layer.bias = nn.Parameter(self._original_bias.detach().to(self._wide), requires_grad=False)
+            narrow, wide = self._original.dtype, self._wide
+            if narrow != wide:
                 self._handles = [
-                    self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].float(), *inputs[1:])),
+                    self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].to(wide), *inputs[1:])),
                     self._layer.register_forward_hook(lambda _, __, output: output.to(narrow)),
                 ]
         return self.weight
+
+    @contextmanager
+    def original(self) -> Iterator[None]:
+        """Let the model use the matrix before the first edit for a while."""
+        used = self._layer.weight
+        if used is not self._original:
+            self._layer.weight = nn.Parameter(self.before, requires_grad=False)
+        try:
+            yield
+        finally:
+            self._layer.weight = used
 
     def write(self, value: torch.Tensor) -> None:
         """Make the model use these values."""

@@ -1,11 +1,13 @@
-"""The part of a model above one block, run again and again: what lies below is computed once.
+"""The part of a model above one block, run again and again: what lies below or to the left is computed once.
 
 The model's own forward pass is used, with the blocks below switched to handing their input on, so masks, rotary
-positions, final norm and head stay whatever the model makes them.
+positions, final norm and head stay whatever the model makes them. What stands to the left of the first place that
+changes is kept as a key-value cache, since attention never looks to the right.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +16,7 @@ import torch
 
 from kgedit.editing.places import by_row
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.structure import hooks
 from kgedit.llm.targets import Lines
 
 
@@ -21,31 +24,62 @@ class _ReachedError(Exception):
     """Carries the input of the edited block out of the forward pass."""
 
 
-@contextmanager
-def replay_above(model: LanguageModel, layer: int, lines: Lines) -> Iterator[Callable[[], torch.Tensor]]:
-    """Within the context, calls give the logits at the targets' places, with gradients only from block `layer` up.
+class Replay:
+    """Calls give the logits at the targets' places, with gradients only from the lowest block computed up.
 
     Args:
         model: Its blocks below `layer` must not change meanwhile.
         layer: Index of the lowest block that is computed at each call.
         lines: What the model reads.
+        start: Places on the left whose hidden states change in no block; 0 where weights change.
     """
 
-    def forward() -> torch.Tensor:
-        logits: torch.Tensor = model.forward(lines.ids, lines.mask, last=lines.last, ends=lines.ends).logits
+    def __init__(self, model: LanguageModel, layer: int, lines: Lines, *, start: int) -> None:
+        self._model, self._last = model, lines.last
+        self._mask, self._ids, self._cache = lines.mask, lines.ids, None
+        self._ends: torch.Tensor | None = lines.ends
+        self.hidden: torch.Tensor | None = None
+        self.wrapped = False
+        if start:
+            with torch.no_grad():
+                left = model.forward(lines.ids[:, :start], lines.mask[:, :start], last=1, keep=True)
+            self._ids, self._cache, self._ends = lines.ids[:, start:], left.past_key_values, None
+        if layer:
+            self.hidden, self.wrapped = _hidden_below(model, layer, self)
+
+    def __call__(self) -> torch.Tensor:
+        """Logits, rows x ``lines.last`` x vocabulary."""
+        cache = _copy_of(self._cache)
+        logits: torch.Tensor = self._model.forward(
+            self._ids, self._mask, last=self._last, cache=cache, keep=cache is not None, ends=self._ends
+        ).logits
         return logits
 
+    def keep(self, rows: torch.Tensor) -> None:
+        """Go on with some of the rows only, given by their indexes."""
+        self._ids, self._mask = self._ids[rows], self._mask[rows]
+        if self._ends is not None:
+            self._ends = self._ends[rows]
+        if self.hidden is not None:
+            self.hidden = self.hidden[rows]
+        if self._cache is not None:
+            self._cache.batch_select_indices(rows)
+
+
+@contextmanager
+def replay_above(model: LanguageModel, layer: int, lines: Lines, *, start: int = 0) -> Iterator[Replay]:
+    """A Replay that works within the context; the arguments are those of Replay."""
+    replay = Replay(model, layer, lines, start=start)
     if layer == 0:
-        yield forward
+        yield replay
         return
-    hidden, wrapped = _hidden_below(model, layer, forward)
     lower = [block.module for block in model.blocks[:layer]]
     own = [module.__dict__.get("forward") for module in lower]
-    handle = model.blocks[layer].module.register_forward_pre_hook(_substitute(hidden), with_kwargs=True)
+    handle = model.blocks[layer].module.register_forward_pre_hook(_substitute(replay), with_kwargs=True)
     try:
         for module in lower:
-            module.forward = _hand_on(wrapped)
-        yield forward
+            module.forward = _hand_on(replay.wrapped)
+        yield replay
     finally:
         handle.remove()
         for module, before in zip(lower, own, strict=True):
@@ -62,15 +96,21 @@ def projection_inputs(model: LanguageModel, layer: int, ids: torch.Tensor, mask:
     def stop(_: Any, args: tuple[Any, ...]) -> None:
         raise _ReachedError(args[0])
 
-    handle = model.blocks[layer].down_projection.register_forward_pre_hook(stop)
-    try:
-        with torch.no_grad():
+    with hooks(model.blocks[layer].down_projection.register_forward_pre_hook(stop)), torch.no_grad():
+        try:
             model.forward(ids, mask, last=1)
-    except _ReachedError as reached:
-        return by_row(reached.args[0], len(ids)).float()
-    finally:
-        handle.remove()
+        except _ReachedError as reached:
+            return by_row(reached.args[0], len(ids)).float()
     raise RuntimeError(f"the forward pass never reached the down-projection of block {layer}")
+
+
+def _copy_of(cache: Any) -> Any:
+    """A cache that can grow while the one given stays: tensors are shared, since growing replaces them."""
+    if cache is None:
+        return None
+    other = copy.copy(cache)
+    other.layers = [copy.copy(layer) for layer in cache.layers]
+    return other
 
 
 def _hidden_below(model: LanguageModel, layer: int, forward: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, bool]:
@@ -84,26 +124,21 @@ def _hidden_below(model: LanguageModel, layer: int, forward: Callable[[], torch.
     def stop(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         raise _ReachedError(args[0] if args else kwargs["hidden_states"])
 
-    handles = [
-        model.blocks[0].module.register_forward_hook(look),
-        model.blocks[layer].module.register_forward_pre_hook(stop, with_kwargs=True),
-    ]
-    try:
-        with torch.no_grad():
+    first = model.blocks[0].module.register_forward_hook(look)
+    last = model.blocks[layer].module.register_forward_pre_hook(stop, with_kwargs=True)
+    with hooks(first, last), torch.no_grad():
+        try:
             forward()
-    except _ReachedError as reached:
-        return reached.args[0], wrapped
-    finally:
-        for handle in handles:
-            handle.remove()
+        except _ReachedError as reached:
+            return reached.args[0], wrapped
     raise RuntimeError(f"the forward pass never reached block {layer}")
 
 
-def _substitute(hidden: torch.Tensor) -> Callable[..., Any]:
+def _substitute(replay: Replay) -> Callable[..., Any]:
     def hook(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if args:
-            return (hidden, *args[1:]), kwargs
-        return args, {**kwargs, "hidden_states": hidden}
+            return (replay.hidden, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": replay.hidden}
 
     return hook
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 
-from kgedit.llm.structure import Block, find_blocks
+from kgedit.llm.structure import Anatomy, Block, hooks, study
 
 _SAMPLE = 4096
 
@@ -60,9 +61,14 @@ class LanguageModel:
         return device
 
     @cached_property
+    def anatomy(self) -> Anatomy:
+        """Its parts, found by running it."""
+        return study(self.module)
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Decoder blocks, lowest first."""
-        return find_blocks(self.module)
+        return self.anatomy.blocks
 
     @cached_property
     def fingerprint(self) -> str:
@@ -157,11 +163,19 @@ class LanguageModel:
             options["logits_to_keep"] = last
         self._readings.append(Reading(mask, ends, tuple(range(len(ids)) if rows is None else rows)))
         try:
-            output = self.module(ids, **options)
+            with self._dense_head():
+                output = self.module(ids, **options)
         finally:
             self._readings.pop()
         output.logits = output.logits[:, -last:]
         return output
+
+    def _dense_head(self) -> AbstractContextManager[None]:
+        """Give the head contiguous input: a slice of places would be multiplied row by row, several times slower."""
+        head = self.module.get_output_embeddings()
+        if head is None:
+            return nullcontext()
+        return hooks(head.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:])))
 
     def pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids and attention mask of rows that end together; the mask, never the pad id, tells what is padding."""

@@ -72,8 +72,18 @@ def target_losses(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
     Args:
         logits: rows x ``lines.last`` x vocabulary.
     """
-    losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), lines.labels, ignore_index=-100, reduction="none")
-    return losses.sum(1) / (lines.labels != -100).sum(1)
+    return row_losses(logits, lines.labels)
+
+
+def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Mean negative log-likelihood of each row's target tokens; 0 for a row without a target.
+
+    Args:
+        logits: rows x (longest target + 1) x vocabulary.
+        labels: As in Lines.
+    """
+    losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
+    return losses.sum(1) / (labels != -100).sum(1).clamp(min=1)
 
 
 def first_place_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:

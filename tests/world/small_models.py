@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPTJConfig,
-    GPTJForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import PreTrainedTokenizerFast
 
 from kgedit.llm.language_model import LanguageModel
 
@@ -43,67 +36,66 @@ def tokenizer() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<end>", pad_token="<end>")
 
 
+_COMMON = {
+    "vocab_size": 0,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "max_position_embeddings": 256,
+    "initializer_range": 0.2,
+    "bos_token_id": None,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+_OLD = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "initializer_range": 0.2}
+
+
+def _build(name: str, given: Mapping[str, Any], **more: Any) -> Any:
+    """The causal language model of a configuration class of transformers."""
+    config = getattr(transformers, f"{name}Config")(**{**given, "vocab_size": len(tokenizer()), **more})
+    return transformers.AutoModelForCausalLM.from_config(config)
+
+
+def _without(given: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key != name}
+
+
 def llama(*, tied: bool = True) -> Any:
     """Three blocks, separate projections, grouped keys and values."""
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=len(tokenizer()),
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            tie_word_embeddings=tied,
-            initializer_range=0.2,
-            bos_token_id=None,
-            eos_token_id=0,
-            pad_token_id=0,
-        )
-    )
+    return _build("Llama", _COMMON, tie_word_embeddings=tied)
 
 
-def gpt2() -> Any:
-    """Three blocks of Conv1D, fused projections, learned positions."""
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(tokenizer()),
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            n_positions=256,
-            initializer_range=0.2,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    )
+ARCHITECTURES: dict[str, Callable[[], Any]] = {
+    "llama": llama,
+    "gpt2": lambda: _build("GPT2", _OLD, bos_token_id=0, eos_token_id=0),
+    "gptj": lambda: _build("GPTJ", _OLD, rotary_dim=4, bos_token_id=0, eos_token_id=0),
+}
+"""Three that differ most: gated MLP and grouped keys; Conv1D and fused projections; attention beside the MLP."""
 
+MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
+    "gptneox": lambda: _build("GPTNeoX", _without(_COMMON, "head_dim")),
+    "mistral": lambda: _build("Mistral", _COMMON, sliding_window=64),
+    "gemma2": lambda: _build("Gemma2", _COMMON, sliding_window=64, query_pre_attn_scalar=8),
+    "gemma3": lambda: _build("Gemma3Text", _COMMON, sliding_window=64, query_pre_attn_scalar=8),
+    "qwen2": lambda: _build("Qwen2", _COMMON),
+    "qwen3": lambda: _build("Qwen3", _COMMON),
+    "phi": lambda: _build("Phi", _COMMON),
+    "opt": lambda: _build("OPT", _COMMON, ffn_dim=48, word_embed_proj_dim=32, init_std=0.2),
+    "falcon": lambda: _build("Falcon", _without(_COMMON, "head_dim"), ffn_hidden_size=48),
+}
+"""The rest of those that every method is tried on."""
 
-def gptj() -> Any:
-    """Three blocks with attention and MLP side by side."""
-    return GPTJForCausalLM(
-        GPTJConfig(
-            vocab_size=len(tokenizer()),
-            n_embd=32,
-            n_layer=3,
-            n_head=4,
-            n_positions=256,
-            rotary_dim=4,
-            initializer_range=0.2,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    )
-
-
-ARCHITECTURES = {"llama": llama, "gpt2": gpt2, "gptj": gptj}
+ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
 
 
 def small_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
     """A random model in eval mode; the same seed gives the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = ARCHITECTURES[architecture]()
+        module = ALL_ARCHITECTURES[architecture]()
     module.eval().requires_grad_(False)
     return LanguageModel(name=architecture, revision="", module=module, tokenizer=tokenizer())
 

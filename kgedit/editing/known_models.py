@@ -1,0 +1,79 @@
+"""Published hyperparameters: kgedit/configs/METHOD/MODEL.yaml, applied where a model is one that the paper used.
+
+A model is recognised by its configuration (type, width, depth, vocabulary), never by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import yaml
+
+from kgedit.errors import SpecError
+from kgedit.records.runs import Setting
+
+Settings = TypeVar("Settings")
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One config file.
+
+    Attributes:
+        model: The file's name without its ending.
+        applies_to: Fields of a model's configuration with the values that they must have.
+        settings: Hyperparameters.
+    """
+
+    model: str
+    applies_to: Mapping[str, Setting]
+    settings: Mapping[str, Setting]
+
+
+def published_configs(method: str) -> list[Published]:
+    """All that are known for a method, by name of the model."""
+    return [read_config(path) for path in sorted((CONFIGS / method).glob("*.yaml"))]
+
+
+def read_config(path: Path) -> Published:
+    """A config file.
+
+    Raises:
+        SpecError: if it is not a mapping with `settings`.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError([f"{path} cannot be read: {error}"]) from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
+        raise SpecError([f"{path} must be a mapping with 'settings' (and 'applies_to' for the models it is for)"])
+    return Published(path.stem, raw.get("applies_to") or {}, raw["settings"])
+
+
+def published_for(method: str, config: Any) -> Published | None:
+    """What is published for the model with this transformers configuration, or None."""
+    own = config.get_text_config()
+    for published in published_configs(method):
+        if all(getattr(own, name, None) == value for name, value in published.applies_to.items()):
+            return published
+    return None
+
+
+def fill(
+    settings: Settings, published: Published | None, derived: Mapping[str, Setting]
+) -> tuple[Settings, dict[str, Any]]:
+    """Give every setting that is None its published value, or else the derived one.
+
+    Returns:
+        The settings, and what was filled in, with the model that it was published for.
+    """
+    own = {item.name: getattr(settings, item.name) for item in fields(cast(Any, settings))}
+    values = {**derived, **(published.settings if published else {})}
+    filled = {name: values[name] for name, value in own.items() if value is None and name in values}
+    source = published.model if published else None
+    return replace(cast(Any, settings), **filled), {**filled, "published_for": source}

@@ -1,0 +1,121 @@
+"""`alphaedit`: MEMIT's changes, confined to directions that other text hardly uses and to what leaves past edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kgedit.editing.closed_form import ridge
+from kgedit.editing.contract import Capabilities, State
+from kgedit.editing.locate_then_edit import rate_by_width
+from kgedit.editing.settings import Bounds, setting
+from kgedit.editing.spreading import SpreadingEditor, SpreadingSettings, layers_by_depth
+from kgedit.editing.statistics import null_space
+from kgedit.editing.value_search import Found, Wish
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.runs import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class AlphaEditSettings(SpreadingSettings):
+    """Hyperparameters of AlphaEdit."""
+
+    penalty: float = setting(10.0, "L2: weight of the change's own size", bounds=Bounds(above=0))
+    threshold: float | None = setting(
+        None, "eigenvalues of C below it make the null space; None: as published, else 0.1", bounds=Bounds(above=0)
+    )
+    relative: bool | None = setting(None, "whether threshold is the share of C's trace that the null space may hold")
+    anchor: bool = setting(False, "scale each z to the norm that the unedited model gives (arXiv 2602.02543)")
+
+
+class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
+    """The change of each layer solves the edits in the null space, and maps the keys of all past edits to nothing."""
+
+    method = "alphaedit"
+    capabilities = Capabilities(
+        protocols=("sequential", "per_timestep", "single"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670; anchor, arXiv 2602.02543",
+    )
+    settings_type = AlphaEditSettings
+
+    def __init__(self, model: LanguageModel, settings: AlphaEditSettings, **given: Any) -> None:
+        super().__init__(model, settings, **given)
+        self._bases: dict[int, torch.Tensor] = {}
+        self._past: dict[int, torch.Tensor] = {}
+
+    def derive(self, model: LanguageModel) -> dict[str, Setting]:
+        """MEMIT's values for 7B models, and a threshold that goes by what share of C is given up."""
+        values: dict[str, Setting] = {
+            "steps": 25,
+            "learning_rate": rate_by_width(model),
+            "weight_decay": 1e-3,
+            "clamp": 4.0,
+        }
+        return {**values, "layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
+
+    def derived(self) -> dict[str, Any]:
+        """How many directions the null space of each layer has, too."""
+        found = super().derived()
+        if found["statistics"] is None:
+            return found
+        return {**found, "null_space": {str(layer): self.basis(layer).shape[1] for layer in self.layers}}
+
+    def basis(self, layer: int) -> torch.Tensor:
+        """Orthonormal columns that span the null space."""
+        if layer not in self._bases:
+            own = self.settings
+            self._bases[layer] = null_space(
+                self.moment(layer), threshold=float(own.threshold or 0), relative=bool(own.relative)
+            )
+        return self._bases[layer]
+
+    def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
+        """Ridge regression in coordinates of the null space, with the past edits' keys."""
+        basis, past = self.basis(layer), self._past.get(layer)
+        reduced = None if past is None else basis.T @ past
+        return ridge(residuals, basis.T @ keys, penalty=self.settings.penalty, past=reduced) @ basis.T
+
+    def remember(self, wishes: Sequence[Wish]) -> None:
+        """Keep the edits' keys, as the edited model has them."""
+        for layer in self.layers:
+            new = self.keys(wishes, layer=layer)
+            self._past[layer] = torch.cat([self._past[layer], new], dim=1) if layer in self._past else new
+
+    def wanted(self, found: Found, wishes: Sequence[Wish]) -> torch.Tensor:
+        """With the anchor, z as long as the unedited model's output for the same prompt."""
+        wanted = super().wanted(found, wishes)
+        if not self.settings.anchor:
+            return wanted
+        with ExitStack() as stack:
+            for matrix in self.matrices.values():
+                stack.enter_context(matrix.original())
+            norm = self.reached(wishes).norm(dim=1, keepdim=True)
+        scaled: torch.Tensor = wanted * norm / wanted.norm(dim=1, keepdim=True).clamp(min=1e-12)
+        return scaled
+
+    def restore(self) -> None:
+        """Give the matrices back and forget past edits."""
+        super().restore()
+        self._past = {}
+
+    def state(self) -> State:
+        """The past keys too."""
+        state = super().state()
+        past = {f"past.{layer}": keys.clone() for layer, keys in self._past.items()}
+        return State({**state.tensors, **past}, state.record)
+
+    def load_state(self, state: State) -> None:
+        """The past keys too."""
+        super().load_state(state)
+        device = self.model.device
+        self._past = {
+            layer: state.tensors[f"past.{layer}"].to(device)
+            for layer in self.layers
+            if f"past.{layer}" in state.tensors
+        }

@@ -1,0 +1,95 @@
+"""What MEMIT and AlphaEdit share: values wanted at one block's output, brought about by several blocks below it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from kgedit.editing.contract import Applied
+from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit, parse_layers
+from kgedit.editing.prompts import outputs_at
+from kgedit.editing.settings import setting
+from kgedit.editing.value_search import Found, Wish
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadingSettings(LocateSettings):
+    """Hyperparameters of editors that spread a change over layers."""
+
+    layers: str | None = setting(None, "blocks that are edited, such as 4-8; None: as published, else by depth")
+
+
+Settings = TypeVar("Settings", bound=SpreadingSettings)
+
+
+class SpreadingEditor(LocateThenEdit[Settings]):
+    """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing."""
+
+    def layers_of(self, settings: Settings) -> tuple[int, ...]:
+        """Those of the setting."""
+        return parse_layers(str(settings.layers))
+
+    def apply(self, cases: Sequence[Case]) -> Applied:
+        """Edit all cases together."""
+        fine, note = self.editable(cases)
+        if not fine:
+            return Applied(note=note)
+        wishes, top = [self.wish(case) for case in fine], self.layers[-1]
+        found = self.search(self.model.blocks[top].module, wishes, layer=top)
+        wanted = self.wanted(found, wishes)
+        for place, layer in enumerate(self.layers):
+            keys = self.keys(wishes, layer=layer)
+            missing = wanted - self.reached(wishes)
+            share = self._before_norm(missing / (len(self.layers) - place), wishes, layer=layer)
+            self.matrices[layer].add(self.change(share.T, keys, layer=layer).T)
+        self.remember(wishes)
+        return Applied(loss=sum(found.losses) / len(found.losses), note=note)
+
+    @abstractmethod
+    def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
+        """Change of a layer's matrix (outputs x inputs) from residuals (outputs x edits) and keys (inputs x edits)."""
+
+    def wanted(self, found: Found, wishes: Sequence[Wish]) -> torch.Tensor:  # noqa: ARG002 - for those who override
+        """z of each edit, edits x width, in float64."""
+        return found.before.double() + found.added.double()
+
+    def remember(self, wishes: Sequence[Wish]) -> None:
+        """Called after each batch of edits."""
+
+    def reached(self, wishes: Sequence[Wish]) -> torch.Tensor:
+        """Outputs of the highest layer for the bare prompts now, edits x width, in float64."""
+        top = self.layers[-1]
+        bare = [wish.prompts[0] for wish in wishes]
+        return outputs_at(self.model, self.model.blocks[top].module, bare, layer=top).double()
+
+    def keys(self, wishes: Sequence[Wish], *, layer: int) -> torch.Tensor:
+        """One key per edit, inputs x edits: the mean of the bare prompt's and of the mean over the others."""
+        rows = self.key_rows(wishes, layer=layer)
+        groups = [(own[0] + own[1:].mean(0)) / 2 if len(own) > 1 else own[0] for own in rows]
+        return torch.stack(groups, dim=1)
+
+    def _before_norm(self, share: torch.Tensor, wishes: Sequence[Wish], *, layer: int) -> torch.Tensor:
+        """What the down-projection must give more for its block to give `share` more.
+
+        The same, unless a norm stands between (Gemma 2 and 3): then by the norm's scale of each element now.
+        """
+        block = self.model.blocks[layer]
+        if block.norm_after_mlp is None:
+            return share
+        bare = [wish.prompts[0] for wish in wishes]
+        given = outputs_at(self.model, block.down_projection, bare, layer=layer)
+        with torch.no_grad():
+            scale: torch.Tensor = block.norm_after_mlp(given).double() / given.double()
+        return share / scale
+
+
+def layers_by_depth(model: LanguageModel) -> str:
+    """Up to five layers that end at 0.27 of the depth, as 4-8 do in a model of 32."""
+    top = int(0.27 * len(model.blocks))
+    return f"{max(0, top - 4)}-{top}"
