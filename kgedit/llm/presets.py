@@ -1,7 +1,8 @@
 """Presets: named ways of asking, each a choice of input, generation, truncation and metric.
 
 `synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3); `wild_line` is `wild`
-without the stop at ".", which makes answers such as "Robert C. Newton" unreachable.
+without the stop at ".", which makes answers such as "Robert C. Newton" unreachable; `question_only` and `few_shot` ask
+as `wild` and `wild_line` do, in another context.
 """
 
 from __future__ import annotations
@@ -32,6 +33,14 @@ PRESETS: dict[str, Preset] = {
             context="instruction",
             generation="greedy",
             truncation="newline",
+            max_new_tokens=50,
+            metric="exact_match",
+        ),
+        Preset(
+            name="question_only",
+            context="question_only",
+            generation="greedy",
+            truncation="newline_period",
             max_new_tokens=50,
             metric="exact_match",
         ),
