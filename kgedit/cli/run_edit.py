@@ -74,7 +74,8 @@ def run_edit(
     """Edit a model with the facts of timesteps, and ask every question before and after.
 
     SPEC is a YAML file; flags do as well. The run folder is printed; it holds spec.yaml, environment.json,
-    answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command goes on with a run that was stopped.
+    prepared.json, answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command goes on with a run that
+    was stopped.
     """
     import warnings
 

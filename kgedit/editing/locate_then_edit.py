@@ -106,9 +106,9 @@ class LocateThenEdit(Editor[Settings]):
             matrix.restore()
 
     def state(self) -> State:
-        """The edited matrices and the openings; what was chosen, and the text of the statistics, for the record."""
+        """The edited matrices and the openings."""
         tensors = {f"weight.{layer}": matrix.weight.detach().clone() for layer, matrix in self.matrices.items()}
-        return State(tensors, {"openings": self.openings(), "chosen": self.derived()})
+        return State(tensors, {"openings": self.openings()})
 
     def load_state(self, state: State) -> None:
         """Take matrices and openings over."""

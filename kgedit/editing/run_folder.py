@@ -1,4 +1,4 @@
-"""A run on disk: spec.yaml, environment.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
+"""A run on disk: spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
 
 Answers and edit costs are appended line by line. A checkpoint is a folder that appears when it is whole; the newest
 counts. A run that was killed goes on from there, and its files end up as if it had not been.
@@ -22,7 +22,7 @@ from kgedit.editing.contract import State
 from kgedit.editing.spec import write_spec
 from kgedit.errors import SpecError
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
-from kgedit.records.runs import Answer, EditCost, RunSpec
+from kgedit.records.runs import Answer, EditCost, Preparation, RunSpec
 
 
 class AnswerKey(NamedTuple):
@@ -86,6 +86,12 @@ class RunFolder:
     def add_answers(self, answers: Sequence[Answer]) -> None:
         """Append a batch of answers."""
         append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
+
+    def add_preparation(self, preparation: Preparation) -> None:
+        """Write down what came before the first edit; a run that goes on keeps what its first sitting wrote."""
+        path = self.path / "prepared.json"
+        if not path.is_file():
+            write_whole(path, msgspec.json.format(msgspec.json.encode(preparation), indent=1).decode() + "\n")
 
     def edits(self) -> list[EditCost]:
         """Every edit made so far, in file order."""

@@ -28,7 +28,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case
-from kgedit.records.runs import EditCost, RunSpec
+from kgedit.records.runs import EditCost, Preparation, RunSpec
 from kgedit.resources import home
 
 Progress = Callable[[str, int, int], None]
@@ -78,7 +78,7 @@ def run(
     every = [case for own in cases.values() for case in own]
     examiner.examine(every, None, after=After(), advance=_count("ask before any edit", examiner.count(every), report))
     with enough_memory(f"editing {spec.model} with {spec.method}"):
-        _prepare(editor, timesteps, every, report)
+        folder.add_preparation(_prepare(spec, editor, timesteps, cases=every, report=report))
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
         else:
@@ -139,14 +139,18 @@ def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Ed
     return method(model, settings, asked=asked, seed=spec.seed)
 
 
-def _prepare(editor: Editor[Any], timesteps: Sequence[Edits], cases: Sequence[Case], report: Progress) -> None:
+def _prepare(
+    spec: RunSpec, editor: Editor[Any], timesteps: Sequence[Edits], *, cases: Sequence[Case], report: Progress
+) -> Preparation:
     """Give the editor what was known before, but nothing that any question of the run asks for."""
+    clock = _Clock()
     if editor.capabilities.needs_known_facts:
         facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
         asked = {(fact.subject, fact.property) for fact in facts}
         every = [known for timestep in timesteps for known in timestep.known_facts()]
         known = [fact for fact in every if (fact.fact.subject, fact.fact.property) not in asked]
         editor.prepare(known, advance=lambda done, total: report("prepare the method", done, total))
+    return Preparation(**clock.read(spec.device), derived=editor.derived())
 
 
 def _run_single(
@@ -231,16 +235,30 @@ def _learn(
 
 
 def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case]) -> EditCost:
-    started = time.perf_counter()
+    clock = _Clock()
     applied = editor.apply(cases)
     return EditCost(
         timestep=timestep,
         case_ids=tuple(case.case_id for case in cases),
-        seconds=round(time.perf_counter() - started, 6),
-        peak_memory_bytes=peak_memory_bytes(spec.device),
+        **clock.read(spec.device),
         loss=applied.loss,
         note=applied.note,
     )
+
+
+class _Clock:
+    """Started when it is made."""
+
+    def __init__(self) -> None:
+        self._wall, self._processor = time.perf_counter(), time.process_time()
+
+    def read(self, device: str) -> dict[str, Any]:
+        """The three costs that EditCost and Preparation have in common."""
+        return {
+            "seconds": round(time.perf_counter() - self._wall, 6),
+            "cpu_seconds": round(time.process_time() - self._processor, 6),
+            "peak_memory_bytes": peak_memory_bytes(device),
+        }
 
 
 def _count(stage: str, total: int, report: Progress) -> Callable[[int], None]:

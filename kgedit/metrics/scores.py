@@ -14,8 +14,8 @@ from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.records.cases import AXES
-from kgedit.records.run_folders import answers_sha256, read_answers, read_edit_costs, read_spec
-from kgedit.records.runs import EditCost, RunSpec
+from kgedit.records.run_folders import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
+from kgedit.records.runs import EditCost, Preparation, RunSpec
 from kgedit.records.scores import POOLED_STATES, EditTotals, Retrieval, RunScores, Score, Speed, State
 
 
@@ -74,7 +74,7 @@ def measure_run(run_folder: Path) -> RunScores:
         retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=presets)),
         retrieval=_retrievals(groups) if survey.retrieves else (),
         speed=tuple(survey.speed[name] for name in presets if name in survey.speed),
-        edits=_edit_totals(read_edit_costs(run_folder)),
+        edits=_edit_totals(read_edit_costs(run_folder), read_preparation(run_folder)),
     )
 
 
@@ -209,10 +209,10 @@ def _second_hops(spec: RunSpec) -> dict[tuple[str, str], str]:
     return hops
 
 
-def _edit_totals(costs: Iterable[EditCost]) -> EditTotals:
+def _edit_totals(costs: Iterable[EditCost], preparation: Preparation | None) -> EditTotals:
     applied: set[tuple[str, str]] = set()
     given: set[tuple[str, str]] = set()
-    calls, seconds, edits_given, peak = 0, 0.0, 0, 0
+    calls, seconds, cpu_seconds, edits_given, peak = 0, 0.0, 0.0, 0, 0
     for cost in costs:
         cases = {(cost.timestep, case_id) for case_id in cost.case_ids}
         given |= cases
@@ -220,6 +220,7 @@ def _edit_totals(costs: Iterable[EditCost]) -> EditTotals:
             applied |= cases
         calls += 1
         seconds += cost.seconds
+        cpu_seconds += cost.cpu_seconds
         edits_given += len(cost.case_ids)
         peak = max(peak, cost.peak_memory_bytes)
     return EditTotals(
@@ -227,6 +228,8 @@ def _edit_totals(costs: Iterable[EditCost]) -> EditTotals:
         failed=len(given - applied),
         calls=calls,
         seconds=round(seconds, 6),
+        cpu_seconds=round(cpu_seconds, 6),
         edits_given=edits_given,
         peak_memory_bytes=peak,
+        preparation_seconds=preparation.seconds if preparation else 0.0,
     )

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from kgedit.errors import BenchmarkError
-from kgedit.records.runs import Answer, EditCost, RunSpec
+from kgedit.records.runs import Answer, EditCost, Preparation, RunSpec
 from kgedit.records.scores import RunScores
 
 Record = TypeVar("Record")
@@ -50,6 +50,19 @@ def read_edit_costs(folder: Path) -> Iterator[EditCost]:
     """
     path = folder / "edits.jsonl"
     return _lines(path, EditCost) if path.is_file() else iter(())
+
+
+def read_preparation(folder: Path) -> Preparation | None:
+    """The content of prepared.json; None where a run has not come that far.
+
+    Raises:
+        BenchmarkError: if it cannot be read.
+    """
+    path = folder / "prepared.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Preparation) if path.is_file() else None
+    except msgspec.DecodeError as error:
+        raise BenchmarkError(f"{path} is no Preparation: {error}. Run kgedit run-edit into a new folder.") from error
 
 
 def read_scores(folder: Path) -> RunScores:

@@ -7,7 +7,7 @@ names the first three and keeps the prompt and the text, so that every metric ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from kgedit.records.cases import Axis
 
@@ -87,6 +87,7 @@ class EditCost:
         timestep: Timestep of the edits.
         case_ids: Edits applied together.
         seconds: Wall time of the call.
+        cpu_seconds: Processor time of the call, over all threads: what wall time is on a machine without other work.
         peak_memory_bytes: Peak memory of the device (of the process on CPU) up to the end of the call.
         loss: Final training loss, or None where the method has none.
         note: Why an edit could not be applied, or "".
@@ -95,9 +96,27 @@ class EditCost:
     timestep: str
     case_ids: tuple[str, ...]
     seconds: float
+    cpu_seconds: float
     peak_memory_bytes: int
     loss: float | None = None
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """What came before the first edit: the content of prepared.json, written once.
+
+    Attributes:
+        seconds: Wall time of the method's preparation (training, statistics); less where it was found ready made.
+        cpu_seconds: Its processor time.
+        peak_memory_bytes: As in EditCost.
+        derived: What the method chose for this model, the data of its statistics included.
+    """
+
+    seconds: float
+    cpu_seconds: float
+    peak_memory_bytes: int
+    derived: dict[str, Any]
 
 
 Setting = int | float | bool | str | None

@@ -131,16 +131,20 @@ class EditTotals:
         failed: Different cases that were given and could not be applied.
         calls: Calls of the method.
         seconds: Wall time of all calls.
+        cpu_seconds: Their processor time.
         edits_given: Edits in all calls; with a call repeated after an interruption more than `edits`.
         peak_memory_bytes: Highest peak of any call.
+        preparation_seconds: Wall time of what the method did before the first edit.
     """
 
     edits: int
     failed: int
     calls: int
     seconds: float
+    cpu_seconds: float
     edits_given: int
     peak_memory_bytes: int
+    preparation_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,12 +16,14 @@ from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
 from kgedit.cli import main
+from kgedit.editing import METHODS
 from kgedit.editing.methods.ike import InContextEditing
 from kgedit.editing.runner import run
 from kgedit.editing.spec import resolve
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.metrics.scores import measure_run
 from kgedit.records.cases import AXES, KnownFact
+from kgedit.records.run_folders import read_preparation
 from kgedit.records.runs import RunSpec
 
 
@@ -44,6 +46,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(root / name) for name in ("first", "second", "model")}
 
 
+LOCATED = ("rome", "r_rome", "c_rome", "memit", "alphaedit")
+
 QUICK: dict[str, dict[str, object]] = {
     "none": {},
     "ft": {"steps": 2},
@@ -58,6 +62,7 @@ QUICK: dict[str, dict[str, object]] = {
     "lora": {"epochs": 1},
     "lora_merge": {"epochs": 1},
     "rag": {"embedder": "character-ngrams"},
+    **{name: {"steps": 2, "contexts": 2, "tokens": 400} for name in LOCATED},
 }
 
 
@@ -70,6 +75,9 @@ BRIEF = {
     "metric": "exact_match",
 }
 """The wild preset, but brief: a random model never stops by itself."""
+
+
+COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 
 
 def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpec:
@@ -91,7 +99,7 @@ def _content(folder: Path) -> dict[str, list[Any]]:
     content = {}
     for name in ("answers.jsonl", "edits.jsonl"):
         rows = [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
-        content[name] = [{k: v for k, v in row.items() if k not in ("seconds", "peak_memory_bytes")} for row in rows]
+        content[name] = [{key: value for key, value in row.items() if key not in COSTS} for row in rows]
     return content
 
 
@@ -150,7 +158,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
         assert _content(folder) == expected, f"killed at step {kill} of {steps}"
 
 
-@pytest.mark.parametrize("method", sorted(QUICK))
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method_resumes_between_timesteps(
     method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +360,18 @@ def test_the_environment_tells_versions_model_and_derived_choices(world: dict[st
     assert environment["method"]["derived"]["layer"] == 1
     assert [step["name"] for step in environment["timesteps"]] == ["20200101_20210101", "20210101_20220101"]
     assert set(environment["contexts"]) == {"question_only", "instruction"}
+
+
+def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, "memit", limit=1)
+    folder = run(spec, tmp_path / "run")
+    prepared = read_preparation(folder)
+
+    assert prepared is not None
+    assert min(prepared.seconds, prepared.cpu_seconds, prepared.peak_memory_bytes) > 0
+    assert prepared.derived["statistics"]["tokens"] > 0
+    assert run(spec, folder) == folder
+    assert read_preparation(folder) == prepared
 
 
 def test_the_command_runs_scores_and_prints_the_folder(world: dict[str, str], tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_edit_costs_and_speed_add_up(tmp_path: Path) -> None:
     scores = measure_run(write_run(tmp_path / "run", [*asked([1, 1]), *asked([1, 0], after=None)], costs))
     edits = scores.edits
     assert (edits.edits, edits.failed, edits.calls, edits.edits_given) == (2, 1, 3, 4)
-    assert (edits.seconds, edits.peak_memory_bytes) == (5.0, 2 * 10**9)
+    assert (edits.seconds, edits.cpu_seconds, edits.peak_memory_bytes) == (5.0, 4.5, 2 * 10**9)
     (speed,) = scores.speed
     assert (speed.preset, speed.questions, speed.seconds, speed.new_tokens) == ("wild", 4, 2.0, 12)
 
