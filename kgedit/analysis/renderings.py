@@ -11,9 +11,9 @@ from kgedit.analysis.tables import NOTHING, STATES, Table, own_score, percent, p
 from kgedit.records.cases import AXES
 from kgedit.records.scores import Score
 
-_RUN = ("folder", "method", "model", "edits", "seed")
+_RUN = ("folder", "method", "protocol", "model", "edits", "seed")
 _AXIS = ("preset", "axis", "metric", "before", "after", "low", "high", "n")
-_COST = ("seconds_per_edit", "questions_per_second")
+_COST = ("seconds_per_edit", "cpu_seconds_per_edit", "questions_per_second")
 
 
 def to_markdown(tables: Sequence[Table]) -> str:
@@ -49,9 +49,17 @@ def to_csv(runs: Sequence[Run]) -> str:
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow([*_RUN, *_AXIS, *metrics, *_COST])
     for run in runs:
-        who = (str(run.folder), run.spec.method, run.model, str(run.scores.edits.edits), str(run.spec.seed))
+        who = (
+            str(run.folder),
+            run.spec.method,
+            run.spec.protocol,
+            run.model,
+            str(run.scores.edits.edits),
+            str(run.spec.seed),
+        )
         for preset in preset_names([run]):
-            cost = (seconds(run.seconds_per_edit), rate(run.questions_per_second(preset)))
+            per_edit = (seconds(run.seconds_per_edit), seconds(run.cpu_seconds_per_edit))
+            cost = (*per_edit, rate(run.questions_per_second(preset)))
             for axis in AXES:
                 scores = run.pooled("own", axis, preset)
                 before, after = (own_score(run, state, axis, preset) for state in STATES)

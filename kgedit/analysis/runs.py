@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgedit.records.cases import Axis
 from kgedit.records.run_folders import read_scores, read_spec
-from kgedit.records.runs import RunSpec
+from kgedit.records.runs import PROTOCOLS, RunSpec
 from kgedit.records.scores import RunScores, Score, State
 
 
@@ -37,6 +37,12 @@ class Run:
         edits = self.scores.edits
         return edits.seconds / edits.edits_given if edits.edits_given else None
 
+    @property
+    def cpu_seconds_per_edit(self) -> float | None:
+        """Processor time of the method's calls for each edit given to it; None if there was none."""
+        edits = self.scores.edits
+        return edits.cpu_seconds / edits.edits_given if edits.edits_given else None
+
     def questions_per_second(self, preset: str) -> float | None:
         """How fast questions were answered under a preset; None if they took no time or there were none."""
         for speed in self.scores.speed:
@@ -54,7 +60,8 @@ class Run:
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:
-    """Finished runs, in the order in which every report shows them: model, method, edits, timesteps, seed, folder.
+    """Finished runs, in the order in which every report shows them: model, method, protocol, edits, timesteps, seed,
+    folder.
 
     Raises:
         BenchmarkError: if a folder holds no run, or a run that is not finished.
@@ -64,5 +71,6 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
     return sorted(runs, key=_place)
 
 
-def _place(run: Run) -> tuple[str, str, int, tuple[str, ...], int, str]:
-    return run.model, run.spec.method, run.scores.edits.edits, run.scores.timesteps, run.spec.seed, str(run.folder)
+def _place(run: Run) -> tuple[str, str, int, int, tuple[str, ...], int, str]:
+    protocol, edits = PROTOCOLS.index(run.spec.protocol), run.scores.edits.edits
+    return run.model, run.spec.method, protocol, edits, run.scores.timesteps, run.spec.seed, str(run.folder)

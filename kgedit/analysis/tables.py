@@ -25,7 +25,7 @@ class Column:
     Attributes:
         name: As written above it.
         number: Whether its cells are numbers, set to the right.
-        optional: Whether a terminal that is too narrow may leave it out.
+        optional: Whether a terminal that is too narrow may leave it out; the last such column goes first.
     """
 
     name: str
@@ -51,14 +51,24 @@ class Table:
 
 
 _METHOD = (Column("#"), Column("method", number=False, optional=True))
-_WHO = (Column("#"), Column("method", number=False), Column("model", number=False, optional=True))
+_WHO = (
+    Column("#"),
+    Column("method", number=False),
+    Column("protocol", number=False, optional=True),
+    Column("model", number=False, optional=True),
+)
+
+
+def overview_tables(runs: Sequence[Run]) -> list[Table]:
+    """Every run in one row of each table: presets side by side, axes side by side, and what the runs were."""
+    presets = preset_names(runs)
+    return [presets_table(runs), *(overview_table(runs, preset) for preset in presets), runs_table(runs)]
 
 
 def report_tables(runs: Sequence[Run]) -> list[Table]:
     """Every table of a report on these runs, the most compact first."""
     presets = preset_names(runs)
-    tables = [overview_table(runs, preset) for preset in presets]
-    tables.append(runs_table(runs))
+    tables = overview_tables(runs)
     tables += [table for axis in AXES for preset in presets if (table := axis_table(runs, axis, preset=preset))]
     tables += [table for preset in presets if (table := retention_table(runs, preset))]
     tables += [table for preset in presets if (table := retrieval_table(runs, preset))]
@@ -68,6 +78,35 @@ def report_tables(runs: Sequence[Run]) -> list[Table]:
 def preset_names(runs: Sequence[Run]) -> list[str]:
     """Every preset under which any run asked, in the order of the specs."""
     return list(dict.fromkeys(preset.name for run in runs for preset in run.spec.presets))
+
+
+def presets_table(runs: Sequence[Run]) -> Table:
+    """One row a run, one column a preset: the same edits asked for in every way, and what they cost."""
+    presets = preset_names(runs)
+    rows = []
+    for number, run in enumerate(runs, start=1):
+        first = presets[0]
+        rephrased, kept = (run.pooled("own", axis, first) for axis in ("rephrase", "locality"))
+        updates = (_with_contains(run.pooled("own", "update", preset)) for preset in presets)
+        cells = (*updates, percent(_main(rephrased)), percent(kept.get("unchanged")))
+        rows.append((*_who(number, run), *cells, seconds(run.cpu_seconds_per_edit), gibibytes(run)))
+    columns = (
+        *_WHO,
+        *(Column(preset) for preset in presets),
+        *(Column(f"{name}, {presets[0]}", optional=True) for name in ("rephrase", "unchanged")),
+        Column("CPU s per edit", optional=True),
+        Column("peak GiB", optional=True),
+    )
+    note = (
+        "Presets: update after the edits, by the preset's own metric in %, and contains in brackets. "
+        "unchanged: locality answers that are as before."
+    )
+    return Table("Presets side by side", columns, tuple(rows), note)
+
+
+def _with_contains(scores: dict[str, Score]) -> str:
+    contains = scores.get("contains")
+    return percent(_main(scores)) + (f" ({percent(contains)})" if contains else "")
 
 
 def overview_table(runs: Sequence[Run], preset: str) -> Table:
@@ -95,24 +134,26 @@ def runs_table(runs: Sequence[Run]) -> Table:
             *_who(number, run),
             f"{run.scores.edits.edits:,}",
             f"{run.scores.edits.failed:,}",
-            run.spec.protocol,
             str(len(run.scores.timesteps)),
             str(run.spec.seed),
+            seconds(run.scores.edits.preparation_seconds),
             seconds(run.seconds_per_edit),
-            f"{run.scores.edits.peak_memory_bytes / 2**30:.1f}",
+            seconds(run.cpu_seconds_per_edit),
+            gibibytes(run),
             run.folder.name,
         )
         for number, run in enumerate(runs, start=1)
     )
     columns = (
-        *_WHO[:2],
+        *_WHO[:3],
         Column("model", number=False),
         Column("edits"),
         Column("failed"),
-        Column("protocol", number=False, optional=True),
         Column("time steps", optional=True),
         Column("seed", optional=True),
-        Column("seconds per edit"),
+        Column("s before edits", optional=True),
+        Column("s per edit"),
+        Column("CPU s per edit", optional=True),
         Column("peak GiB", optional=True),
         Column("folder", number=False),
     )
@@ -230,10 +271,17 @@ def interval(score: Score | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Seconds, three digits that count."""
+    """Seconds, three digits that count; less than half a millisecond is none."""
     if value is None:
         return NOTHING
+    if value < 5e-4:
+        return "0"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def gibibytes(run: Run) -> str:
+    """Most memory that a run held while it edited."""
+    return f"{run.scores.edits.peak_memory_bytes / 2**30:.1f}"
 
 
 def rate(value: float | None) -> str:
@@ -245,8 +293,8 @@ def _main(scores: dict[str, Score]) -> Score | None:
     return next((score for score in scores.values() if score.main), None)
 
 
-def _who(number: int, run: Run) -> tuple[str, str, str]:
-    return str(number), run.spec.method, run.model
+def _who(number: int, run: Run) -> tuple[str, str, str, str]:
+    return str(number), run.spec.method, run.spec.protocol, run.model
 
 
 def _dates(timestep: str) -> str:

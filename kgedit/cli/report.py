@@ -24,6 +24,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the numbers as one CSV table to this file.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write report.md and report.csv here.")
+@click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
 @click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
 def report(
@@ -32,14 +33,15 @@ def report(
     markdown: Path | None,
     csv_file: Path | None,
     out: Path | None,
+    brief: bool,
     rescore: bool,
     overwrite: bool,
 ) -> None:
     """Compare finished runs, each RUN a folder that run-edit wrote.
 
-    First an overview: every run against the five axes, one table for each preset. Then one table for each axis and
-    preset, with the score before and after editing, its 95 % interval (bootstrap clustered by relation), and what it
-    cost. The order of rows does not depend on the order in which the runs are named.
+    First overviews: every run under the presets side by side, and against the five axes. Then one table for each
+    axis and preset, with the score before and after editing, its 95 % interval (bootstrap clustered by relation), and
+    what it cost. The order of rows does not depend on the order in which the runs are named.
 
     \b
     Example:
@@ -47,7 +49,7 @@ def report(
     """
     from kgedit.analysis.renderings import to_csv, to_markdown
     from kgedit.analysis.runs import read_runs
-    from kgedit.analysis.tables import report_tables
+    from kgedit.analysis.tables import overview_tables, report_tables
 
     files = {"markdown": markdown or (out and out / "report.md"), "csv": csv_file or (out and out / "report.csv")}
     for path in files.values():
@@ -56,7 +58,7 @@ def report(
     if rescore:
         _rescore(runs)
     found = read_runs(runs)
-    tables = report_tables(found)
+    tables = overview_tables(found) if brief else report_tables(found)
     _print(tables)
     for kind, path in files.items():
         if path:
@@ -93,17 +95,22 @@ def _print(tables: list[Table]) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    drawn = _grid(table, tuple(range(len(table.columns))))
-    # Markdown and CSV keep every column; a terminal that is too narrow goes without the optional ones.
-    if console.measure(drawn, options=console.options.update(width=1000)).maximum > console.width:
-        drawn = _grid(table, tuple(index for index, column in enumerate(table.columns) if not column.optional))
+    kept = list(range(len(table.columns)))
+    spare = [index for index in kept if table.columns[index].optional]
+    # Markdown and CSV keep every column; a terminal that is too narrow goes without optional ones, the last first.
+    while _width(console, drawn := _grid(table, kept)) > console.width and spare:
+        kept.remove(spare.pop())
     console.print(drawn)
     if table.note:
         console.print(table.note, style="dim", markup=False)
     console.print()
 
 
-def _grid(table: Table, kept: tuple[int, ...]) -> Grid:
+def _width(console: Console, drawn: Grid) -> int:
+    return console.measure(drawn, options=console.options.update(width=1000)).maximum
+
+
+def _grid(table: Table, kept: list[int]) -> Grid:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text

@@ -12,7 +12,15 @@ from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines,
 
 from kgedit.analysis.renderings import to_csv, to_markdown
 from kgedit.analysis.runs import read_runs
-from kgedit.analysis.tables import Table, axis_table, overview_table, report_tables, retention_table, retrieval_table
+from kgedit.analysis.tables import (
+    Table,
+    axis_table,
+    overview_table,
+    presets_table,
+    report_tables,
+    retention_table,
+    retrieval_table,
+)
 from kgedit.cli import main
 from kgedit.metrics.scores import write_scores
 from kgedit.records.runs import Answer
@@ -70,6 +78,23 @@ def test_the_overview_has_a_row_for_each_run_and_a_column_for_each_axis(runs: li
     assert column(table, "update") == ["25.0→75.0", "12.5→62.5", "12.5→75.0"]
     assert column(table, "mhop") == ["–", "–", "–"]
     assert [entry.name for entry in table.columns[-5:]] == ["update", "rephrase", "personas", "mhop", "locality"]
+
+
+def test_presets_stand_side_by_side_with_contains_locality_and_costs(runs: list[Path]) -> None:
+    table = presets_table(read_runs(runs))
+    assert column(table, "protocol") == ["per_timestep"] * 3
+    assert column(table, "synthetic") == ["50.0", "50.0", "50.0"]
+    assert column(table, "wild") == ["75.0 (75.0)", "62.5 (62.5)", "75.0 (75.0)"]
+    assert column(table, "unchanged, synthetic") == ["–", "–", "–"]
+    assert column(table, "CPU s per edit") == ["0.375", "0.188", "0.188"]
+    assert column(table, "peak GiB") == ["0.9", "0.9", "0.9"]
+
+
+def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
+    whole, brief = command(*runs), command(*runs, "--brief")
+    assert brief.exit_code == 0
+    assert whole.stdout.startswith(brief.stdout)
+    assert "95 %" not in brief.stdout
 
 
 def test_an_axis_table_holds_scores_intervals_side_metrics_and_costs(runs: list[Path]) -> None:
@@ -132,7 +157,7 @@ def test_retention_and_retrieval_have_tables_where_there_is_something(tmp_path: 
 def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
     found = read_runs(runs)
     text = to_markdown(report_tables(found))
-    assert "| 2 | ft_m | smollm2-135m | 12.5→62.5 |" in text
+    assert "| 2 | ft_m | per_timestep | smollm2-135m | 12.5→62.5 |" in text
     assert "## Update, preset wild" in text
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(rows) == 3 * 4
@@ -157,7 +182,7 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in result.stdout
-    assert lines[0].startswith("Overview, preset synthetic")
+    assert lines[0].startswith("Presets side by side")
     assert any("12.5→62.5" in line for line in lines)
     assert result.stdout.index("Overview, preset wild") < result.stdout.index("update, preset synthetic")
 
