@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +37,8 @@ class AnswerKey(NamedTuple):
     question: str
     preset: str
 
+
+_LOCK = ".lock"
 
 _SAME = ("model", "timesteps", "contexts")
 """Parts of environment.json that must not change between the sittings of a run."""
@@ -140,24 +143,53 @@ class RunFolder:
         return sorted(path for path in (self.path / "checkpoints").glob("*") if path.name.isdigit())
 
 
-def open_run(path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool) -> RunFolder:
-    """Start a run's folder, or open it to go on.
+@contextmanager
+def open_run(
+    path: Path, spec: RunSpec, environment: Mapping[str, Any], *, overwrite: bool
+) -> Generator[RunFolder, None, None]:
+    """Start a run's folder, or open it to go on; until the context ends it is closed to other processes.
 
     Raises:
-        SpecError: if the folder holds another run, or something that is no run.
+        SpecError: if the folder holds another run, or something that is no run, or if another process is at work on it.
     """
-    if overwrite and (path / "spec.yaml").is_file():
-        shutil.rmtree(path)
-    if path.is_dir() and any(path.iterdir()) and not (path / "spec.yaml").is_file():
+    is_run = (path / "spec.yaml").is_file()
+    if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
         raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
     path.mkdir(parents=True, exist_ok=True)
-    if (path / "spec.yaml").is_file():
-        _compare(path, spec, environment)
-    else:
+    with _alone(path):
+        if is_run and overwrite:
+            _empty(path)
+        elif is_run:
+            _compare(path, spec, environment)
         write_whole(path / "spec.yaml", write_spec(spec))
-    if not (path / "environment.json").is_file():
-        write_whole(path / "environment.json", json.dumps(environment, indent=1, ensure_ascii=False) + "\n")
-    return RunFolder(path)
+        if not (path / "environment.json").is_file():
+            write_whole(path / "environment.json", json.dumps(environment, indent=1, ensure_ascii=False) + "\n")
+        yield RunFolder(path)
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[None, None, None]:
+    """Hold a run's folder; the lock dies with the process, so a kill leaves nothing to clean up."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    with (path / _LOCK).open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"]) from error
+        yield
+
+
+def _empty(path: Path) -> None:
+    # The lock stays: a file made anew in its place would let a second holder in.
+    for found in path.iterdir():
+        if found.is_dir():
+            shutil.rmtree(found)
+        elif found.name != _LOCK:
+            found.unlink()
 
 
 def _compare(path: Path, spec: RunSpec, environment: Mapping[str, Any]) -> None:

@@ -66,18 +66,21 @@ def run(
     model = _load(spec, timesteps[0], list(contexts.values()), report)
     editor = _new_editor(spec, model, list(contexts.values()))
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
-    folder = open_run(out or default_folder(spec), spec, environment, overwrite=overwrite)
-    examiner = Examiner(
-        model,
-        spec.presets,
-        contexts=contexts,
-        folder=folder,
-        cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
-        batch_tokens=spec.batch_tokens,
-    )
-    every = [case for own in cases.values() for case in own]
-    examiner.examine(every, None, after=After(), advance=_count("ask before any edit", examiner.count(every), report))
-    with enough_memory(f"editing {spec.model} with {spec.method}"):
+    with (
+        open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
+        enough_memory(f"editing {spec.model} with {spec.method}"),
+    ):
+        examiner = Examiner(
+            model,
+            spec.presets,
+            contexts=contexts,
+            folder=folder,
+            cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
+            batch_tokens=spec.batch_tokens,
+        )
+        every = [case for own in cases.values() for case in own]
+        advance = _count("ask before any edit", examiner.count(every), report)
+        examiner.examine(every, None, after=After(), advance=advance)
         folder.add_preparation(_prepare(spec, editor, timesteps, cases=every, report=report))
         if spec.protocol == "single":
             _run_single(spec, editor, cases, examiner=examiner, folder=folder, report=report)
@@ -85,7 +88,7 @@ def run(
             _run_stream(spec, editor, cases, examiner=examiner, folder=folder, report=report)
         if save_model is not None:
             editor.save(save_model)
-    return folder.path
+        return folder.path
 
 
 def _check_saving(spec: RunSpec, target: Path) -> None:

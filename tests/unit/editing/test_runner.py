@@ -362,6 +362,20 @@ def test_the_environment_tells_versions_model_and_derived_choices(world: dict[st
     assert set(environment["contexts"]) == {"question_only", "instruction"}
 
 
+def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[str, str], tmp_path: Path) -> None:
+    spec, out = _spec(world, limit=1), tmp_path / "run"
+
+    def second(stage: str, done: int, total: int) -> None:
+        if stage == "ask before any edit":
+            for overwrite in (False, True):
+                with pytest.raises(SpecError, match="another process is at work"):
+                    run(spec, out, overwrite=overwrite)
+
+    folder = run(spec, out, progress=second)
+    assert _content(folder)["edits.jsonl"]
+    assert _content(run(spec, out, overwrite=True))["edits.jsonl"]
+
+
 def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, str], tmp_path: Path) -> None:
     spec = _spec(world, "memit", limit=1)
     folder = run(spec, tmp_path / "run")
