@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.layers import Place
 from kgedit.editing.places import by_row
 from kgedit.editing.replay import replay_above
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.structure import hooks
 from kgedit.llm.targets import Lines, target_loss
 
 
@@ -31,36 +33,35 @@ class Parts:
     gradients: torch.Tensor
 
 
-def gradient_parts(model: LanguageModel, layers: Sequence[int], lines: Lines) -> tuple[list[Parts], float]:
-    """Parts at the down-projections of some blocks, by one backward pass that ends at the lowest of them.
+def gradient_parts(model: LanguageModel, places: Sequence[Place], lines: Lines) -> tuple[list[Parts], float]:
+    """Parts at linear layers of some blocks, by one backward pass that ends at the lowest of them.
 
     Args:
-        layers: Indexes of the blocks, in rising order.
+        places: The layers, those of the lowest block first.
 
     Returns:
-        The parts of each layer, and the mean loss over rows.
+        The parts of each layer, in the same order, and the mean loss over rows.
     """
-    inputs: list[torch.Tensor] = []
-    outputs: list[torch.Tensor] = []
+    inputs: dict[str, torch.Tensor] = {}
+    outputs: dict[str, torch.Tensor] = {}
 
-    def keep(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        # Nothing below the lowest of the layers is trained, so the graph begins at what that layer wrote.
-        written = output if output.requires_grad else output.detach().requires_grad_()
-        inputs.append(given[0].detach().float())
-        outputs.append(written)
-        return written.clone()  # Falcon adds to it in place
+    def keep(place: Place) -> Any:
+        def hook(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            # Nothing below the lowest of the layers is trained, so the graph begins at what that layer wrote.
+            written = output if output.requires_grad else output.detach().requires_grad_()
+            inputs[place.name] = given[0].detach().float()
+            outputs[place.name] = written
+            return written.clone()  # Falcon adds to it in place
 
-    with replay_above(model, layers[0], lines) as logits, torch.enable_grad():
-        handles = [model.blocks[layer].down_projection.register_forward_hook(keep) for layer in layers]
-        try:
+        return hook
+
+    with replay_above(model, places[0].block, lines) as logits, torch.enable_grad():
+        with hooks(*(place.module.register_forward_hook(keep(place)) for place in places)):
             loss = target_loss(logits(), lines)
-        finally:
-            for handle in handles:
-                handle.remove()
-        gradients = torch.autograd.grad(loss * len(lines.ids), outputs)
+        gradients = torch.autograd.grad(loss * len(lines.ids), [outputs[place.name] for place in places])
     rows = len(lines.ids)
     parts = [
-        Parts(by_row(given, rows), by_row(gradient.float(), rows))
-        for given, gradient in zip(inputs, gradients, strict=True)
+        Parts(by_row(inputs[place.name], rows), by_row(gradient.float(), rows))
+        for place, gradient in zip(places, gradients, strict=True)
     ]
     return parts, loss.item()

@@ -1,7 +1,7 @@
 """The network of MEND: it turns the rank-one parts of a gradient into those of a better edit.
 
-One network serves several matrices of one shape; each has its own statistics, scales, shifts and learning rate. At the
-beginning it hands the normalized parts through unchanged, so training starts from plain gradient descent.
+One network serves all matrices of one shape; each has its own statistics, scales, shifts and learning rate. At the
+beginning they hand the normalized parts through unchanged, so training starts from plain gradient descent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,56 @@ import torch
 from torch import nn
 
 from kgedit.editing.running import RunningStatistics
+
+
+class Hypernetworks(nn.Module):
+    """One network for each shape among the matrices.
+
+    Args:
+        shapes: Of the matrices: inputs and outputs.
+        rank: Of every network's layers.
+        learning_rate: Of every matrix at the beginning.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], *, rank: int, learning_rate: float) -> None:
+        super().__init__()
+        kinds = list(dict.fromkeys(shapes))
+        self._at = [(kinds.index(shape), shapes[:place].count(shape)) for place, shape in enumerate(shapes)]
+        self.networks = nn.ModuleList(
+            Hypernetwork(*kind, matrices=shapes.count(kind), rank=rank, learning_rate=learning_rate) for kind in kinds
+        )
+
+    def forward(self, vectors: torch.Tensor, matrix: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """As Hypernetwork.forward, for the matrix of this number."""
+        network, own = self._at[matrix]
+        parts: tuple[torch.Tensor, torch.Tensor] = self.networks[network](vectors, own)
+        return parts
+
+    def watch(self, vectors: Sequence[torch.Tensor]) -> None:
+        """Take vectors, for each matrix its own, into the statistics; in training only."""
+        for number, network in enumerate(self._each()):
+            network.watch([own for own, (at, _) in zip(vectors, self._at, strict=True) if at == number])
+
+    def content(self) -> dict[str, torch.Tensor]:
+        """Weights and statistics of all."""
+        return {
+            f"{number}.{name}": tensor
+            for number, network in enumerate(self._each())
+            for name, tensor in network.content().items()
+        }
+
+    def take(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """What `content` gave.
+
+        Raises:
+            RuntimeError, KeyError: if it was that of networks of other shapes.
+        """
+        for number, network in enumerate(self._each()):
+            own = {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{number}.")}
+            network.take(own)
+
+    def _each(self) -> list[Hypernetwork]:
+        return [network for network in self.networks if isinstance(network, Hypernetwork)]
 
 
 class Hypernetwork(nn.Module):
@@ -51,7 +101,7 @@ class Hypernetwork(nn.Module):
         return hidden[:, : self.inputs], hidden[:, self.inputs :] * self.log_rate[matrix].exp()
 
     def watch(self, vectors: Sequence[torch.Tensor]) -> None:
-        """Take vectors, for each matrix its own, into the statistics; in training only."""
+        """As Hypernetworks.watch."""
         if self.seen[0].count == 0:
             self.seen = [RunningStatistics.empty(own.shape[1], own.device) for own in vectors]
         for seen, own in zip(self.seen, vectors, strict=True):

@@ -1,9 +1,69 @@
-"""Which block an editor works on: a number, or a fraction of the depth that carries over to any model."""
+"""What an editor works on: blocks by number or by fraction of the depth, and the matrices of their MLPs by role."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.structure import Linear
+
+MATRICES_MEANING = "matrices of an edited MLP: up, gate, down, or several as up,down; a gate that is not there is none"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One linear layer of one block's MLP.
+
+    Attributes:
+        block: Index of the block.
+        role: "up", "gate" or "down".
+        linear: The layer.
+    """
+
+    block: int
+    role: str
+    linear: Linear
+
+    @property
+    def name(self) -> str:
+        """Unique among the places of a model."""
+        return f"{self.block}.{self.role}"
+
+    @property
+    def module(self) -> Any:
+        """The module, for hooks and EditedMatrix."""
+        return self.linear.layer
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Inputs and outputs."""
+        return self.linear.in_width, self.linear.out_width
+
+
+def mlp_places(model: LanguageModel, blocks: Sequence[int], roles: str) -> list[Place]:
+    """The named matrices of some blocks, block by block in the order given, in the order in which they run.
+
+    Args:
+        roles: As MATRICES_MEANING says.
+
+    Raises:
+        SpecError: if a role is unknown, or none of them is there.
+    """
+    wanted = {role.strip() for role in roles.split(",")}
+    if not wanted <= {"up", "gate", "down"}:
+        raise SpecError([f"settings.matrices: expected up, gate, down, or several as up,down; not '{roles}'"])
+    own = [
+        Place(block, role, linear)
+        for block in blocks
+        for role in ("up", "gate", "down")
+        if role in wanted and (linear := getattr(model.blocks[block], role)) is not None
+    ]
+    if not own:
+        raise SpecError([f"settings.matrices: this model's MLPs have no {roles}; take up,down"])
+    return own
 
 
 def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> int:

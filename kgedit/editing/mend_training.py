@@ -16,10 +16,12 @@ import torch
 
 from kgedit.editing.contract import Advance
 from kgedit.editing.gradients import Parts, gradient_parts
-from kgedit.editing.hypernetwork import Hypernetwork
+from kgedit.editing.hypernetwork import Hypernetworks
+from kgedit.editing.layers import Place
 from kgedit.editing.replay import replay_above
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.structure import hooks
 from kgedit.llm.targets import Lines, lines_of, target_losses
 from kgedit.records.cases import KnownFact
 
@@ -49,9 +51,9 @@ class Course:
 
 
 def train(
-    network: Hypernetwork,
+    network: Hypernetworks,
     model: LanguageModel,
-    layers: Sequence[int],
+    places: Sequence[Place],
     *,
     facts: Sequence[KnownFact],
     contexts: Sequence[Context],
@@ -61,18 +63,20 @@ def train(
     """Train a network in place; the model stays as it is.
 
     Args:
-        layers: Blocks whose down-projections are edited, in rising order.
+        places: The matrices that are edited, those of the lowest block first.
         facts: At least two.
     """
     order = random.Random(course.seed)
-    rates = [network.log_rate]
-    others = [parameter for name, parameter in network.named_parameters() if name != "log_rate"]
+    rates, others = (
+        [parameter for name, parameter in network.named_parameters() if name.endswith("log_rate") is wanted]
+        for wanted in (True, False)
+    )
     optimizer = torch.optim.Adam(
         [{"params": others, "lr": course.learning_rate}, {"params": rates, "lr": course.rate_speed}]
     )
     for step in range(course.steps):
         advance(step, course.steps)
-        loss = _loss(network, model, layers, draw=_draw(facts, contexts, order), course=course)
+        loss = _loss(network, model, places, draw=_draw(facts, contexts, order), course=course)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -102,18 +106,18 @@ def _draw(facts: Sequence[KnownFact], contexts: Sequence[Context], order: random
 
 
 def _loss(
-    network: Hypernetwork, model: LanguageModel, layers: Sequence[int], *, draw: _Draw, course: Course
+    network: Hypernetworks, model: LanguageModel, places: Sequence[Place], *, draw: _Draw, course: Course
 ) -> torch.Tensor:
     inner = lines_of(model, [draw.edit], learn_end=course.learn_end)
-    parts, _ = gradient_parts(model, layers, inner)
+    parts, _ = gradient_parts(model, places, inner)
     vectors = [vectors_of(part, inner) for part in parts]
     network.watch(vectors)
     outer = lines_of(model, [draw.edit, draw.again, draw.other], learn_end=course.learn_end)
-    with replay_above(model, layers[0], outer) as logits, torch.enable_grad():
+    with replay_above(model, places[0].block, outer) as logits, torch.enable_grad():
         with torch.no_grad():
             before = logits()
         updates = [network(own, matrix) for matrix, own in enumerate(vectors)]
-        with updated(model, layers, updates):
+        with updated(places, updates):
             after = logits()
     answer = target_losses(after, outer)[:2].mean()
     asked = outer.labels[2] != -100
@@ -129,8 +133,8 @@ def vectors_of(part: Parts, lines: Lines) -> torch.Tensor:
 
 
 @contextmanager
-def updated(model: LanguageModel, layers: Sequence[int], updates: Sequence[Update]) -> Iterator[None]:
-    """The model as if the products had been subtracted from its matrices, with gradients to the updates."""
+def updated(places: Sequence[Place], updates: Sequence[Update]) -> Iterator[None]:
+    """The model as if the products had been subtracted from these matrices, with gradients to the updates."""
 
     def hook(update: Update) -> Any:
         inputs, outputs = update
@@ -141,12 +145,6 @@ def updated(model: LanguageModel, layers: Sequence[int], updates: Sequence[Updat
 
         return subtract
 
-    handles = [
-        model.blocks[layer].down_projection.register_forward_hook(hook(update))
-        for layer, update in zip(layers, updates, strict=True)
-    ]
-    try:
+    pairs = zip(places, updates, strict=True)
+    with hooks(*[place.module.register_forward_hook(hook(update)) for place, update in pairs]):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

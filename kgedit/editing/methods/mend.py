@@ -20,7 +20,8 @@ from safetensors.torch import load_file, save_file
 from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, State
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.gradients import gradient_parts
-from kgedit.editing.hypernetwork import Hypernetwork
+from kgedit.editing.hypernetwork import Hypernetworks
+from kgedit.editing.layers import MATRICES_MEANING, mlp_places
 from kgedit.editing.matrices import EditedMatrix
 from kgedit.editing.mend_training import Course, train, vectors_of
 from kgedit.editing.randomness import seeded
@@ -38,6 +39,7 @@ class MendSettings:
     """Hyperparameters of MEND."""
 
     blocks: int = setting(3, "last blocks whose matrices are edited", bounds=Bounds(least=1))
+    matrices: str = setting("up,down", MATRICES_MEANING)
     rank: int = setting(256, "of the network's two layers", bounds=Bounds(least=1))
     edit_rate: float = setting(1e-4, "learning rate of an edit before training", bounds=Bounds(above=0))
     network: str = setting("", "file of a trained network; empty: train one")
@@ -65,8 +67,9 @@ class Mend(Editor[MendSettings]):
         depth = len(model.blocks)
         self.layers = list(range(max(0, depth - settings.blocks), depth))
         self._contexts = training_contexts(settings.context, asked)
-        self._matrices = [EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers]
-        self._network: Hypernetwork | None = None
+        self.places = mlp_places(model, self.layers, settings.matrices)
+        self._matrices = [EditedMatrix(place.module) for place in self.places]
+        self._network: Hypernetworks | None = None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Read the network, or train it where it is not there yet.
@@ -92,7 +95,7 @@ class Mend(Editor[MendSettings]):
                 seed=self.seed,
             )
             contexts = self._contexts
-            train(network, self.model, self.layers, facts=facts, contexts=contexts, course=course, advance=advance)
+            train(network, self.model, self.places, facts=facts, contexts=contexts, course=course, advance=advance)
             _write(network, kept)
         self._network = network.requires_grad_(False)
 
@@ -101,15 +104,15 @@ class Mend(Editor[MendSettings]):
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
         lines = lines_of(self.model, examples(cases, self._contexts), learn_end=self.settings.learn_end)
-        parts, loss = gradient_parts(self.model, self.layers, lines)
+        parts, loss = gradient_parts(self.model, self.places, lines)
         for number, (matrix, part) in enumerate(zip(self._matrices, parts, strict=True)):
             inputs, outputs = self._network(vectors_of(part, lines), number)
             matrix.add(-inputs.T @ outputs)
         return Applied(loss=loss)
 
     def derived(self) -> dict[str, Any]:
-        """Blocks whose matrices are edited."""
-        return {"layers": self.layers}
+        """Blocks, and matrices of them, that are edited."""
+        return {"layers": self.layers, "matrices": [place.name for place in self.places]}
 
     def restore(self) -> None:
         """Give the model its own matrices back; the network stays."""
@@ -118,41 +121,33 @@ class Mend(Editor[MendSettings]):
 
     def state(self) -> State:
         """The matrices; the network is no part of it, since `prepare` brings it back."""
-        weights = zip(self.layers, self._matrices, strict=True)
-        return State({f"{layer}": matrix.weight.detach().float().clone() for layer, matrix in weights})
+        weights = zip(self.places, self._matrices, strict=True)
+        return State({place.name: matrix.weight.detach().float().clone() for place, matrix in weights})
 
     def load_state(self, state: State) -> None:
         """Take the matrices over."""
-        for layer, matrix in zip(self.layers, self._matrices, strict=True):
-            matrix.write(state.tensors[f"{layer}"])
+        for place, matrix in zip(self.places, self._matrices, strict=True):
+            matrix.write(state.tensors[place.name])
 
     def save_network(self, path: Path) -> None:
         """Write the trained network, to be given as the setting `network` of another run."""
         if self._network is not None:
             _write(self._network, path)
 
-    def _new_network(self) -> Hypernetwork:
-        projection = self.model.blocks[self.layers[0]].down_projection
-        inputs = self.model.blocks[self.layers[0]].inner_width
-        settings = self.settings
+    def _new_network(self) -> Hypernetworks:
+        shapes = [place.shape for place in self.places]
         with seeded(self.seed, torch.device("cpu")):
-            network = Hypernetwork(
-                inputs,
-                projection.weight.numel() // inputs,
-                matrices=len(self.layers),
-                rank=settings.rank,
-                learning_rate=settings.edit_rate,
-            )
+            network = Hypernetworks(shapes, rank=self.settings.rank, learning_rate=self.settings.edit_rate)
         return network.to(self.model.device)
 
-    def _read(self, network: Hypernetwork, path: Path) -> None:
+    def _read(self, network: Hypernetworks, path: Path) -> None:
         try:
             network.take(load_file(path))
         except (RuntimeError, KeyError, ValueError) as error:
-            raise SpecError(
-                [f"settings.network: {path} holds no network for the last {len(self.layers)} blocks of this model with "
-                 f"rank {self.settings.rank} ({str(error).splitlines()[0]})"]
-            ) from error  # fmt: skip
+            wanted = f"{self.settings.matrices} of the last {len(self.layers)} blocks with rank {self.settings.rank}"
+            reason = str(error).splitlines()[0]
+            problem = f"settings.network: {path} holds no network for {wanted} of this model ({reason})"
+            raise SpecError([problem]) from error
 
     def _digest(self, facts: Sequence[KnownFact]) -> str:
         contexts = [context.sha256 for context in self._contexts]
@@ -172,7 +167,7 @@ def _untrained(settings: MendSettings, facts: Sequence[KnownFact]) -> str:
     )
 
 
-def _write(network: Hypernetwork, path: Path) -> None:
+def _write(network: Hypernetworks, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     save_file(network.content(), partial)

@@ -15,7 +15,7 @@ import torch
 from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, State
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.gradients import gradient_parts
-from kgedit.editing.layers import choose_layers
+from kgedit.editing.layers import MATRICES_MEANING, choose_layers, mlp_places
 from kgedit.editing.matrices import EditedMatrix
 from kgedit.editing.running import RunningStatistics
 from kgedit.editing.settings import Bounds, setting
@@ -31,6 +31,7 @@ class UltraEditSettings:
 
     first: float = setting(0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
     last: float = setting(0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
+    matrices: str = setting("down", MATRICES_MEANING)
     learning_rate: float | None = setting(None, "scale of the values; None: by width", bounds=Bounds(above=0))
     batch: int = setting(100, "edits per backward pass and solve", bounds=Bounds(least=1))
     warm_up: int = setting(0, "known facts that the statistics see before the first edit", bounds=Bounds(least=0))
@@ -56,9 +57,10 @@ class UltraEdit(Editor[UltraEditSettings]):
         self.layers = choose_layers(model, first=settings.first, last=settings.last)
         self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
         self._contexts = training_contexts(settings.context, asked)
-        self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
-        self._start: dict[int, RunningStatistics] = {}
-        self._running: dict[int, RunningStatistics] = {}
+        self.places = mlp_places(model, self.layers, settings.matrices)
+        self._matrices = {place.name: EditedMatrix(place.module) for place in self.places}
+        self._start: dict[str, RunningStatistics] = {}
+        self._running: dict[str, RunningStatistics] = {}
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Warm the statistics up, where the settings ask for it."""
@@ -68,7 +70,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             batch = facts[done : done + self.settings.batch]
             pairs = [(context.prompt(fact.question), fact.answer) for fact in batch for context in self._contexts]
             self._observe(lines_of(self.model, pairs, learn_end=self.settings.learn_end))
-        self._start = {layer: _copy(running) for layer, running in self._running.items()}
+        self._start = {name: _copy(running) for name, running in self._running.items()}
 
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Edit in batches; the loss is that of the last batch before its own update."""
@@ -76,53 +78,51 @@ class UltraEdit(Editor[UltraEditSettings]):
         for done in range(0, len(cases), self.settings.batch):
             pairs = examples(cases[done : done + self.settings.batch], self._contexts)
             keys, loss = self._observe(lines_of(self.model, pairs, learn_end=self.settings.learn_end))
-            for layer, (inputs, gradients) in keys.items():
-                self._matrices[layer].add(
-                    update_of(inputs, gradients, self._running[layer], learning_rate=self.learning_rate)
-                )
+            for name, (inputs, gradients) in keys.items():
+                running = self._running[name]
+                self._matrices[name].add(update_of(inputs, gradients, running, learning_rate=self.learning_rate))
         return Applied(loss=loss)
 
     def derived(self) -> dict[str, Any]:
         """Blocks whose matrices are edited, and the scale of the values."""
-        return {"layers": list(self.layers), "learning_rate": self.learning_rate}
+        matrices = [place.name for place in self.places]
+        return {"layers": list(self.layers), "matrices": matrices, "learning_rate": self.learning_rate}
 
     def restore(self) -> None:
         """Give the model its own matrices back, and the statistics of before the first edit."""
         for matrix in self._matrices.values():
             matrix.restore()
-        self._running = {layer: _copy(running) for layer, running in self._start.items()}
+        self._running = {name: _copy(running) for name, running in self._start.items()}
 
     def state(self) -> State:
         """Matrices and statistics."""
-        tensors = {
-            f"{layer}.weight": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()
-        }
-        for layer, running in self._running.items():
-            tensors |= {f"{layer}.mean": running.mean.clone(), f"{layer}.squares": running.squares.clone()}
-        return State(tensors, {"counts": {str(layer): running.count for layer, running in self._running.items()}})
+        tensors = {f"{name}.weight": matrix.weight.detach().float().clone() for name, matrix in self._matrices.items()}
+        for name, running in self._running.items():
+            tensors |= {f"{name}.mean": running.mean.clone(), f"{name}.squares": running.squares.clone()}
+        return State(tensors, {"counts": {name: running.count for name, running in self._running.items()}})
 
     def load_state(self, state: State) -> None:
         """Take matrices and statistics over."""
-        for layer, matrix in self._matrices.items():
-            matrix.write(state.tensors[f"{layer}.weight"])
+        for name, matrix in self._matrices.items():
+            matrix.write(state.tensors[f"{name}.weight"])
         device = self.model.device
         self._running = {
-            int(layer): RunningStatistics(
-                count, state.tensors[f"{layer}.mean"].to(device), state.tensors[f"{layer}.squares"].to(device)
+            name: RunningStatistics(
+                count, state.tensors[f"{name}.mean"].to(device), state.tensors[f"{name}.squares"].to(device)
             )
-            for layer, count in state.record["counts"].items()
+            for name, count in state.record["counts"].items()
         }
 
-    def _observe(self, lines: Lines) -> tuple[dict[int, tuple[torch.Tensor, torch.Tensor]], float]:
-        """Inputs and output gradients of each layer where answers are predicted, taken into the statistics."""
-        parts, loss = gradient_parts(self.model, self.layers, lines)
+    def _observe(self, lines: Lines) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
+        """Inputs and output gradients of each matrix where answers are predicted, taken into the statistics."""
+        parts, loss = gradient_parts(self.model, self.places, lines)
         found = {}
-        for layer, part in zip(self.layers, parts, strict=True):
+        for place, part in zip(self.places, parts, strict=True):
             inputs, gradients = part.inputs[lines.predicting], part.gradients[lines.predicting]
             both = torch.cat([inputs, gradients], dim=1)
-            running = self._running.setdefault(layer, RunningStatistics.empty(both.shape[1], both.device))
+            running = self._running.setdefault(place.name, RunningStatistics.empty(both.shape[1], both.device))
             running.add(both)
-            found[layer] = inputs, gradients
+            found[place.name] = inputs, gradients
         return found, loss
 
 

@@ -16,6 +16,7 @@ from kgedit.editing import METHODS
 from kgedit.editing.codebook import Codebook
 from kgedit.editing.contract import Editor
 from kgedit.editing.gradients import gradient_parts
+from kgedit.editing.layers import mlp_places
 from kgedit.editing.methods.ultraedit import update_of
 from kgedit.editing.running import RunningStatistics
 from kgedit.editing.settings import read_settings
@@ -95,8 +96,9 @@ def test_one_vector_is_scored_by_its_own_root_mean_square() -> None:
 def test_gradient_parts_multiply_to_the_gradient_of_the_weight(architecture: str, cases: list[Case]) -> None:
     model = small_model(architecture)
     lines = lines_of(model, [(case.question, case.answer) for case in cases[:3]], learn_end=False)
-    parts, loss = gradient_parts(model, [1, 2], lines)
-    matrices = [model.blocks[layer].down_projection.weight.requires_grad_(True) for layer in (1, 2)]
+    places = mlp_places(model, [1, 2], "up,gate,down")
+    parts, loss = gradient_parts(model, places, lines)
+    matrices = [place.module.weight.requires_grad_(True) for place in places]
     whole = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
     expected = torch.autograd.grad(whole * 3, matrices)
 
@@ -106,18 +108,20 @@ def test_gradient_parts_multiply_to_the_gradient_of_the_weight(architecture: str
         torch.testing.assert_close(product, gradient if architecture == "gpt2" else gradient.T, atol=1e-5, rtol=1e-3)
 
 
+@pytest.mark.parametrize("roles", ["down", "up, down"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, cases: list[Case]) -> None:
+def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, roles: str, cases: list[Case]) -> None:
     model = small_model(architecture)
-    editor = _editor("ultraedit", model, learning_rate=1e-2, first=0.4, last=1)
+    editor = _editor("ultraedit", model, learning_rate=1e-2, first=0.4, last=1, matrices=roles)
     assert editor.derived()["layers"] == [1, 2]
     lines = lines_of(model, [(case.question, case.answer) for case in cases[:4]], learn_end=False)
-    parts, _ = gradient_parts(model, [1, 2], lines)
+    places = mlp_places(model, [1, 2], roles)
+    parts, _ = gradient_parts(model, places, lines)
     before = weights(model)
     editor.apply(cases[:4])
 
     names = {module: name for name, module in model.module.named_modules()}
-    edited = [f"{names[model.blocks[layer].down_projection]}.weight" for layer in (1, 2)]
+    edited = [f"{names[place.module]}.weight" for place in places]
     assert changed(before, model) == sorted(edited)
     for part, name in zip(parts, edited, strict=True):
         keys, slopes = part.inputs[lines.predicting].double(), part.gradients[lines.predicting].double()

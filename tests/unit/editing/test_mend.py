@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +48,19 @@ def _loss(model: LanguageModel, case: Case) -> float:
         return float(target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines))
 
 
+@pytest.mark.parametrize("roles", ["up,down", "down"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_update_of_an_edit_is_the_one_that_training_sees(
-    architecture: str, timestep: Timestep, cases: list[Case]
+    architecture: str, roles: str, timestep: Timestep, cases: list[Case]
 ) -> None:
     model = small_model(architecture)
-    editor = _editor(model, timestep, edit_rate=1e-2)
+    editor = _editor(model, timestep, edit_rate=1e-2, matrices=roles)
     network = editor._network
     assert network is not None
     lines = lines_of(model, [(cases[0].question, cases[0].answer)], learn_end=False)
-    parts, before = gradient_parts(model, editor.layers, lines)
+    parts, before = gradient_parts(model, editor.places, lines)
     updates = [network(vectors_of(part, lines), number) for number, part in enumerate(parts)]
-    with updated(model, editor.layers, updates):
+    with updated(editor.places, updates):
         expected = _loss(model, cases[0])
     untouched = weights(model)
     applied = editor.apply(cases[:1])
@@ -66,11 +68,11 @@ def test_the_update_of_an_edit_is_the_one_that_training_sees(
     assert applied.loss == pytest.approx(before)
     assert _loss(model, cases[0]) == pytest.approx(expected, rel=1e-4)
     assert abs(expected - before) > 1e-3
-    assert len(changed(untouched, model)) == 2
+    assert len(changed(untouched, model)) == 2 * len(roles.split(","))
 
 
 def test_an_untrained_network_descends_along_the_normalized_gradient(timestep: Timestep) -> None:
-    network = _editor(small_model(), timestep)._new_network()
+    network = _editor(small_model(), timestep, matrices="down")._new_network()
     vectors = torch.randn((40, 48 + 32), generator=torch.Generator().manual_seed(0)) * 3 + 1
     network.watch([vectors, vectors])
     inputs, outputs = network(vectors, 1)
@@ -124,6 +126,23 @@ def test_training_the_same_twice_gives_the_same_network(
         files += list((tmp_path / name / "networks").iterdir())
 
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_matrices_of_one_shape_share_a_network_and_keep_their_own_statistics(timestep: Timestep) -> None:
+    editor = _editor(small_model(), timestep, matrices="up,gate,down")
+    network = editor._network
+    assert network is not None
+    assert [place.name for place in editor.places] == ["1.up", "1.gate", "1.down", "2.up", "2.gate", "2.down"]
+    assert [(own.inputs, len(own.seen)) for own in network._each()] == [(32, 4), (48, 2)]
+    means = [seen.mean for own in network._each() for seen in own.seen]
+    assert not any(torch.equal(one, other) for one, other in pairwise(means) if len(one) == len(other))
+
+
+def test_unknown_matrices_are_refused(timestep: Timestep) -> None:
+    with pytest.raises(SpecError, match="expected up, gate, down"):
+        _editor(small_model(), timestep, matrices="up,side")
+    with pytest.raises(SpecError, match="have no gate"):
+        _editor(small_model("gpt2"), timestep, matrices="gate")
 
 
 def test_what_is_missing_is_said(timestep: Timestep, cases: list[Case], tmp_path: Path) -> None:
