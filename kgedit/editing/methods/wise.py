@@ -16,17 +16,19 @@ from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, Stat
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.layers import choose_layer
 from kgedit.editing.merging import ties
+from kgedit.editing.openings import sample_openings
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.replay import projection_inputs, replay_above
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.side_memory import Router, SideCopy, activation, margins, product, random_mask
-from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import Lines, lines_of, target_loss
 from kgedit.records.cases import Case, KnownFact
 
 _AT_ONCE = 32
+_OPENINGS = 32
+_OPENING = 12
 _TINY = 1e-12
 _PACE = 200.0
 
@@ -77,7 +79,8 @@ class Wise(Editor[WiseSettings]):
     """Trains side copies with a margin between edits and unrelated prompts; the model's own matrix stays as it is.
 
     The activation of a prompt is the mean length of (copy - matrix) times what the matrix reads (equation 2 of the
-    paper). Unrelated prompts are known facts that no probe of an edit asks for, else the edits' locality probes.
+    paper). Unrelated prompts are known facts that no probe of an edit asks for, else what the model itself writes;
+    never the edits' locality probes, which are asked at the end.
     """
 
     capabilities = Capabilities(
@@ -95,6 +98,7 @@ class Wise(Editor[WiseSettings]):
         self._contexts = training_contexts(settings.context, asked)
         self.router = Router(model, self._projection)
         self._known: list[KnownFact] = []
+        self._openings: list[str] = []
         self._handle: Any = None
         self._begin()
 
@@ -230,13 +234,14 @@ class Wise(Editor[WiseSettings]):
         probed = {(fact.subject, fact.property) for case in cases for probe in case.probes for fact in probe.facts}
         probed |= {(case.fact.subject, case.fact.property) for case in cases}
         free = [known.question for known in self._known if (known.fact.subject, known.fact.property) not in probed]
-        free = free or [probe.question for case in cases for probe in case.probes if probe.axis == "locality"]
-        if not free:
-            raise SpecError(
-                ["wise needs unrelated questions beside its edits, and the timestep has neither known facts nor "
-                 "locality probes; export it again with more facts, or take another method"]
-            )  # fmt: skip
-        return random.Random(seed_for(self.seed, batch)).choices(free, k=len(batch))
+        return random.Random(seed_for(self.seed, batch)).choices(free or self._written(), k=len(batch))
+
+    def _written(self) -> list[str]:
+        """Beginnings of texts by the model itself: unrelated prompts that need no facts."""
+        if not self._openings:
+            openings = sample_openings(self.model, _OPENINGS, tokens=_OPENING, seed=self.seed)
+            self._openings = [text for ids in openings if (text := self.model.decode(ids))]
+        return self._openings
 
     def _read(self, prompts: Sequence[str]) -> _Read:
         """What the matrix reads of prompts, and which tokens count."""

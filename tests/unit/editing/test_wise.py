@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,6 @@ from kgedit.editing.merging import ties
 from kgedit.editing.methods.wise import Wise, WiseSettings
 from kgedit.editing.replay import projection_inputs
 from kgedit.editing.side_memory import activation, margins, random_mask
-from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
@@ -188,8 +186,14 @@ def test_a_saved_state_of_several_copies_routes_the_same(timestep: Timestep, cas
     assert torch.equal(_logits(editor.model, questions), _logits(again.model, questions))
 
 
-def test_without_any_unrelated_question_there_is_an_error(cases: list[Case], tmp_path: Path) -> None:
-    editor = Wise(small_model(), WiseSettings(steps=1), asked=(), seed=0)
-    bare = Case(*[getattr(cases[0], name) for name in Case.__slots__[:-1]], ())
-    with pytest.raises(SpecError, match="neither known facts nor locality probes"):
-        editor.apply([bare])
+def test_without_known_facts_the_model_writes_the_unrelated_prompts_and_no_probe_is_trained_on(
+    cases: list[Case],
+) -> None:
+    editor = Wise(small_model(), WiseSettings(steps=2), asked=(), seed=0)
+    written = editor._unrelated(cases[:3], cases)
+    probed = {probe.question for case in cases for probe in case.probes}
+
+    assert len(written) == 3
+    assert not probed & set(written)
+    assert written == Wise(small_model(), WiseSettings(), asked=(), seed=0)._unrelated(cases[:3], cases)
+    assert editor.apply(cases[:1]).loss is not None
