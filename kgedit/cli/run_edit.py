@@ -50,7 +50,7 @@ spec.yaml holds the same names; the flags win over it:
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
-@click.option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N. Default auto.")
+@click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(

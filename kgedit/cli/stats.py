@@ -30,7 +30,7 @@ A run takes the same from there when it is made from the same text, tokens and l
 @click.option("--tokens", default=40_000, show_default=True, type=click.IntRange(1), help="Most tokens read.")
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a row.")
 @click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
-@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N. Default auto.")
+@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 def stats(
     model: str,

@@ -14,6 +14,7 @@ import torch
 from kgedit.benchmark.easyedit import Edits
 from kgedit.editing.contract import Editor
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import device_name
 from kgedit.records.runs import RunSpec
 
 _PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetensors", "sentence-transformers", "numpy")
@@ -28,7 +29,7 @@ def describe_environment(
         "packages": {name: _version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "device": torch.cuda.get_device_name(spec.device) if spec.device != "cpu" else platform.processor() or "cpu",
+        "device": device_name(spec.device),
         "threads": torch.get_num_threads(),
         "git_commit": _git_commit(),
         "seed": spec.seed,

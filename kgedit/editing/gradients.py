@@ -27,6 +27,8 @@ class Parts:
     Attributes:
         inputs: rows x length x inputs.
         gradients: rows x length x outputs, of the sum over rows of each row's loss.
+
+    Both are where the tokens are, wherever the layer is.
     """
 
     inputs: torch.Tensor
@@ -49,7 +51,7 @@ def gradient_parts(model: LanguageModel, places: Sequence[Place], lines: Lines) 
         def hook(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             # Nothing below the lowest of the layers is trained, so the graph begins at what that layer wrote.
             written = output if output.requires_grad else output.detach().requires_grad_()
-            inputs[place.name] = given[0].detach().float()
+            inputs[place.name] = given[0].detach().to(lines.ids.device).float()
             outputs[place.name] = written
             return written.clone()  # Falcon adds to it in place
 
@@ -61,7 +63,7 @@ def gradient_parts(model: LanguageModel, places: Sequence[Place], lines: Lines) 
         gradients = torch.autograd.grad(loss * len(lines.ids), [outputs[place.name] for place in places])
     rows = len(lines.ids)
     parts = [
-        Parts(by_row(inputs[place.name], rows), by_row(gradient.float(), rows))
+        Parts(by_row(inputs[place.name], rows), by_row(gradient.to(lines.ids.device).float(), rows))
         for place, gradient in zip(places, gradients, strict=True)
     ]
     return parts, loss.item()

@@ -140,7 +140,8 @@ def updated(places: Sequence[Place], updates: Sequence[Update]) -> Iterator[None
         inputs, outputs = update
 
         def subtract(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            changed: torch.Tensor = (given[0].float() @ inputs.T) @ outputs
+            device = output.device
+            changed: torch.Tensor = (given[0].float() @ inputs.to(device).T) @ outputs.to(device)
             return (output.float() - changed).to(output.dtype)
 
         return subtract

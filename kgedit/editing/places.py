@@ -10,6 +10,13 @@ def by_row(tensor: torch.Tensor, rows: int) -> torch.Tensor:
     return tensor.reshape(rows, -1, tensor.shape[-1])
 
 
+def at(tensor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """What each row has at its own place: rows x width, on the tensor's device."""
+    rows = torch.arange(len(columns), device=tensor.device)
+    found: torch.Tensor = by_row(tensor, len(columns))[rows, columns.to(tensor.device)]
+    return found
+
+
 def put(output: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor) -> torch.Tensor:
     """A copy of a layer's output with values at one place in each of some rows; the rest keeps every bit.
 
@@ -19,5 +26,6 @@ def put(output: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, *, ro
         rows: Which rows.
     """
     written = by_row(output, len(columns)).clone()
-    written[rows, columns[rows]] = values.to(output.dtype)
+    rows, columns = rows.to(output.device), columns.to(output.device)
+    written[rows, columns[rows]] = values.to(output)
     return written.reshape(output.shape)

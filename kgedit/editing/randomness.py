@@ -20,7 +20,8 @@ def seed_for(seed: int, cases: Sequence[Case]) -> int:
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
     """Run torch with its own random numbers, and give the caller's back afterwards."""
-    devices = [device] if device.type == "cuda" else []
+    # A model may be spread over all GPUs.
+    devices = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield

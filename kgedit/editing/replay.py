@@ -57,6 +57,7 @@ class Replay:
 
     def keep(self, rows: torch.Tensor) -> None:
         """Go on with some of the rows only, given by their indexes."""
+        rows = rows.cpu()  # indexes on the CPU fit tensors on every GPU of a model that is spread
         self._ids, self._mask = self._ids[rows], self._mask[rows]
         if self._ends is not None:
             self._ends = self._ends[rows]

@@ -80,7 +80,8 @@ class Router:
         if reading.ends is None:
             routes = [self._routes[row] for row in reading.rows]
         else:
-            routes = self._routes = self.choose(inputs, counted=prompt_tokens(reading.mask, reading.ends))
+            counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
+            routes = self._routes = self.choose(inputs, counted=counted)
         if all(route is None for route in routes):
             return None
         written = by_row(output, len(routes)).clone()

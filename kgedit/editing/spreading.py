@@ -47,7 +47,7 @@ class SpreadingEditor(LocateThenEdit[Settings]):
             keys = self.keys(wishes, layer=layer)
             missing = wanted - self.reached(wishes)
             share = self._before_norm(missing / (len(self.layers) - place), wishes, layer=layer)
-            self.matrices[layer].add(self.change(share.T, keys, layer=layer).T)
+            self.matrices[layer].add(self.change(share.T.to(keys.device), keys, layer=layer).T)
         self.remember(wishes)
         return Applied(loss=sum(found.losses) / len(found.losses), note=note)
 
@@ -86,7 +86,7 @@ class SpreadingEditor(LocateThenEdit[Settings]):
         given = outputs_at(self.model, block.down_projection, bare, layer=layer)
         with torch.no_grad():
             scale: torch.Tensor = block.norm_after_mlp(given).double() / given.double()
-        return share / scale
+        return share / scale.to(share.device)
 
 
 def layers_by_depth(model: LanguageModel) -> str:

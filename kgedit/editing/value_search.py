@@ -161,7 +161,7 @@ class _State:
             self._added = torch.zeros_like(self._before).requires_grad_(True)
             self._first, self._second = torch.zeros_like(self._before), torch.zeros_like(self._before)
         shifted = hidden.clone()
-        shifted[places] = hidden[places] + self._added[self._owners].to(hidden.dtype)
+        shifted[places] = hidden[places] + self._added[self._owners.to(hidden.device)].to(hidden.dtype)
         return with_hidden(output, shifted.reshape(whole.shape))
 
     def losses(self, logits: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import resource
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from contextlib import contextmanager
 import torch
 
 from kgedit.errors import ModelError
+
+ALL_GPUS = "cuda:all"
+"""The device whose name stands for all GPUs of a machine: a model's blocks are spread over them."""
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -23,8 +27,10 @@ def resolve_device(device: str) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     kind, _, index = device.partition(":")
+    if device == ALL_GPUS:
+        index = "0"
     if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
-        raise ModelError(f"There is no device '{device}'. Use auto, cpu, cuda or cuda:N.")
+        raise ModelError(f"There is no device '{device}'. Use auto, cpu, cuda, cuda:N or {ALL_GPUS}.")
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if int(index or 0) >= count:
         raise ModelError(f"The device '{device}' is not there: torch sees {count} GPUs. Use --device cpu or auto.")
@@ -53,13 +59,23 @@ def enough_memory(doing: str) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise ModelError(
-            f"The GPU's memory is too small for {doing}. Try --dtype bfloat16, a smaller --batch-tokens, a smaller "
-            f"--batch-size or --set batch=N, a smaller model, or --device cpu. ({str(error).splitlines()[0]})"
+            f"The GPU's memory is too small for {doing}. Try --device {ALL_GPUS} where there are several, "
+            f"--dtype bfloat16, a smaller --batch-tokens, a smaller --batch-size or --set batch=N, a smaller model, "
+            f"or --device cpu. ({str(error).splitlines()[0]})"
         ) from error
 
 
+def device_name(device: str) -> str:
+    """What the device is called by its maker."""
+    if device == ALL_GPUS:
+        return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu"
+
+
 def peak_memory_bytes(device: str) -> int:
-    """Most memory held so far: by torch on a GPU, by the process on the CPU."""
+    """Most memory held so far: by torch on a GPU or on all of them together, by the process on the CPU."""
+    if device == ALL_GPUS:
+        return sum(torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count()))
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -130,7 +130,7 @@ def decode_greedily(
             i for i, row in enumerate(alive) if replies[row][-1] not in stop_ids and len(replies[row]) < limits[row]
         ]
         if going and len(going) < len(alive):
-            kept = torch.tensor(going, device=ids.device)
+            kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
             cache.batch_select_indices(kept)
             chosen, mask = chosen[kept], mask[kept]
         alive = [alive[i] for i in going]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import MissingExtraError, ModelError
-from kgedit.llm.devices import DTYPES, enough_memory
+from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
 from kgedit.llm.tiny import Lesson, Progress, tiny_folder
@@ -34,7 +34,7 @@ def load_model(
 
     Args:
         name: A key of BUILT_IN, a folder in Hugging Face layout, or a name on the hub.
-        device: "cpu", "cuda" or "cuda:N".
+        device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: A key of DTYPES.
         lesson: What the built-in "tiny" is to know; other models do without.
         progress: Told of the training of "tiny".
@@ -43,9 +43,10 @@ def load_model(
         ModelError: if the model cannot be found, read, or does not fit.
     """
     source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else Source(name)
-    tokenizer, module = _read(source.place, name, dtype=dtype)
     with enough_memory(f"the model {name}"):
-        module.to(device)
+        tokenizer, module = _read(source.place, name, dtype=dtype, spread=device == ALL_GPUS)
+        if device != ALL_GPUS:
+            module.to(device)
     module.eval()
     module.requires_grad_(False)
     module.config.use_cache = True
@@ -53,19 +54,19 @@ def load_model(
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer)
 
 
-def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
+def _read(place: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]:
     """Tokenizer and model from a folder or the hub's local cache; from the hub only where they are in neither."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        tokenizer, module = _from_pretrained(place, dtype=dtype, local=True)
+        tokenizer, module = _from_pretrained(place, dtype=dtype, spread=spread, local=True)
     except (OSError, ValueError, KeyError) as error:
         if Path(place).is_dir():
             raise _not_found(name, error) from error
         _ask_hub(place, name)
         try:
-            tokenizer, module = _from_pretrained(place, dtype=dtype, local=False)
+            tokenizer, module = _from_pretrained(place, dtype=dtype, spread=spread, local=False)
         except (OSError, ValueError, KeyError) as second:
             raise _not_found(name, second) from second
     if not tokenizer.is_fast:
@@ -73,11 +74,16 @@ def _read(place: str, name: str, *, dtype: str) -> tuple[Any, Any]:
     return tokenizer, module
 
 
-def _from_pretrained(place: str, *, dtype: str, local: bool) -> tuple[Any, Any]:
+def _from_pretrained(place: str, *, dtype: str, spread: bool, local: bool) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=local)
-    return tokenizer, AutoModelForCausalLM.from_pretrained(place, dtype=DTYPES[dtype], local_files_only=local)
+    # "auto" gives every GPU about as many bytes of blocks; nothing is offloaded as long as they fit.
+    device_map = "auto" if spread else None
+    module = AutoModelForCausalLM.from_pretrained(
+        place, dtype=DTYPES[dtype], local_files_only=local, device_map=device_map
+    )
+    return tokenizer, module
 
 
 def _ask_hub(place: str, name: str) -> None:

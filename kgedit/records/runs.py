@@ -147,7 +147,7 @@ class RunSpec:
         checkpoint_every: Edits between two checkpoints within a timestep.
         batch_tokens: Most tokens, padding included, in one batch of questions.
         seed: Source of all randomness.
-        device: "cpu", "cuda" or "cuda:N".
+        device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
     """
 

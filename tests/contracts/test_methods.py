@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from accelerate import dispatch_model
 from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -33,7 +34,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
-    "ike": {"embedder": "character-ngrams", "k": 8},
+    "ike": {"embedder": "character-ngrams", "k": 2},
     "rag": {"embedder": "character-ngrams"},
     "rome": SEARCH,
     "r_rome": SEARCH,
@@ -125,6 +126,27 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     assert changed(before, model) == []
     assert _hooks(model) == hooks
     assert _answers(editor, cases) == unedited
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gptj"])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
+    name: str, architecture: str, cases: list[Case], known: list[KnownFact]
+) -> None:
+    """accelerate gives blocks a forward of its own, which moves tensors; here there is one place to move them to."""
+    plain, placed = small_model(architecture), small_model(architecture)
+    device_map = dict.fromkeys((name for name, _ in placed.module.named_children()), "cpu")
+    dispatch_model(placed.module, device_map, main_device="cpu", force_hooks=True)
+    for model in (plain, placed):
+        before = weights(model)
+        editor = _editor(name, model, known)
+        editor.apply(cases[:2])
+        if model is plain:
+            expected, answers = weights(plain), _answers(editor, cases)
+    assert changed(expected, placed) == []
+    assert _answers(editor, cases) == answers
+    editor.restore()
+    assert changed(before, placed) == []
 
 
 @pytest.mark.parametrize("name", METHODS)

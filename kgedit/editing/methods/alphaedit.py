@@ -113,9 +113,8 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
     def load_state(self, state: State) -> None:
         """The past keys too."""
         super().load_state(state)
-        device = self.model.device
         self._past = {
-            layer: state.tensors[f"past.{layer}"].to(device)
+            layer: state.tensors[f"past.{layer}"].to(self.matrices[layer].weight.device)
             for layer in self.layers
             if f"past.{layer}" in state.tensors
         }

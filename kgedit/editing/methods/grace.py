@@ -16,7 +16,7 @@ from kgedit.editing.codebook import Codebook
 from kgedit.editing.contract import Applied, Capabilities, Editor, State
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.layers import choose_layer
-from kgedit.editing.places import by_row, put
+from kgedit.editing.places import at, put
 from kgedit.editing.replay import replay_above
 from kgedit.editing.settings import Bounds, setting
 from kgedit.llm.contexts import Context
@@ -111,8 +111,7 @@ class Grace(Editor[GraceSettings]):
         seen: list[torch.Tensor] = []
 
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            rows = torch.arange(len(lines.ids), device=lines.ids.device)
-            seen.extend(by_row(tensor, len(rows))[rows, lines.ends].float() for tensor in (given[0], output))
+            seen.extend(at(tensor, lines.ends).to(lines.ids.device).float() for tensor in (given[0], output))
 
         handle = self._projection.register_forward_hook(look)
         with torch.no_grad():
@@ -166,10 +165,9 @@ class Grace(Editor[GraceSettings]):
         reading = self.model.reading
         if reading is None or reading.ends is None:
             return None
-        rows = torch.arange(len(reading.ends), device=output.device)
-        found = self.codebook.find(by_row(given[0], len(rows))[rows, reading.ends])
+        found = self.codebook.find(at(given[0], reading.ends).to(reading.ends.device))
         hits = [row for row, entry in enumerate(found) if entry is not None]
         if not hits:
             return None
         values = torch.stack([self.codebook.values[entry] for entry in found if entry is not None])
-        return put(output, reading.ends, values, rows=rows[hits])
+        return put(output, reading.ends, values, rows=torch.tensor(hits))

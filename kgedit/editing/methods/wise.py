@@ -150,7 +150,7 @@ class Wise(Editor[WiseSettings]):
 
     def load_state(self, state: State) -> None:
         """Take side copies and counts over."""
-        record, device = state.record, self.model.device
+        record, device = state.record, self._projection.weight.device
         self.router.copies = [
             SideCopy(state.tensors[f"{number}"].to(device), threshold, tuple(prompts))
             for number, (threshold, prompts) in enumerate(zip(record["thresholds"], record["prompts"], strict=True))
@@ -191,7 +191,7 @@ class Wise(Editor[WiseSettings]):
                     apart = margins(self._stir(change, near), self._stir(change, far), least=least)
                     if loss.item() <= settings.stop_loss and apart.item() == 0.0:
                         break
-                    (gradient,) = torch.autograd.grad(loss + scale.margin_weight * apart, change)
+                    (gradient,) = torch.autograd.grad(loss + scale.margin_weight * apart.to(loss.device), change)
                     with torch.no_grad():
                         change -= scale.learning_rate * mask * gradient
             finally:
@@ -246,7 +246,8 @@ class Wise(Editor[WiseSettings]):
     def _read(self, prompts: Sequence[str]) -> _Read:
         """What the matrix reads of prompts, and which tokens count."""
         ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts])
-        return projection_inputs(self.model, self.layer, ids, mask), mask.bool()
+        inputs = projection_inputs(self.model, self.layer, ids, mask)
+        return inputs, mask.bool().to(inputs.device)
 
     def _stir(self, change: torch.Tensor, read: _Read) -> torch.Tensor:
         return activation(self._projection, read[0], change, counted=read[1])

@@ -37,6 +37,9 @@ def test_a_model_that_is_nowhere_is_an_error_that_says_what_to_do(
 def test_a_gpu_that_is_not_there_or_too_small_is_an_error_that_names_the_options() -> None:
     with pytest.raises(ModelError, match="--device cpu"):
         resolve_device("cuda:99")
+    if not torch.cuda.is_available():
+        with pytest.raises(ModelError, match="torch sees 0 GPUs"):
+            resolve_device("cuda:all")
     with pytest.raises(ModelError, match="auto, cpu, cuda"):
         resolve_device("gpu")
     with pytest.raises(ModelError, match="--dtype bfloat16"), enough_memory("this test"):
