@@ -16,7 +16,17 @@ from kgedit.editing.contract import Editor
 from kgedit.llm.contexts import Context
 from kgedit.records.runs import RunSpec
 
-_PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetensors", "sentence-transformers", "numpy")
+_PACKAGES = (
+    "kgedit",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "peft",
+    "safetensors",
+    "sentence-transformers",
+    "faiss-cpu",
+    "numpy",
+)
 
 
 def describe_environment(

@@ -172,6 +172,25 @@ def test_every_method_resumes_between_timesteps(
     assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
 
 
+def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    found = {"embedder": "character-ngrams", "index": "hnsw"}
+    more = {"protocol": "sequential", "checkpoint_every": 2, "evaluate_every": 2, "presets": [BRIEF]}
+    spec = _spec(world, "rag", settings=found, **more)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+    assert any(len(row["retrieved"]) == 2 for row in expected["answers.jsonl"])
+
+    for kill in range(3, steps, max(1, steps // 4)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+
+
 def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
