@@ -166,5 +166,6 @@ def _answer(item: _Item, reply: Reply, preset: Preset, after: After) -> Answer:
         prompt=item.question.prompt,
         answers=item.probe.answers,
         retrieved=item.prefix.retrieved,
+        second_case_id=item.probe.second_case_id,
         **asdict(reply),
     )
