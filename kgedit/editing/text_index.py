@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.editing.vector_index import VECTOR_INDEXES
-from kgedit.llm.embeddings import Embedder, Vectors, load_embedder
+from kgedit.llm.embeddings import Embedder, Vectors
 
 _AT_ONCE = 256
 _PORTION = 64
@@ -24,15 +24,12 @@ class TextIndex:
     batches, and then the later of two equal texts would not always be the better.
 
     Args:
-        embedder: As load_embedder takes it; loaded when first needed.
-        device: Where it runs.
+        embed: Makes vectors of texts.
         search: Name in VECTOR_INDEXES.
     """
 
-    def __init__(self, embedder: str, *, device: str, search: str = "exact") -> None:
-        self._name = embedder
-        self._device = device
-        self._embedder: Embedder | None = None
+    def __init__(self, embed: Embedder, *, search: str = "exact") -> None:
+        self._embed = embed
         self._new_index = VECTOR_INDEXES[search]
         self.clear()
 
@@ -86,8 +83,3 @@ class TextIndex:
         self._vectors.load(saved)
         for place, text in enumerate(texts):
             self._places.setdefault(text, place)
-
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        if self._embedder is None:
-            self._embedder = load_embedder(self._name, device=self._device)
-        return self._embedder(texts)

@@ -15,6 +15,7 @@ from kgedit.editing.fact_memory import FactMemory
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.text_index import EMBEDDER_MEANING, TextIndex
 from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
@@ -51,11 +52,12 @@ class InContextEditing(Editor[IkeSettings]):
         super().__init__(model, settings, asked=asked, seed=seed)
         before, _, after = read_template(data_folder("prompts") / "memory" / "new_fact.txt").partition("{fact}")
         self._before, self._between = before, after.partition("{prompt}")[0]
-        self._memory = FactMemory(TextIndex(settings.embedder, device=str(model.device)))
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed))
         self._told: set[tuple[str, str]] = set()
         self._known: list[KnownFact] = []
         self._answers: dict[str, set[str]] = {}
-        self._known_index = TextIndex(settings.embedder, device=str(model.device))
+        self._known_index = TextIndex(embed)
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - the contract's shape
         """Index the facts from which demonstrations are made."""

@@ -11,6 +11,7 @@ from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.text_index import EMBEDDER_MEANING, TextIndex
 from kgedit.editing.vector_index import VECTOR_INDEXES
 from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 from kgedit.resources import data_folder
@@ -47,7 +48,8 @@ class Retrieval(Editor[RagSettings]):
         template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
         self._before, _, after = template.partition("{question}")
         self._between, _, self._after = after.partition("{answer}")
-        self._memory = FactMemory(TextIndex(settings.embedder, device=str(model.device), search=settings.index))
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Remember the cases."""

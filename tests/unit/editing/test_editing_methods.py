@@ -19,6 +19,7 @@ from kgedit.editing.settings import read_settings
 from kgedit.editing.text_index import TextIndex
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
+from kgedit.llm.embeddings import load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import lines_of, target_loss
 from kgedit.records.cases import Case, Fact, KnownFact
@@ -284,7 +285,7 @@ def _made_up(count: int) -> list[KnownFact]:
 
 def _by_full_sort(case: Case, known: list[KnownFact], told: set[tuple[str, str]], k: int) -> list[tuple[str, str]]:
     """The demonstrated facts and their new answers, farthest first, from the order of all known facts."""
-    index = TextIndex("character-ngrams", device="cpu")
+    index = TextIndex(load_embedder("character-ngrams", device="cpu"))
     index.add([fact.question for fact in known])
     ranked = [known[place] for place in index.nearest([case.question], k=len(known))[0]]
     free = [fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in told]
