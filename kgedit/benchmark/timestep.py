@@ -142,7 +142,8 @@ class Timestep:
         for row in self.table("two_hops").to_pylist():
             if row["chosen"]:
                 hops = (facts[row["case_id"]], _fact(row))
-                probes[row["case_id"]].append(Probe("mhop", row["question"], _answers(row), hops))
+                probe = Probe("mhop", row["question"], _answers(row), hops, row["second_case_id"])
+                probes[row["case_id"]].append(probe)
         for row in self.table("locality").to_pylist():
             probes[row["case_id"]].append(Probe("locality", row["question"], _answers(row), (_fact(row),)))
         for row in rows:

@@ -72,11 +72,36 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
-    """Text that goes ahead of one prompt, and the cases that it came from, best first."""
+class Part:
+    """A piece of a prefix that makes sense only whole; `case_id` names the case that it was retrieved from, or ""."""
 
-    text: str = ""
-    retrieved: tuple[str, ...] = ()
+    text: str
+    case_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Text that goes ahead of one prompt.
+
+    Attributes:
+        parts: As they are read. Where a model has no room for all of them the first are left out, never the last.
+    """
+
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is read."""
+        return "".join(part.text for part in self.parts)
+
+    @property
+    def retrieved(self) -> tuple[str, ...]:
+        """The cases that it came from, best first: those that stand next to the prompt."""
+        return tuple(part.case_id for part in reversed(self.parts) if part.case_id)
+
+    def without(self, first: int) -> Prefix:
+        """The prefix without its first so many parts."""
+        return Prefix(self.parts[first:])
 
 
 @dataclass(frozen=True, slots=True)

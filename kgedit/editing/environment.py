@@ -17,7 +17,17 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.devices import device_name
 from kgedit.records.runs import RunSpec
 
-_PACKAGES = ("kgedit", "torch", "transformers", "tokenizers", "peft", "safetensors", "sentence-transformers", "numpy")
+_PACKAGES = (
+    "kgedit",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "peft",
+    "safetensors",
+    "sentence-transformers",
+    "faiss-cpu",
+    "numpy",
+)
 
 
 def describe_environment(

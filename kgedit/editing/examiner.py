@@ -6,6 +6,7 @@ computes exactly what an unbroken one does.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -13,7 +14,7 @@ from kgedit.editing.contract import Editor, Prefix
 from kgedit.editing.run_folder import AnswerKey, RunFolder, key_of
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Question, Reply, ask, plan_batches
+from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import Answer, Preset
@@ -97,15 +98,30 @@ class Examiner:
         questions = [probe.question for _, probe in asked]
         prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
         for preset in self._presets:
-            context = self._contexts[preset.context]
             items = [
-                _Item(case, probe, prefix, Question(prefix.text + context.prompt(probe.question), probe.answers[0]))
-                for (case, probe), prefix in zip(asked, prefixes, strict=True)
+                self._worded(case, probe, prefix, preset) for (case, probe), prefix in zip(asked, prefixes, strict=True)
             ]
             worded = [item.question for item in items]
             for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
                 self._answer([items[index] for index in batch], preset, after)
                 advance(len(batch))
+
+    def _worded(self, case: Case, probe: Probe, prefix: Prefix, preset: Preset) -> _Item:
+        """The question in its context, behind as much of the prefix as the model has room for, its last part at least.
+
+        Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
+        """
+        asked = self._contexts[preset.context].prompt(probe.question)
+
+        def question(left_out: int) -> Question:
+            return Question(prefix.without(left_out).text + asked, probe.answers[0])
+
+        def fits(left_out: int) -> bool:
+            positions = self._model.positions
+            return positions is None or longest(self._model, question(left_out), preset) <= positions
+
+        left_out = bisect_left(range(max(0, len(prefix.parts) - 1)), True, key=fits)
+        return _Item(case, probe, prefix.without(left_out), question(left_out))
 
     def _answer(self, items: list[_Item], preset: Preset, after: After) -> None:
         keys = [_key(after, item.case, item.probe, preset) for item in items]
@@ -150,5 +166,6 @@ def _answer(item: _Item, reply: Reply, preset: Preset, after: After) -> Answer:
         prompt=item.question.prompt,
         answers=item.probe.answers,
         retrieved=item.prefix.retrieved,
+        second_case_id=item.probe.second_case_id,
         **asdict(reply),
     )

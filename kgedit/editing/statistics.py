@@ -136,7 +136,7 @@ def pack(model: LanguageModel, corpus: Corpus, amount: Amount) -> list[list[int]
     texts = list(corpus.texts)
     random.Random(0).shuffle(texts)
     lead = leading_ids(model)
-    room = max(1, min(amount.length, _MOST_LENGTH, _positions(model)) - len(lead))
+    room = max(1, min(amount.length, _MOST_LENGTH, model.positions or _MOST_LENGTH) - len(lead))
     ids: list[int] = []
     for text in texts:
         ids += model.tokenizer.encode(f"{text}\n", add_special_tokens=False)
@@ -199,10 +199,6 @@ def null_space(moment: Moment, *, threshold: float, relative: bool) -> torch.Ten
     values = values.clamp(min=0)
     kept = values.cumsum(0) <= threshold * values.sum() if relative else values < threshold
     return vectors[:, : int(kept.sum())].contiguous()
-
-
-def _positions(model: LanguageModel) -> int:
-    return int(getattr(model.module.config.get_text_config(), "max_position_embeddings", _MOST_LENGTH))
 
 
 def _record(model: LanguageModel, corpus: Corpus, amount: Amount) -> dict[str, object]:

@@ -1,61 +1,85 @@
-"""Texts found by nearness of meaning: what `rag` and `ike` remember by.
-
-Search is exact: every inner product is computed. Of equally near texts the one added later is the better.
-"""
+"""Texts found by nearness of meaning: what `rag` and `ike` remember by."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kgedit.llm.embeddings import Embedder, Vectors, load_embedder
+from kgedit.editing.vector_index import VECTOR_INDEXES
+from kgedit.llm.embeddings import Embedder, Vectors
 
 _AT_ONCE = 256
+_PORTION = 64
 
 EMBEDDER_MEANING = "all-minilm-l6-v2, character-ngrams, or a sentence-transformers model (folder or hub name)"
 
 
 class TextIndex:
-    """Unit vectors of texts, in the order in which they were added.
+    """Texts as unit vectors; a text's place is its number, in the order of adding.
+
+    A text that comes again takes the vector that it has: embedders give a text slightly different vectors in different
+    batches, and then the later of two equal texts would not always be the better.
 
     Args:
-        embedder: As load_embedder takes it; loaded when first needed.
-        device: Where it runs.
-        vectors: Of texts embedded before.
+        embed: Makes vectors of texts.
+        search: Name in VECTOR_INDEXES.
     """
 
-    def __init__(self, embedder: str, *, device: str, vectors: Vectors | None = None) -> None:
-        self._name = embedder
-        self._device = device
-        self._embedder: Embedder | None = None
-        self.vectors = vectors
+    def __init__(self, embed: Embedder, *, search: str = "exact") -> None:
+        self._embed = embed
+        self._new_index = VECTOR_INDEXES[search]
+        self.clear()
 
     def __len__(self) -> int:
-        return 0 if self.vectors is None else len(self.vectors)
+        return len(self._vectors)
 
     def add(self, texts: Sequence[str]) -> None:
         """Put texts behind those that are there."""
-        if texts:
-            new = self._embed(texts)
-            self.vectors = new if self.vectors is None else np.concatenate([self.vectors, new])
+        if not texts:
+            return
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._places]
+        vectors = dict(zip(fresh, self._embed(fresh), strict=True)) if fresh else {}
+        known = {text: self._vectors[self._places[text]] for text in texts if text in self._places}
+        for place, text in enumerate(texts, start=len(self)):
+            self._places.setdefault(text, place)
+        self._vectors.add(np.stack([(vectors if text in vectors else known)[text] for text in texts]))
 
     def clear(self) -> None:
         """Forget every text."""
-        self.vectors = None
+        self._vectors = self._new_index()
+        self._places: dict[str, int] = {}
+
+    def vector(self, place: int) -> Vectors:
+        """The vector of the text at a place."""
+        return self._vectors[place]
 
     def nearest(self, texts: Sequence[str], *, k: int) -> list[list[int]]:
         """Places of the k nearest for each text, best first; fewer where there are fewer."""
-        if self.vectors is None:
+        if not len(self):
             return [[] for _ in texts]
         found: list[list[int]] = []
-        later_first = -np.arange(len(self.vectors))
         for start in range(0, len(texts), _AT_ONCE):
-            scores = self._embed(texts[start : start + _AT_ONCE]) @ self.vectors.T
-            found += [np.lexsort((later_first, -own))[:k].tolist() for own in scores]
+            found += self._vectors.nearest(self._embed(texts[start : start + _AT_ONCE]), k=k)
         return found
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        if self._embedder is None:
-            self._embedder = load_embedder(self._name, device=self._device)
-        return self._embedder(texts)
+    def ranking(self, vector: Vectors) -> Iterator[int]:
+        """Every place, nearest to a vector first, in ever larger portions: who needs only a few pays for a few."""
+        done, size = 0, _PORTION
+        while done < len(self):
+            found = self._vectors.nearest(vector[None], k=size)[0]
+            yield from found[done:]
+            done, size = min(size, len(self)), 4 * size
+
+    def saved(self) -> NDArray[Any]:
+        """A copy of all that `load` needs beside the texts; not for an empty index."""
+        return self._vectors.saved()
+
+    def load(self, saved: NDArray[Any], texts: Sequence[str]) -> None:
+        """Take over what was saved with its texts, to go on exactly as the saved one would."""
+        self.clear()
+        self._vectors.load(saved)
+        for place, text in enumerate(texts):
+            self._places.setdefault(text, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,6 +18,16 @@ Embedder = Callable[[Sequence[str]], Vectors]
 """Texts -> texts x dimensions, each row of length 1."""
 
 _BUCKETS = 2048
+
+
+def embedder_on_demand(name: str, *, device: str) -> Embedder:
+    """What load_embedder gives, loaded once, when it is first called."""
+    loaded = cache(partial(load_embedder, name, device=device))
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        return loaded()(texts)
+
+    return embed
 
 
 def load_embedder(name: str, *, device: str) -> Embedder:

@@ -38,6 +38,13 @@ class Reply:
     seconds: float
 
 
+def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
+    """Tokens of a prompt with the longest answer that it may get."""
+    exact = preset.truncation == "gold_length"
+    room = len(model.encode_target(question.gold)) if exact else preset.max_new_tokens
+    return len(model.encode(question.prompt)) + room
+
+
 def plan_batches(
     model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int
 ) -> list[list[int]]:
@@ -46,11 +53,7 @@ def plan_batches(
     Args:
         batch_tokens: Most tokens in a batch, padding and the longest possible answers included.
     """
-    lengths = []
-    for question in questions:
-        gold = len(model.encode_target(question.gold))
-        room = gold if preset.truncation == "gold_length" else preset.max_new_tokens
-        lengths.append(len(model.encode(question.prompt)) + room)
+    lengths = [longest(model, question, preset) for question in questions]
     batches: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
         fits = batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens

@@ -96,6 +96,12 @@ class LanguageModel:
         return frozenset(found - {None})
 
     @cached_property
+    def positions(self) -> int | None:
+        """Most tokens that its configuration provides for; None where that names no limit."""
+        found: int | None = getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
+        return found
+
+    @cached_property
     def _marks_word_starts(self) -> bool:
         """Whether the tokenizer writes a space ahead of every text by itself (SentencePiece)."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)

@@ -80,7 +80,6 @@ def judge_answers(
     own_metrics: Mapping[str, str],
     *,
     before: Mapping[BeforeKey, str],
-    second_hops: Mapping[tuple[str, str], str],
 ) -> dict[Asked, Judged]:
     """Judge every answer by its preset's own metric and by the side metrics that apply to it.
 
@@ -88,7 +87,6 @@ def judge_answers(
         answers: In file order.
         own_metrics: Preset -> name of its metric.
         before: Texts before any edit, for the metrics that compare with them.
-        second_hops: (timestep, case_id) -> case_id of the second hop of its two-hop question.
 
     Returns:
         The groups in the order of their first answer.
@@ -109,7 +107,7 @@ def judge_answers(
             group.values.append(float("nan") if value is None else value)
         group.relations.append(relations.setdefault(_relation(answer.case_id), len(relations)))
         group.questions.append(_digest(answer))
-        group.found.append(_found(answer, second_hops.get((answer.timestep, answer.case_id))))
+        group.found.append(_found(answer))
     # Numbered by name, not by first appearance: the bootstrap then does not depend on the order of the file.
     rank = {relation: place for place, relation in enumerate(sorted(relations))}
     ranks = np.array([rank[relation] for relation in relations], dtype=np.int64)
@@ -144,10 +142,10 @@ def _digest(answer: Answer) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
-def _found(answer: Answer, second_hop: str | None) -> int:
+def _found(answer: Answer) -> int:
     bits = FIRST_HOP if answer.case_id in answer.retrieved else 0
-    if answer.axis == "mhop" and second_hop is not None:
-        bits |= SECOND_HOP_KNOWN | (SECOND_HOP if second_hop in answer.retrieved else 0)
+    if answer.second_case_id is not None:
+        bits |= SECOND_HOP_KNOWN | (SECOND_HOP if answer.second_case_id in answer.retrieved else 0)
     return bits
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.records.cases import AXES
 from kgedit.records.run_folders import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
-from kgedit.records.runs import EditCost, Preparation, RunSpec
+from kgedit.records.runs import EditCost, Preparation
 from kgedit.records.scores import POOLED_STATES, EditTotals, Retrieval, RunScores, Score, Speed, State
 
 
@@ -50,12 +49,7 @@ def measure_run(run_folder: Path) -> RunScores:
     spec = read_spec(run_folder)
     survey = _Survey(run_folder)
     own_metrics = {preset.name: preset.metric for preset in spec.presets}
-    groups = judge_answers(
-        read_answers(run_folder),
-        own_metrics,
-        before=survey.before,
-        second_hops=_second_hops(spec) if survey.retrieves else {},
-    )
+    groups = judge_answers(read_answers(run_folder), own_metrics, before=survey.before)
     presets = list(own_metrics)
     groups = dict(sorted(groups.items(), key=lambda item: survey.place(item[0], presets)))
     scores = [
@@ -195,18 +189,6 @@ def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
         for asked, group in groups.items()
         if asked.after is not None and asked.edits is None and asked.axis != "locality"
     )
-
-
-def _second_hops(spec: RunSpec) -> dict[tuple[str, str], str]:
-    # A run may be scored on a machine that lacks its timesteps: then the second hop stays unknown.
-    hops: dict[tuple[str, str], str] = {}
-    for folder in map(Path, spec.timesteps):
-        if (folder / "timestep.json").is_file():
-            timestep = Timestep.open(folder)
-            for row in timestep.table("two_hops").to_pylist():
-                if row["chosen"]:
-                    hops[timestep.name, row["case_id"]] = row["second_case_id"]
-    return hops
 
 
 def _edit_totals(costs: Iterable[EditCost], preparation: Preparation | None) -> EditTotals:

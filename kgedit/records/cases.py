@@ -32,12 +32,14 @@ class Probe:
         question: As asked, ending in "?".
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
         facts: The fact that answers it; two, in order, for a two-hop question.
+        second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
     """
 
     axis: Axis
     question: str
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
+    second_case_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Answer:
         edits: Edits of that timestep applied so far, where it was asked on a schedule within it; None after all of
             them, and before any.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
+        second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
+            no case, and on other axes.
     """
 
     after: str | None
@@ -77,6 +79,7 @@ class Answer:
     seconds: float
     edits: int | None = None
     retrieved: tuple[str, ...] = ()
+    second_case_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

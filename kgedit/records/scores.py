@@ -87,7 +87,7 @@ class Retrieval:
         preset: Preset asked under.
         n: Questions.
         first_hop: Share whose retrieved cases include the case itself.
-        second_hop: Share that include the second hop's case; None if there is none or the timestep is not at hand.
+        second_hop: Share that include the second hop's case; None if no question has one.
         both_hops: Share that include both.
         accuracy_when_found: Mean of the preset's metric where all the hops needed were found; None if never.
     """

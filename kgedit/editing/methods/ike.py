@@ -6,15 +6,18 @@ A demonstration states a fact with a changed answer and then asks: the same agai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, Prefix, State
+from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, Part, Prefix, State
+from kgedit.editing.fact_memory import FactMemory
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.text_index import EMBEDDER_MEANING, TextIndex
 from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
-from kgedit.records.cases import Case, KnownFact
+from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
 
 _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "retain")
@@ -27,16 +30,6 @@ class IkeSettings:
 
     k: int = setting(16, "demonstrations ahead of an edit", bounds=Bounds(least=0))
     embedder: str = setting("all-minilm-l6-v2", EMBEDDER_MEANING)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """A remembered edit; `probed` are the (subject, property) pairs that its probes ask for."""
-
-    case_id: str
-    question: str
-    answer: str
-    probed: tuple[tuple[str, str], ...]
 
 
 class InContextEditing(Editor[IkeSettings]):
@@ -59,91 +52,94 @@ class InContextEditing(Editor[IkeSettings]):
         super().__init__(model, settings, asked=asked, seed=seed)
         before, _, after = read_template(data_folder("prompts") / "memory" / "new_fact.txt").partition("{fact}")
         self._before, self._between = before, after.partition("{prompt}")[0]
-        self._edits: list[_Edit] = []
-        self._index = TextIndex(settings.embedder, device=str(model.device))
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed))
+        self._told: set[tuple[str, str]] = set()
         self._known: list[KnownFact] = []
-        self._known_index = TextIndex(settings.embedder, device=str(model.device))
+        self._answers: dict[str, set[str]] = {}
+        self._known_index = TextIndex(embed)
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - the contract's shape
         """Index the facts from which demonstrations are made."""
         self._known = list(dict.fromkeys(known)) if self.settings.k else []
+        self._answers = {fact.fact.property: set() for fact in self._known}
+        for fact in self._known:
+            self._answers[fact.fact.property].add(fact.answer)
         self._known_index.clear()
         self._known_index.add([fact.question for fact in self._known])
 
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Remember the cases."""
-        self._index.add([case.question for case in cases])
-        self._edits += [_Edit(case.case_id, case.question, case.answer, _probed(case)) for case in cases]
+        self._memory.add(cases)
+        self._told |= {(fact.subject, fact.property) for case in cases for fact in _asked_for(case)}
         return Applied()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Demonstrations and the nearest edit for each question."""
-        if not self._edits:
+        if not self._memory.edits:
             return super().prefixes(questions)
-        rows = [found[0] for found in self._index.nearest(questions, k=1)]
-        texts = dict(zip(sorted(set(rows)), self._texts(sorted(set(rows))), strict=True))
-        return [Prefix(texts[row], (self._edits[row].case_id,)) for row in rows]
+        places = [found[0] for found in self._memory.nearest(questions, k=1)]
+        made = {place: self._prefix(place) for place in sorted(set(places))}
+        return [made[place] for place in places]
 
     def restore(self) -> None:
         """Forget every edit; the known facts stay."""
-        self._edits = []
-        self._index.clear()
+        self._memory.clear()
+        self._told = set()
 
     def state(self) -> State:
-        """The edits."""
-        return State(record={"edits": [[e.case_id, e.question, e.answer, list(e.probed)] for e in self._edits]})
+        """The edits, and what their probes ask for."""
+        state = self._memory.state()
+        return State(state.tensors, {**state.record, "told": [list(pair) for pair in sorted(self._told)]})
 
     def load_state(self, state: State) -> None:
         """Take the edits over."""
-        self._edits = [
-            _Edit(case_id, question, answer, tuple((subject, relation) for subject, relation in probed))
-            for case_id, question, answer, probed in state.record["edits"]
-        ]
-        self._index.clear()
-        self._index.add([edit.question for edit in self._edits])
+        self._memory.load_state(state)
+        self._told = {(subject, relation) for subject, relation in state.record["told"]}
 
-    def _texts(self, rows: Sequence[int]) -> list[str]:
-        """The whole text ahead of a prompt, for each of these edits."""
-        told = {pair for edit in self._edits for pair in edit.probed}
-        near = self._known_index.nearest([self._edits[row].question for row in rows], k=len(self._known_index))
-        texts = []
-        for row, ranked in zip(rows, near, strict=True):
-            edit = self._edits[row]
-            free = [self._known[place] for place in ranked if _asks(self._known[place]) not in told]
-            # The nearest demonstration stands last, next to the edit.
-            shown = [f"{text}\n\n" for text in reversed(self._demonstrations(free))]
-            texts.append("".join(shown) + self._told(edit.question, edit.answer))
-        return texts
+    def _prefix(self, place: int) -> Prefix:
+        """All that goes ahead of a prompt for one edit: the nearest demonstration stands last, next to the edit."""
+        edit = self._memory.edits[place]
+        ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(place)))
+        free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._told)
+        shown = [Part(f"{text}\n\n") for text in reversed(self._demonstrations(free))]
+        return Prefix((*shown, Part(self._stated(edit.question, edit.answer), edit.case_id)))
 
-    def _demonstrations(self, ranked: Sequence[KnownFact]) -> list[str]:
-        chosen, beyond = ranked[: self.settings.k], ranked[self.settings.k :]
+    def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[str]:
+        """Of the nearest facts that may be shown, best first; no more of them are looked at than need be."""
+        near = list(islice(ranked, 2 * self.settings.k))
+        chosen, beyond = near[: self.settings.k], near[self.settings.k :]
+        targets = self._other_answers(chosen, chain(near, ranked))
         texts = []
-        for place, fact in enumerate(chosen):
-            target = _other_answer(fact, ranked)
+        for place, (fact, target) in enumerate(zip(chosen, targets, strict=True)):
             other = beyond[place % len(beyond)] if beyond else chosen[place - 1]
             asked = {
                 "copy": f"{fact.question} {target}",
                 "update": f"{fact.rephrase or fact.question} {target}",
                 "retain": f"{other.question} {other.answer}",
             }
-            texts.append(self._told(fact.question, target) + asked[_KINDS[place % len(_KINDS)]])
+            texts.append(self._stated(fact.question, target) + asked[_KINDS[place % len(_KINDS)]])
         return texts
 
-    def _told(self, question: str, answer: str) -> str:
+    def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
+        """The answers of the nearest facts of the same relation that have another one, or else the facts' own.
+
+        With these the facts are new to a model. Whoever is alone in a relation is not looked for.
+        """
+        found: dict[KnownFact, str] = {}
+        missing = [fact for fact in facts if len(self._answers[fact.fact.property]) > 1]
+        for other in ranked:
+            if not missing:
+                break
+            same = [fact for fact in missing if fact.fact.property == other.fact.property]
+            found |= {fact: other.answer for fact in same if fact.answer != other.answer}
+            missing = [fact for fact in missing if fact not in found]
+        return [found.get(fact, fact.answer) for fact in facts]
+
+    def _stated(self, question: str, answer: str) -> str:
         """A new fact and the beginning of a prompt."""
         return f"{self._before}{question} {answer}{self._between}"
 
 
-def _probed(case: Case) -> tuple[tuple[str, str], ...]:
-    facts = [case.fact, *(fact for probe in case.probes for fact in probe.facts)]
-    return tuple(dict.fromkeys((fact.subject, fact.property) for fact in facts))
-
-
-def _asks(known: KnownFact) -> tuple[str, str]:
-    return known.fact.subject, known.fact.property
-
-
-def _other_answer(fact: KnownFact, ranked: Sequence[KnownFact]) -> str:
-    """The answer of the nearest fact of the same relation that has another one, so that the fact is new to a model."""
-    same = (other.answer for other in ranked if other.fact.property == fact.fact.property)
-    return next((answer for answer in same if answer != fact.answer), fact.answer)
+def _asked_for(case: Case) -> list[Fact]:
+    return [case.fact, *(fact for probe in case.probes for fact in probe.facts)]

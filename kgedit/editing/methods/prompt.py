@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.editing.contract import Applied, Capabilities, Editor, Prefix, State
+from kgedit.editing.contract import Applied, Capabilities, Editor, Part, Prefix, State
 from kgedit.editing.settings import Bounds, setting
 from kgedit.records.cases import Case
 
@@ -39,7 +39,8 @@ class Prompting(Editor[PromptSettings]):
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The same text for every question."""
-        return [Prefix("".join(f"{fact}\n" for fact in self._facts)) for _ in questions]
+        prefix = Prefix(tuple(Part(f"{fact}\n") for fact in self._facts))
+        return [prefix for _ in questions]
 
     def restore(self) -> None:
         """Forget the facts."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from kgedit.editing.contract import Applied, Capabilities, Editor, Prefix, State
+from kgedit.editing.contract import Applied, Capabilities, Editor, Part, Prefix, State
+from kgedit.editing.fact_memory import FactMemory
 from kgedit.editing.settings import Bounds, setting
 from kgedit.editing.text_index import EMBEDDER_MEANING, TextIndex
+from kgedit.editing.vector_index import VECTOR_INDEXES
 from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 from kgedit.resources import data_folder
@@ -22,13 +23,11 @@ class RagSettings:
 
     k: int = setting(2, "remembered pairs put ahead of a question", bounds=Bounds(least=1))
     embedder: str = setting("all-minilm-l6-v2", EMBEDDER_MEANING)
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    case_id: str
-    question: str
-    answer: str
+    index: str = setting(
+        "exact",
+        "how pairs are looked for: exact, or hnsw, approximate, for hundreds of thousands",
+        choices=tuple(VECTOR_INDEXES),
+    )
 
 
 class Retrieval(Editor[RagSettings]):
@@ -46,40 +45,34 @@ class Retrieval(Editor[RagSettings]):
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self._template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
-        self._pairs: list[_Pair] = []
-        self._index = TextIndex(settings.embedder, device=str(model.device))
+        template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
+        self._before, _, after = template.partition("{question}")
+        self._between, _, self._after = after.partition("{answer}")
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Remember the cases."""
-        self._index.add([case.question for case in cases])
-        self._pairs += [_Pair(case.case_id, case.question, case.answer) for case in cases]
+        self._memory.add(cases)
         return Applied()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The k nearest pairs of each question."""
-        return [self._prefix(rows) for rows in self._index.nearest(questions, k=self.settings.k)]
+        found = self._memory.nearest(questions, k=self.settings.k)
+        return [Prefix(tuple(map(self._part, reversed(places)))) for places in found]
 
     def restore(self) -> None:
         """Forget everything."""
-        self._pairs = []
-        self._index.clear()
+        self._memory.clear()
 
     def state(self) -> State:
         """The memory and its index."""
-        if self._index.vectors is None:
-            return State()
-        pairs = [[pair.case_id, pair.question, pair.answer] for pair in self._pairs]
-        return State({"vectors": torch.from_numpy(self._index.vectors.copy())}, {"pairs": pairs})
+        return self._memory.state()
 
     def load_state(self, state: State) -> None:
         """Take the memory over."""
-        self._pairs = [_Pair(*row) for row in state.record.get("pairs", [])]
-        self._index.vectors = state.tensors["vectors"].numpy() if self._pairs else None
+        self._memory.load_state(state)
 
-    def _prefix(self, rows: list[int]) -> Prefix:
-        pairs = [self._pairs[row] for row in rows]
-        before, _, after = self._template.partition("{question}")
-        middle, _, end = after.partition("{answer}")
-        text = "".join(f"{before}{pair.question}{middle}{pair.answer}{end}\n" for pair in reversed(pairs))
-        return Prefix(text, tuple(pair.case_id for pair in pairs))
+    def _part(self, place: int) -> Part:
+        pair = self._memory.edits[place]
+        return Part(f"{self._before}{pair.question}{self._between}{pair.answer}{self._after}\n", pair.case_id)

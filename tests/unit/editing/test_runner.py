@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from click.testing import CliRunner
@@ -15,6 +18,7 @@ from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
+from kgedit.benchmark.timestep import TWO_HOPS
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.methods.ike import InContextEditing
@@ -170,6 +174,25 @@ def test_every_method_resumes_between_timesteps(
     run(spec, tmp_path / "killed")
 
     assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
+
+
+def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    found = {"embedder": "character-ngrams", "index": "hnsw"}
+    more = {"protocol": "sequential", "checkpoint_every": 2, "evaluate_every": 2, "presets": [BRIEF]}
+    spec = _spec(world, "rag", settings=found, **more)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+    assert any(len(row["retrieved"]) == 2 for row in expected["answers.jsonl"])
+
+    for kill in range(3, steps, max(1, steps // 4)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
 
 
 def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
@@ -349,6 +372,27 @@ def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tm
     assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in row["after"] for row in updates)
     assert all(row["prompt"].count("\nA: ") >= 2 for row in updates)
     assert not any(row["retrieved"] for row in rows if row["after"] is None)
+
+
+def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    timestep = write_timestep(Path("step"), towns=range(4))
+    names = [case.case_id for case in timestep.cases()]
+    second = dict(zip(names, [*names[1:], None], strict=True))
+    rows = [{**row, "second_case_id": second[row["case_id"]]} for row in timestep.table("two_hops").to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=TWO_HOPS), "step/two_hops.parquet")
+    run(_spec(world, "rag", timesteps=["step"], presets=["synthetic"]), Path("run"))
+    shutil.rmtree("step")
+    monkeypatch.chdir("/")
+
+    asked = [row for row in _content(tmp_path / "run")["answers.jsonl"] if row["axis"] == "mhop" and row["after"]]
+    assert {row["case_id"]: row["second_case_id"] for row in asked} == second
+    found = [row["second_case_id"] in row["retrieved"] for row in asked if row["second_case_id"]]
+    assert any(found)
+    (mhop,) = [row for row in measure_run(tmp_path / "run").retrieval if row.axis == "mhop"]
+    assert mhop.second_hop == pytest.approx(sum(found) / 3, abs=1e-6)
 
 
 def test_the_environment_tells_versions_model_and_derived_choices(world: dict[str, str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import transformers
 from world.small_models import ARCHITECTURES, TEXTS, small_model
 
 from kgedit.llm.generation import Question, ask, decode_greedily, feed, plan_batches, truncate
@@ -99,3 +100,11 @@ def test_batches_hold_every_question_once_longest_first_within_the_token_budget(
     flat = [size for own in sizes for size in own]
     assert flat == sorted(flat, reverse=True)
     assert plan_batches(model, questions, preset, batch_tokens=1) == [[index] for batch in batches for index in batch]
+
+
+def test_a_model_tells_how_many_tokens_it_provides_for_if_its_configuration_does() -> None:
+    model = small_model("gpt2")
+    bloom = transformers.BloomForCausalLM(transformers.BloomConfig(vocab_size=400, hidden_size=8, n_layer=1, n_head=2))
+
+    assert model.positions == 256
+    assert LanguageModel(name="bloom", revision="", module=bloom, tokenizer=model.tokenizer).positions is None

@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
 
-from kgedit.benchmark.timestep import TWO_HOPS
 from kgedit.errors import BenchmarkError
 from kgedit.metrics.intervals import REPLICATES, clustered_interval
 from kgedit.metrics.scores import measure_run, score_run, write_scores
@@ -134,26 +131,10 @@ def test_final_is_left_out_when_earlier_timesteps_were_not_asked_again(tmp_path:
     assert scores.retention[0].forgetting is None
 
 
-def two_hops(folder: Path, chains: dict[str, str]) -> Path:
-    folder.mkdir()
-    rows = [
-        {name: [] if name == "object_aliases" else "" for name in TWO_HOPS.names}
-        | {"case_id": first, "second_case_id": second, "chosen": chosen}
-        for first, second in chains.items()
-        for chosen in (True, False)
-    ]
-    for row in rows:
-        row["second_case_id"] += "" if row["chosen"] else "9"
-    pq.write_table(pa.Table.from_pylist(rows, schema=TWO_HOPS), folder / "two_hops.parquet")
-    (folder / "timestep.json").write_text(json.dumps({"timestep": T1}), encoding="utf-8")
-    return folder
-
-
 def test_retrieval_is_scored_for_each_hop_and_for_both(tmp_path: Path) -> None:
-    step = two_hops(tmp_path / "step", {case(n): case(n + 50) for n in (1, 2, 3)})
-
     def hop(number: int, text: str, *retrieved: str) -> Answer:
-        return answer(case(number), axis="mhop", text=text, retrieved=retrieved)
+        second = case(number + 50)
+        return answer(case(number), axis="mhop", text=text, retrieved=retrieved, second_case_id=second)
 
     answers = [
         hop(1, "Justin Trudeau", case(51), case(1)),
@@ -162,7 +143,7 @@ def test_retrieval_is_scored_for_each_hop_and_for_both(tmp_path: Path) -> None:
         *asked([1], retrieved=(case(1),)),
         *asked([1], after=None),
     ]
-    scores = measure_run(write_run(tmp_path / "run", answers, timesteps=(str(step),)))
+    scores = measure_run(write_run(tmp_path / "run", answers))
     update, mhop = scores.retrieval
     assert (update.axis, update.first_hop, update.second_hop, update.both_hops) == ("update", 1.0, None, None)
     assert update.accuracy_when_found == 1.0
@@ -172,7 +153,7 @@ def test_retrieval_is_scored_for_each_hop_and_for_both(tmp_path: Path) -> None:
     assert mhop.accuracy_when_found == 1.0
 
 
-def test_without_the_timestep_the_second_hop_is_unknown(tmp_path: Path) -> None:
+def test_a_second_hop_that_is_no_case_counts_for_nothing(tmp_path: Path) -> None:
     answers = [answer(case(1), axis="mhop", retrieved=(case(1), case(51)))]
     (mhop,) = measure_run(write_run(tmp_path / "run", answers)).retrieval
     assert (mhop.first_hop, mhop.second_hop, mhop.both_hops, mhop.accuracy_when_found) == (1.0, None, None, None)

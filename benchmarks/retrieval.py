@@ -1,0 +1,85 @@
+"""Speed of finding remembered facts, each against a stated baseline in the same run.
+
+    OMP_NUM_THREADS=1 python benchmarks/retrieval.py --vectors 100000 --queries 200
+
+Made-up unit vectors around random centres, as questions of one relation lie around one another; the embedder is not
+timed. Exact search, which sorts only candidates, against a full sort of all scores: both must find the same, or the
+script fails. HNSW against exact search, with the share of exact's best K that it finds: below 0.95 the script fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from kgedit.editing.vector_index import VECTOR_INDEXES, VectorIndex
+from kgedit.llm.embeddings import Vectors
+
+Found = list[list[int]]
+
+
+def made_up_vectors(count: int, width: int) -> Vectors:
+    """A centre for every hundred vectors; the distance from it is about as long as the centre."""
+    draw = np.random.default_rng(0)
+    centres = draw.standard_normal((max(1, count // 100), width), dtype=np.float32)
+    vectors = centres[draw.integers(0, len(centres), count)] + draw.standard_normal((count, width), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
+def by_full_sort(vectors: Vectors, queries: Vectors, k: int) -> Found:
+    """The baseline: every score of the memory is sorted, the later first among equals."""
+    later_first = -np.arange(len(vectors))
+    return [np.lexsort((later_first, -scores))[:k].tolist() for scores in queries @ vectors.T]
+
+
+def build(kind: str, vectors: Vectors) -> VectorIndex:
+    """An index of all vectors, with the time that it took."""
+    index = VECTOR_INDEXES[kind]()
+    started = time.perf_counter()
+    for start in range(0, len(vectors), 1000):
+        index.add(vectors[start : start + 1000])
+    seconds = time.perf_counter() - started
+    print(f"{kind}: {len(vectors)} vectors of {vectors.shape[1]} added in {seconds:.1f} s", flush=True)
+    return index
+
+
+def timed(search: Callable[[], Found], queries: int) -> tuple[Found, float]:
+    """What is found, and milliseconds per query."""
+    started = time.perf_counter()
+    found = search()
+    return found, 1000 * (time.perf_counter() - started) / queries
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vectors", type=int, default=100_000)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--k", type=int, default=2)
+    options = parser.parse_args()
+    everything = made_up_vectors(options.vectors + options.queries, options.width)
+    vectors, queries = everything[: options.vectors], everything[options.vectors :]
+
+    exact = build("exact", vectors)
+    sorted_, slow = timed(lambda: by_full_sort(vectors, queries, options.k), len(queries))
+    found, quick = timed(lambda: exact.nearest(queries, k=options.k), len(queries))
+    print(f"exact: {quick:.2f} ms a query, {slow:.2f} with a full sort: {slow / quick:.1f} times", flush=True)
+    if found != sorted_:
+        raise SystemExit("exact search and the full sort disagree")
+
+    graph = build("hnsw", vectors)
+    near, walked = timed(lambda: graph.nearest(queries, k=options.k), len(queries))
+    hits = sum(len(set(a) & set(b)) for a, b in zip(near, found, strict=True))
+    recall = hits / sum(map(len, found))
+    print(f"hnsw: {walked:.2f} ms a query, {quick:.2f} exactly: {quick / walked:.1f} times; recall {recall:.3f}")
+    if recall < 0.95:
+        raise SystemExit("hnsw misses too many")
+
+
+if __name__ == "__main__":
+    main()
