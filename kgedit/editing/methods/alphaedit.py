@@ -57,7 +57,8 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
             "weight_decay": 1e-3,
             "clamp": 4.0,
         }
-        return {**values, "layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
+        values |= {"layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
+        return {**super().derive(model), **values}
 
     def derived(self) -> dict[str, Any]:
         """How many directions the null space of each layer has, too."""

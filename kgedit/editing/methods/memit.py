@@ -50,7 +50,7 @@ class Memit(SpreadingEditor[MemitSettings]):
             "weight_decay": 1e-3,
             "clamp": 4.0,
         }
-        return {**values, "layers": layers_by_depth(model), "preserve": preserve}
+        return {**super().derive(model), **values, "layers": layers_by_depth(model), "preserve": preserve}
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
         """Ridge regression where C is the identity."""

@@ -59,6 +59,7 @@ class Mend(Editor[MendSettings]):
         source="MEND, arXiv 2110.11309",
     )
     settings_type = MendSettings
+    method = "mend"
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -109,7 +110,7 @@ class Mend(Editor[MendSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Blocks whose matrices are edited."""
-        return {"layers": self.layers}
+        return {**super().derived(), "layers": self.layers}
 
     def restore(self) -> None:
         """Give the model its own matrices back; the network stays."""

@@ -29,6 +29,9 @@ from kgedit.records.cases import Case, KnownFact
 class UltraEditSettings:
     """Hyperparameters of UltraEdit."""
 
+    layers: str | None = setting(
+        None, "edited blocks, such as 18-26; None: as published for the model, else from `first` to `last`"
+    )
     first: float = setting(0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
     last: float = setting(0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
     learning_rate: float | None = setting(None, "scale of the values; None: by width", bounds=Bounds(above=0))
@@ -48,13 +51,14 @@ class UltraEdit(Editor[UltraEditSettings]):
         source="UltraEdit, arXiv 2505.14679 section 3",
     )
     settings_type = UltraEditSettings
+    method = "ultraedit"
 
     def __init__(
         self, model: LanguageModel, settings: UltraEditSettings, *, asked: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layers = choose_layers(model, first=settings.first, last=settings.last)
-        self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
+        self.layers = choose_layers(model, layers=self.settings.layers, first=settings.first, last=settings.last)
+        self.learning_rate = self.settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
         self._contexts = training_contexts(settings.context, asked)
         self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
         self._start: dict[int, RunningStatistics] = {}
@@ -84,7 +88,7 @@ class UltraEdit(Editor[UltraEditSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Blocks whose matrices are edited, and the scale of the values."""
-        return {"layers": list(self.layers), "learning_rate": self.learning_rate}
+        return {**super().derived(), "layers": list(self.layers), "learning_rate": self.learning_rate}
 
     def restore(self) -> None:
         """Give the model its own matrices back, and the statistics of before the first edit."""

@@ -52,7 +52,11 @@ class _Scale(NamedTuple):
 class WiseSettings:
     """Hyperparameters of WISE."""
 
-    layer: int | None = setting(None, "block whose matrix has side copies; None: by `depth`", bounds=Bounds(least=0))
+    layer: int | None = setting(
+        None,
+        "block whose matrix has side copies; None: as published for the model, else by `depth`",
+        bounds=Bounds(least=0),
+    )
     depth: float = setting(0.84, "block as a fraction of all blocks: 27 of 32", bounds=Bounds(least=0, most=1))
     steps: int = setting(70, "most steps of gradient descent per edit", bounds=Bounds(least=1))
     learning_rate: float | None = setting(
@@ -87,10 +91,11 @@ class Wise(Editor[WiseSettings]):
         source="WISE, arXiv 2405.14768",
     )
     settings_type = WiseSettings
+    method = "wise"
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=settings.layer, depth=settings.depth)
+        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, asked)
         self.router = Router(model, self._projection)
@@ -125,7 +130,7 @@ class Wise(Editor[WiseSettings]):
 
     def derived(self) -> dict[str, Any]:
         """The block."""
-        return {"layer": self.layer}
+        return {**super().derived(), "layer": self.layer}
 
     def restore(self) -> None:
         """Take the side copies away."""
