@@ -33,7 +33,9 @@ class FineTuningSettings:
     )
     depth: float = setting(0.65, "block as a fraction of all blocks: 21 of 32", bounds=Bounds(least=0, most=1))
     steps: int = setting(25, "most steps of Adam per call", bounds=Bounds(least=1))
-    learning_rate: float | None = setting(None, "of Adam, fresh at each call; None: by width", bounds=Bounds(above=0))
+    learning_rate: float | None = setting(
+        None, "of Adam, fresh at each call; None: as published, else by width", bounds=Bounds(above=0)
+    )
     stop_loss: float = setting(1e-2, "a call ends at this loss", bounds=Bounds(least=0))
     context: str = setting("question_only", CONTEXT_MEANING)
     learn_end: bool = setting(False, "whether the end of text is part of the target")

@@ -12,6 +12,8 @@ import yaml
 from kgedit.editing import METHODS
 from kgedit.editing.contract import Editor
 from kgedit.editing.easyedit_settings import GivenSpec, is_easyedit, translate
+from kgedit.editing.examples import ASKED
+from kgedit.editing.layers import parse_layers
 from kgedit.editing.settings import read_settings, read_value, unknown
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.llm.contexts import read_context
@@ -163,10 +165,20 @@ def _settings(raw: Mapping[str, Any], method: type[Editor[Any]] | None, problems
         return {}
     settings, found = read_settings(method.settings_type, given, method=str(raw["method"]))
     problems.extend(found)
-    values = {} if settings is None else {item.name: getattr(settings, item.name) for item in fields(settings)}
-    if "context" in values and values["context"] != "asked":
-        problems.extend(_context_problems(values["context"]))
-    return values
+    names = [item.name for item in fields(method.settings_type)]
+    if "context" in names and given.get("context", ASKED) != ASKED:
+        problems.extend(_context_problems(given["context"]))
+    if "layers" in names and given.get("layers") is not None:
+        problems.extend(_layers_problems(str(given["layers"])))
+    return {} if settings is None else {name: getattr(settings, name) for name in names}
+
+
+def _layers_problems(text: str) -> list[str]:
+    try:
+        parse_layers(text)
+    except SpecError as error:
+        return list(error.problems)
+    return []
 
 
 def _placing(raw: Mapping[str, Any], problems: list[str]) -> tuple[str, str]:

@@ -13,7 +13,11 @@ from kgedit.editing.settings import Bounds, setting
 class FtmSettings(FineTuningSettings):
     """Hyperparameters of FT-M."""
 
-    norm: float | None = setting(None, "furthest that a weight may move per call, as in FT-L", bounds=Bounds(above=0))
+    norm: float | None = setting(
+        None,
+        "furthest that a weight may move per call; None: as published for the model, else any distance",
+        bounds=Bounds(above=0),
+    )
 
 
 class MaskedFineTuning(MaskedTuning[FtmSettings]):

@@ -21,7 +21,9 @@ class MemitSettings(SpreadingSettings):
     """Hyperparameters of MEMIT."""
 
     preserve: float | None = setting(
-        None, "lambda: how many tokens' worth of C the edits weigh against", bounds=Bounds(above=0)
+        None,
+        "lambda: how many tokens' worth of C the edits weigh against; None: as published, else by width",
+        bounds=Bounds(above=0),
     )
 
 

@@ -34,7 +34,9 @@ class UltraEditSettings:
     )
     first: float = setting(0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
     last: float = setting(0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
-    learning_rate: float | None = setting(None, "scale of the values; None: by width", bounds=Bounds(above=0))
+    learning_rate: float | None = setting(
+        None, "scale of the values; None: as published, else by width", bounds=Bounds(above=0)
+    )
     batch: int = setting(100, "edits per backward pass and solve", bounds=Bounds(least=1))
     warm_up: int = setting(0, "known facts that the statistics see before the first edit", bounds=Bounds(least=0))
     context: str = setting("question_only", CONTEXT_MEANING)

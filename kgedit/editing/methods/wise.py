@@ -60,7 +60,7 @@ class WiseSettings:
     depth: float = setting(0.84, "block as a fraction of all blocks: 27 of 32", bounds=Bounds(least=0, most=1))
     steps: int = setting(70, "most steps of gradient descent per edit", bounds=Bounds(least=1))
     learning_rate: float | None = setting(
-        None, "of gradient descent; None: by what the matrix reads", bounds=Bounds(above=0)
+        None, "of gradient descent; None: as published, else by what the matrix reads", bounds=Bounds(above=0)
     )
     stop_loss: float = setting(1e-2, "an edit is learned at this loss, all margins kept", bounds=Bounds(least=0))
     alpha: float = setting(5.0, "unrelated prompts stir a copy less than this", bounds=Bounds(least=0))
