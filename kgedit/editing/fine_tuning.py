@@ -31,7 +31,9 @@ class FineTuningSettings:
     layer: int | None = setting(
         None, "block whose matrix is trained; None: as published for the model, else by `depth`", bounds=Bounds(least=0)
     )
-    depth: float = setting(0.65, "block as a fraction of all blocks: 21 of 32", bounds=Bounds(least=0, most=1))
+    depth: float = setting(
+        0.65, "block as a fraction of all blocks: 20 of 32", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     steps: int = setting(25, "most steps of Adam per call", bounds=Bounds(least=1))
     learning_rate: float | None = setting(
         None, "of Adam, fresh at each call; None: as published, else by width", bounds=Bounds(above=0)

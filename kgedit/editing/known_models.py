@@ -73,11 +73,16 @@ def fill(
 ) -> tuple[Settings, dict[str, Any]]:
     """Give every setting that is None its published value, or else the derived one.
 
+    A published value stays out where the user chose in another way: a depth of their own goes before its layer.
+
     Returns:
         The settings, and what was filled in, with the model that it was published for.
     """
     own = {item.name: getattr(settings, item.name) for item in fields(cast(Any, settings))}
-    values = {**derived, **(published.settings if published else {})}
+    every = fields(cast(Any, settings))
+    chosen = {item.metadata.get("instead_of") for item in every if own[item.name] != item.default}
+    known = {name: value for name, value in published.settings.items() if name not in chosen} if published else {}
+    values = {**derived, **known}
     filled = {name: values[name] for name, value in own.items() if value is None and name in values}
     source = published.model if published else None
     return replace(cast(Any, settings), **filled), {**filled, "published_for": source}

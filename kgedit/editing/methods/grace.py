@@ -34,7 +34,9 @@ class GraceSettings:
         "block whose layer has the codebook; None: as published for the model, else by `depth`",
         bounds=Bounds(least=0),
     )
-    depth: float = setting(0.73, "block as a fraction of all blocks: 35 of 48", bounds=Bounds(least=0, most=1))
+    depth: float = setting(
+        0.73, "block as a fraction of all blocks: 35 of 48", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     radius: float = setting(1.0, "within which a new key counts", bounds=Bounds(above=0))
     steps: int = setting(100, "most steps of Adam per batch", bounds=Bounds(least=1))
     learning_rate: float = setting(1.0, "of Adam, on the values", bounds=Bounds(above=0))

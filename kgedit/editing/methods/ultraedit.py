@@ -32,8 +32,12 @@ class UltraEditSettings:
     layers: str | None = setting(
         None, "edited blocks, such as 18-26; None: as published for the model, else from `first` to `last`"
     )
-    first: float = setting(0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
-    last: float = setting(0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
+    first: float = setting(
+        0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
+    )
+    last: float = setting(
+        0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
+    )
     learning_rate: float | None = setting(
         None, "scale of the values; None: as published, else by width", bounds=Bounds(above=0)
     )

@@ -57,7 +57,9 @@ class WiseSettings:
         "block whose matrix has side copies; None: as published for the model, else by `depth`",
         bounds=Bounds(least=0),
     )
-    depth: float = setting(0.84, "block as a fraction of all blocks: 27 of 32", bounds=Bounds(least=0, most=1))
+    depth: float = setting(
+        0.84, "block as a fraction of all blocks: 26 of 32", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     steps: int = setting(70, "most steps of gradient descent per edit", bounds=Bounds(least=1))
     learning_rate: float | None = setting(
         None, "of gradient descent; None: as published, else by what the matrix reads", bounds=Bounds(above=0)

@@ -94,6 +94,24 @@ def test_a_method_on_a_model_that_is_not_known_derives_everything(name: str) -> 
     assert editor.derived()["published_for"] is None
 
 
+def test_a_depth_that_was_given_goes_before_the_published_layer_and_before_nothing_else() -> None:
+    kind: Any = METHODS["ft_l"].settings_type
+    published = published_for("ft_l", KNOWN["mistral-7b"])
+    assert fill(kind(), published, {})[0].layer == 21
+    settings, filled = fill(kind(depth=0.5), published, {})
+    assert (settings.layer, settings.norm) == (None, 5e-5)
+    assert "layer" not in filled
+    for name in ("first", "last"):
+        ultraedit: Any = METHODS["ultraedit"].settings_type
+        assert fill(ultraedit(**{name: 0.7}), published_for("ultraedit", KNOWN["mistral-7b"]), {})[0].layers is None
+
+
+def test_blocks_that_the_model_does_not_have_are_refused() -> None:
+    kind: Any = METHODS["ultraedit"].settings_type
+    with pytest.raises(SpecError, match="the model has blocks 0 to 2, not"):
+        METHODS["ultraedit"](small_model(), kind(layers="1-3"), asked=(read_context("question_only"),), seed=0)
+
+
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("steps: 3\n", encoding="utf-8")
     with pytest.raises(SpecError, match="'settings'"):
