@@ -18,6 +18,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "browse": "kgedit.cli.query:browse",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
         "run-edit": "kgedit.cli.run_edit:run_edit",
+        "configs": "kgedit.cli.configs:configs",
         "stats": "kgedit.cli.stats:stats",
         "report": "kgedit.cli.report:report",
         "write-sample": "kgedit.cli.write_sample:write_sample",

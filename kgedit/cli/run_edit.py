@@ -23,6 +23,7 @@ Examples:
   kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50
   kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot
   kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1
+  kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20
 
 \b
 spec.yaml holds the same names; the flags win over it:
@@ -73,9 +74,9 @@ def run_edit(
 ) -> None:
     """Edit a model with the facts of timesteps, and ask every question before and after.
 
-    SPEC is a YAML file; flags do as well. The run folder is printed; it holds spec.yaml, environment.json,
-    prepared.json, answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command goes on with a run that
-    was stopped.
+    SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
+    well. The run folder is printed; it holds spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl,
+    checkpoints and scores.json. The same command goes on with a run that was stopped.
     """
     import warnings
 
@@ -86,7 +87,10 @@ def run_edit(
     from kgedit.metrics import METRICS
     from kgedit.metrics.scores import write_scores
 
-    raw = read_spec(spec) if spec else {}
+    given = read_spec(spec) if spec else None
+    for note in given.notes if given else ():
+        click.echo(f"{spec}: not heeded: {note}", err=True)
+    raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
     raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
     if settings:

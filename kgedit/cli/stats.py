@@ -50,7 +50,7 @@ def stats(
     """
     from kgedit.benchmark.timestep import Timestep
     from kgedit.editing import statistics
-    from kgedit.editing.locate_then_edit import parse_layers
+    from kgedit.editing.layers import parse_layers
     from kgedit.llm.devices import resolve_device, resolve_dtype
     from kgedit.llm.loading import load_model
 

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
+from kgedit.editing.known_models import fill, published_for
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
 from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import Protocol
+from kgedit.records.runs import Protocol, Setting
 
 Settings = TypeVar("Settings")
 
@@ -122,19 +123,28 @@ class Editor(ABC, Generic[Settings]):
 
     Args:
         model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
-        settings: Hyperparameters, an instance of ``settings_type``.
+        settings: Hyperparameters, an instance of ``settings_type``; where one is None, ``self.settings`` has what is
+            published for the model, or else what ``derive`` says.
         asked: The contexts that the evaluation asks in.
         seed: Source of all randomness.
     """
 
     capabilities: ClassVar[Capabilities]
     settings_type: ClassVar[type[Any]]
+    method: ClassVar[str] = ""
+    """Name of the folder of published hyperparameters; "" for none."""
 
     def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
         self.model = model
-        self.settings = settings
+        self.settings, self._filled = fill(
+            settings, published_for(self.method, model.module.config), self.derive(model)
+        )
         self.asked = tuple(asked)
         self.seed = seed
+
+    def derive(self, model: LanguageModel) -> dict[str, Setting]:  # noqa: ARG002 - for those who override
+        """Values for settings that are None where nothing is published for the model."""
+        return {}
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Get ready before the first ``apply`` or ``load_state``, without changing the model.
@@ -163,8 +173,11 @@ class Editor(ABC, Generic[Settings]):
         """Bring a fresh editor, on an unedited model, to a saved state."""
 
     def derived(self) -> dict[str, Any]:
-        """Choices made for this model that the settings leave open (layer, learning rate); kept with the run."""
-        return {}
+        """Choices made for this model that the settings leave open (layer, learning rate); kept with the run.
+
+        ``published_for`` names the model whose published values were taken, or is None.
+        """
+        return dict(self._filled)
 
     def save(self, folder: Path) -> None:
         """Write the edited model as a folder that transformers reads, where ``capabilities.can_be_saved``."""

@@ -28,10 +28,16 @@ from kgedit.records.cases import Case
 class FineTuningSettings:
     """Hyperparameters of fine-tuning one matrix."""
 
-    layer: int | None = setting(None, "block whose matrix is trained; None: by `depth`", bounds=Bounds(least=0))
-    depth: float = setting(0.65, "block as a fraction of all blocks: 21 of 32", bounds=Bounds(least=0, most=1))
+    layer: int | None = setting(
+        None, "block whose matrix is trained; None: as published for the model, else by `depth`", bounds=Bounds(least=0)
+    )
+    depth: float = setting(
+        0.65, "block as a fraction of all blocks: 20 of 32", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     steps: int = setting(25, "most steps of Adam per call", bounds=Bounds(least=1))
-    learning_rate: float | None = setting(None, "of Adam, fresh at each call; None: by width", bounds=Bounds(above=0))
+    learning_rate: float | None = setting(
+        None, "of Adam, fresh at each call; None: as published, else by width", bounds=Bounds(above=0)
+    )
     stop_loss: float = setting(1e-2, "a call ends at this loss", bounds=Bounds(least=0))
     context: str = setting("question_only", CONTEXT_MEANING)
     learn_end: bool = setting(False, "whether the end of text is part of the target")
@@ -45,7 +51,7 @@ class MatrixTuning(Editor[TuningSettings]):
 
     def __init__(self, model: LanguageModel, settings: TuningSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=settings.layer, depth=settings.depth)
+        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
         self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layer].inner_width)
         self._contexts = training_contexts(settings.context, asked)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
@@ -83,7 +89,8 @@ class MatrixTuning(Editor[TuningSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Layer, learning rate and limit of movement."""
-        return {"layer": self.layer, "learning_rate": self.learning_rate, "norm": self.norm}
+        chosen = {"layer": self.layer, "learning_rate": self.learning_rate, "norm": self.norm}
+        return {**super().derived(), **chosen}
 
     def restore(self) -> None:
         """Give the model its own matrix back."""

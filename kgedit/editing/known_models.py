@@ -26,17 +26,19 @@ class Published:
 
     Attributes:
         model: The file's name without its ending.
+        about: The file's first line: method, model and source.
         applies_to: Fields of a model's configuration with the values that they must have.
-        settings: Hyperparameters.
+        settings: Hyperparameters; only those that are None by default, since another value counts as given.
     """
 
     model: str
+    about: str
     applies_to: Mapping[str, Setting]
     settings: Mapping[str, Setting]
 
 
 def published_configs(method: str) -> list[Published]:
-    """All that are known for a method, by name of the model."""
+    """All that are known for a method, by name of the model; none for the method ""."""
     return [read_config(path) for path in sorted((CONFIGS / method).glob("*.yaml"))]
 
 
@@ -47,12 +49,14 @@ def read_config(path: Path) -> Published:
         SpecError: if it is not a mapping with `settings`.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        raw = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError([f"{path} cannot be read: {error}"]) from error
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
         raise SpecError([f"{path} must be a mapping with 'settings' (and 'applies_to' for the models it is for)"])
-    return Published(path.stem, raw.get("applies_to") or {}, raw["settings"])
+    about = text.partition("\n")[0].removeprefix("#").strip()
+    return Published(path.stem, about, raw.get("applies_to") or {}, raw["settings"])
 
 
 def published_for(method: str, config: Any) -> Published | None:
@@ -69,11 +73,16 @@ def fill(
 ) -> tuple[Settings, dict[str, Any]]:
     """Give every setting that is None its published value, or else the derived one.
 
+    A published value stays out where the user chose in another way: a depth of their own goes before its layer.
+
     Returns:
         The settings, and what was filled in, with the model that it was published for.
     """
     own = {item.name: getattr(settings, item.name) for item in fields(cast(Any, settings))}
-    values = {**derived, **(published.settings if published else {})}
+    every = fields(cast(Any, settings))
+    chosen = {item.metadata.get("instead_of") for item in every if own[item.name] != item.default}
+    known = {name: value for name, value in published.settings.items() if name not in chosen} if published else {}
+    values = {**derived, **known}
     filled = {name: values[name] for name, value in own.items() if value is None and name in values}
     source = published.model if published else None
     return replace(cast(Any, settings), **filled), {**filled, "published_for": source}

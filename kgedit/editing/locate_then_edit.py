@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from kgedit.editing.contract import Advance, Editor, State
 from kgedit.editing.examples import CONTEXT_MEANING, training_contexts
-from kgedit.editing.known_models import fill, published_for
+from kgedit.editing.layers import check_layers
 from kgedit.editing.matrices import EditedMatrix
 from kgedit.editing.openings import sample_openings
 from kgedit.editing.prompts import Prompt, inputs_at, locate, prompt_of, subject_problem
@@ -57,27 +57,18 @@ Settings = TypeVar("Settings", bound=LocateSettings)
 class LocateThenEdit(Editor[Settings]):
     """Finds what a layer should give at the subject's last token, then changes matrices in closed form."""
 
-    method: ClassVar[str]
-    """Name of the folder of published hyperparameters."""
-
     def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
-        published = published_for(self.method, model.module.config)
-        filled, self._filled = fill(
-            settings, published, {**self.derive(model), "together": _TOGETHER[model.device.type]}
-        )
-        super().__init__(model, filled, asked=asked, seed=seed)
-        self.layers = self.layers_of(filled)
-        if not self.layers or not 0 <= min(self.layers) <= max(self.layers) < len(model.blocks):
-            raise SpecError([f"settings: the model has blocks 0 to {len(model.blocks) - 1}, not {list(self.layers)}"])
+        super().__init__(model, settings, asked=asked, seed=seed)
+        self.layers = tuple(check_layers(model, self.layers_of(self.settings)))
         self.matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
-        self._contexts = training_contexts(filled.context, asked)
+        self._contexts = training_contexts(self.settings.context, asked)
         self._openings: list[list[int]] | None = None
         self._corpus: Corpus | None = None
         self._moments: dict[int, Moment] = {}
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """Values for settings that are None where nothing is published for the model."""
-        raise NotImplementedError
+        """What all of them derive; each adds its own."""
+        return {"together": _TOGETHER[model.device.type]}
 
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Blocks whose matrices are edited, lowest first."""
@@ -98,7 +89,7 @@ class LocateThenEdit(Editor[Settings]):
         if self._corpus is not None:
             tokens = self._moments[self.layers[0]].tokens
             statistics = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
-        return {**self._filled, "layers": list(self.layers), "statistics": statistics}
+        return {**super().derived(), "layers": list(self.layers), "statistics": statistics}
 
     def restore(self) -> None:
         """Give the model its own matrices back."""
@@ -190,16 +181,3 @@ def rate_by_width(model: LanguageModel) -> float:
     """
     width = int(model.module.config.get_text_config().hidden_size)
     return 0.5 * math.sqrt(max(1.0, 4096 / width))
-
-
-def parse_layers(text: str) -> tuple[int, ...]:
-    """Layers as "4-8" or "3,5,7", rising.
-
-    Raises:
-        SpecError: if the text is neither.
-    """
-    try:
-        ends = [[int(end) for end in part.split("-")] for part in str(text).split(",")]
-        return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
-    except ValueError as error:
-        raise SpecError([f"settings.layers: expected layers such as 4-8 or 3,5,7, not '{text}'"]) from error

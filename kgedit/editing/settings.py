@@ -37,9 +37,17 @@ class Bounds:
         return f"must be at most {self.most:g}" if value > self.most else ""
 
 
-def setting(default: Any, meaning: str, *, bounds: Bounds | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """A field of a settings dataclass with what it means and takes."""
-    return field(default=default, metadata={"meaning": meaning, "bounds": bounds or Bounds(), "choices": choices})
+def setting(
+    default: Any, meaning: str, *, bounds: Bounds | None = None, choices: tuple[str, ...] = (), instead_of: str = ""
+) -> Any:
+    """A field of a settings dataclass with what it means and takes.
+
+    Args:
+        instead_of: A setting that this one is another way of choosing: who gives this one does not want what is
+            published for that one.
+    """
+    metadata = {"meaning": meaning, "bounds": bounds or Bounds(), "choices": choices, "instead_of": instead_of}
+    return field(default=default, metadata=metadata)
 
 
 def read_settings(kind: type[Kind], raw: Mapping[str, object], *, method: str) -> tuple[Kind | None, list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +11,9 @@ import yaml
 
 from kgedit.editing import METHODS
 from kgedit.editing.contract import Editor
+from kgedit.editing.easyedit_settings import GivenSpec, is_easyedit, translate
+from kgedit.editing.examples import ASKED
+from kgedit.editing.layers import parse_layers
 from kgedit.editing.settings import read_settings, read_value, unknown
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.llm.contexts import read_context
@@ -23,11 +26,21 @@ _WHOLE = {"batch_size": 1, "limit": 1, "evaluate_every": 1, "checkpoint_every": 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
 
 
-def read_spec(path: Path) -> dict[str, Any]:
-    """The raw mapping of a YAML spec.
+def read_spec(path: Path) -> GivenSpec:
+    """A YAML spec of ours, or one of EasyEdit's hyperparameter files as such a spec.
 
     Raises:
-        SpecError: if it cannot be read as a mapping.
+        SpecError: if it cannot be read as a mapping, or is EasyEdit's for a method that kgedit does not have.
+    """
+    raw = read_mapping(path)
+    return translate(raw) if is_easyedit(raw) else GivenSpec(raw, ())
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """A YAML file whose top level is a mapping.
+
+    Raises:
+        SpecError: if it is none.
     """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -56,43 +69,56 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
     Raises:
         SpecError: naming every problem.
     """
+    values, problems = _read(raw)
+    if problems:
+        raise SpecError(problems)
+    return RunSpec(**values)
+
+
+def problems_of(raw: Mapping[str, Any]) -> list[str]:
+    """Every problem of a spec in which model and timesteps may be missing, since flags can give them."""
+    return _read(raw, optional=("model", "timesteps"))[1]
+
+
+def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
+    """Values for RunSpec, of use where there is no problem, and every problem."""
     names = [item.name for item in fields(RunSpec)]
     problems = [unknown("field", name, names) for name in raw if name not in names]
+    needed = {name for name in ("model", "timesteps") if name not in optional or raw.get(name) is not None}
     whole = {name: _whole(raw.get(name), name, problems) for name in _WHOLE}
     method = _method(raw.get("method"), problems)
     protocol = _protocol(raw.get("protocol"), method, problems)
     settings = _settings(raw, method, problems)
     device, dtype = _placing(raw, problems)
     presets = _presets(raw.get("presets"), problems)
-    timesteps = _timesteps(raw.get("timesteps"), problems)
+    timesteps = _timesteps(raw.get("timesteps"), problems) if "timesteps" in needed else ()
     batch_size = _batch_size(whole["batch_size"], protocol, method, problems)
     model = raw.get("model")
-    if not isinstance(model, str) or not model:
+    if "model" in needed and (not isinstance(model, str) or not model):
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
     evaluate_earlier = raw.get("evaluate_earlier") or False
     if not isinstance(evaluate_earlier, bool):
         problems.append(f"evaluate_earlier must be true or false, not {evaluate_earlier!r}")
     if whole["evaluate_every"] is not None and protocol != "sequential":
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
-    if problems:
-        raise SpecError(problems)
-    return RunSpec(
-        timesteps=timesteps,
-        model=str(model),
-        method=str(raw["method"]),
-        settings=settings,
-        protocol=protocol,
-        batch_size=batch_size,
-        presets=presets,
-        limit=whole["limit"],
-        evaluate_earlier=evaluate_earlier,
-        evaluate_every=whole["evaluate_every"],
-        checkpoint_every=whole["checkpoint_every"] or 50,
-        batch_tokens=whole["batch_tokens"] or _BATCH_TOKENS[device.partition(":")[0]],
-        seed=whole["seed"] or 0,
-        device=device,
-        dtype=dtype,
-    )
+    values = {
+        "timesteps": timesteps,
+        "model": model,
+        "method": raw.get("method"),
+        "settings": settings,
+        "protocol": protocol,
+        "batch_size": batch_size,
+        "presets": presets,
+        "limit": whole["limit"],
+        "evaluate_earlier": evaluate_earlier,
+        "evaluate_every": whole["evaluate_every"],
+        "checkpoint_every": whole["checkpoint_every"] or 50,
+        "batch_tokens": whole["batch_tokens"] or _BATCH_TOKENS[device.partition(":")[0]],
+        "seed": whole["seed"] or 0,
+        "device": device,
+        "dtype": dtype,
+    }
+    return values, problems
 
 
 def _whole(given: object, name: str, problems: list[str]) -> int | None:
@@ -139,10 +165,20 @@ def _settings(raw: Mapping[str, Any], method: type[Editor[Any]] | None, problems
         return {}
     settings, found = read_settings(method.settings_type, given, method=str(raw["method"]))
     problems.extend(found)
-    values = {} if settings is None else {item.name: getattr(settings, item.name) for item in fields(settings)}
-    if "context" in values and values["context"] != "asked":
-        problems.extend(_context_problems(values["context"]))
-    return values
+    names = [item.name for item in fields(method.settings_type)]
+    if "context" in names and given.get("context", ASKED) != ASKED:
+        problems.extend(_context_problems(given["context"]))
+    if "layers" in names and given.get("layers") is not None:
+        problems.extend(_layers_problems(str(given["layers"])))
+    return {} if settings is None else {name: getattr(settings, name) for name in names}
+
+
+def _layers_problems(text: str) -> list[str]:
+    try:
+        parse_layers(text)
+    except SpecError as error:
+        return list(error.problems)
+    return []
 
 
 def _placing(raw: Mapping[str, Any], problems: list[str]) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from typing import TypeVar
 import torch
 
 from kgedit.editing.contract import Applied
-from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit, parse_layers
+from kgedit.editing.layers import parse_layers
+from kgedit.editing.locate_then_edit import LocateSettings, LocateThenEdit
 from kgedit.editing.prompts import outputs_at
 from kgedit.editing.settings import setting
 from kgedit.editing.value_search import Found, Wish

@@ -28,7 +28,9 @@ class AlphaEditSettings(SpreadingSettings):
     threshold: float | None = setting(
         None, "eigenvalues of C below it make the null space; None: as published, else 0.1", bounds=Bounds(above=0)
     )
-    relative: bool | None = setting(None, "whether threshold is the share of C's trace that the null space may hold")
+    relative: bool | None = setting(
+        None, "whether threshold is the share of C's trace that the null space may hold; None: as published, else it is"
+    )
     anchor: bool = setting(False, "scale each z to the norm that the unedited model gives (arXiv 2602.02543)")
 
 
@@ -57,7 +59,8 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
             "weight_decay": 1e-3,
             "clamp": 4.0,
         }
-        return {**values, "layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
+        values |= {"layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
+        return {**super().derive(model), **values}
 
     def derived(self) -> dict[str, Any]:
         """How many directions the null space of each layer has, too."""

@@ -15,3 +15,4 @@ class FineTuning(FirstPlaceTuning[FineTuningSettings]):
         source="the baseline FT of ROME, arXiv 2202.05262 appendix E.1",
     )
     settings_type = FineTuningSettings
+    method = "ft"

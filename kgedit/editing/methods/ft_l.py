@@ -18,7 +18,7 @@ class FtlSettings(FineTuningSettings):
 
     norm: float | None = setting(
         None,
-        "furthest that a weight may move per call; None: 5e-4 at 6,400 units, more below, 5e-5 above",
+        "furthest that a weight may move per call; None: as published, else by width, 5e-4 at 6,400 units",
         bounds=Bounds(above=0),
     )
 
@@ -32,6 +32,7 @@ class ClampedFineTuning(FirstPlaceTuning[FtlSettings]):
         source="FT+L, arXiv 2012.00363; as the baseline of ROME, arXiv 2202.05262 appendix E.1",
     )
     settings_type = FtlSettings
+    method = "ft_l"
 
     @property
     def norm(self) -> float:

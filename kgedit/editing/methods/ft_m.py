@@ -13,7 +13,11 @@ from kgedit.editing.settings import Bounds, setting
 class FtmSettings(FineTuningSettings):
     """Hyperparameters of FT-M."""
 
-    norm: float | None = setting(None, "furthest that a weight may move per call, as in FT-L", bounds=Bounds(above=0))
+    norm: float | None = setting(
+        None,
+        "furthest that a weight may move per call; None: as published for the model, else any distance",
+        bounds=Bounds(above=0),
+    )
 
 
 class MaskedFineTuning(MaskedTuning[FtmSettings]):
@@ -25,6 +29,7 @@ class MaskedFineTuning(MaskedTuning[FtmSettings]):
         source="FT-M, arXiv 2401.01286 section 3",
     )
     settings_type = FtmSettings
+    method = "ft_m"
 
     @property
     def norm(self) -> float | None:

@@ -29,8 +29,14 @@ from kgedit.records.cases import Case
 class GraceSettings:
     """Hyperparameters of GRACE."""
 
-    layer: int | None = setting(None, "block whose layer has the codebook; None: by `depth`", bounds=Bounds(least=0))
-    depth: float = setting(0.73, "block as a fraction of all blocks: 35 of 48", bounds=Bounds(least=0, most=1))
+    layer: int | None = setting(
+        None,
+        "block whose layer has the codebook; None: as published for the model, else by `depth`",
+        bounds=Bounds(least=0),
+    )
+    depth: float = setting(
+        0.73, "block as a fraction of all blocks: 35 of 48", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     radius: float = setting(1.0, "within which a new key counts", bounds=Bounds(above=0))
     steps: int = setting(100, "most steps of Adam per batch", bounds=Bounds(least=1))
     learning_rate: float = setting(1.0, "of Adam, on the values", bounds=Bounds(above=0))
@@ -53,10 +59,11 @@ class Grace(Editor[GraceSettings]):
         source="GRACE, arXiv 2211.11031",
     )
     settings_type = GraceSettings
+    method = "grace"
 
     def __init__(self, model: LanguageModel, settings: GraceSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=settings.layer, depth=settings.depth)
+        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, asked)
         self.codebook = Codebook()
@@ -74,7 +81,7 @@ class Grace(Editor[GraceSettings]):
 
     def derived(self) -> dict[str, Any]:
         """The block."""
-        return {"layer": self.layer}
+        return {**super().derived(), "layer": self.layer}
 
     def restore(self) -> None:
         """Take the codebook out."""

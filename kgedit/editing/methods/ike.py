@@ -47,6 +47,7 @@ class InContextEditing(Editor[IkeSettings]):
         source="IKE, arXiv 2305.12740",
     )
     settings_type = IkeSettings
+    method = "ike"
 
     def __init__(self, model: LanguageModel, settings: IkeSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)

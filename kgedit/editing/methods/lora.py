@@ -27,6 +27,7 @@ class LoraFineTuning(Editor[LoraSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4; LoRA, arXiv 2106.09685",
     )
     settings_type = LoraSettings
+    method = "lora"
 
     def __init__(self, model: LanguageModel, settings: LoraSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -43,7 +44,7 @@ class LoraFineTuning(Editor[LoraSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Adapted modules and learning rate."""
-        return describe_adapter(self.model, self.settings)
+        return super().derived() | describe_adapter(self.model, self.settings)
 
     def save(self, folder: Path) -> None:
         """The adapter alone, as peft writes it, and the tokenizer."""

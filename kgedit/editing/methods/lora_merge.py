@@ -35,6 +35,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4",
     )
     settings_type = LoraMergeSettings
+    method = "lora_merge"
 
     def __init__(
         self, model: LanguageModel, settings: LoraMergeSettings, *, asked: Sequence[Context], seed: int
@@ -61,7 +62,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Adapted modules and learning rate."""
-        return describe_adapter(self.model, self.settings)
+        return super().derived() | describe_adapter(self.model, self.settings)
 
     def restore(self) -> None:
         """Give the model its own matrices back."""

@@ -21,7 +21,9 @@ class MemitSettings(SpreadingSettings):
     """Hyperparameters of MEMIT."""
 
     preserve: float | None = setting(
-        None, "lambda: how many tokens' worth of C the edits weigh against", bounds=Bounds(above=0)
+        None,
+        "lambda: how many tokens' worth of C the edits weigh against; None: as published, else by width",
+        bounds=Bounds(above=0),
     )
 
 
@@ -50,7 +52,7 @@ class Memit(SpreadingEditor[MemitSettings]):
             "weight_decay": 1e-3,
             "clamp": 4.0,
         }
-        return {**values, "layers": layers_by_depth(model), "preserve": preserve}
+        return {**super().derive(model), **values, "layers": layers_by_depth(model), "preserve": preserve}
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
         """Ridge regression where C is the identity."""

@@ -61,6 +61,7 @@ class Mend(Editor[MendSettings]):
         source="MEND, arXiv 2110.11309",
     )
     settings_type = MendSettings
+    method = "mend"
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -112,7 +113,7 @@ class Mend(Editor[MendSettings]):
 
     def derived(self) -> dict[str, Any]:
         """Blocks, and matrices of them, that are edited."""
-        return {"layers": self.layers, "matrices": [place.name for place in self.places]}
+        return {**super().derived(), "layers": self.layers, "matrices": [place.name for place in self.places]}
 
     def restore(self) -> None:
         """Give the model its own matrices back; the network stays."""

@@ -19,6 +19,7 @@ class Unedited(Editor[NoSettings]):
 
     capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
     settings_type = NoSettings
+    method = "none"
 
     def apply(self, cases: Sequence[Case]) -> Applied:  # noqa: ARG002 - the contract's shape
         """Do nothing."""

@@ -29,6 +29,7 @@ class Prompting(Editor[PromptSettings]):
         source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
     )
     settings_type = PromptSettings
+    method = "prompt"
     _facts: tuple[str, ...] = ()
 
     def apply(self, cases: Sequence[Case]) -> Applied:

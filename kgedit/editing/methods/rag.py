@@ -42,6 +42,7 @@ class Retrieval(Editor[RagSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.3",
     )
     settings_type = RagSettings
+    method = "rag"
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)

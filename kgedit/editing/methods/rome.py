@@ -49,8 +49,14 @@ class Rome(LocateThenEdit[RomeSettings]):
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
         """The values of the 7B models, at the same depth."""
-        layer = int(0.17 * len(model.blocks))
-        return {"layer": layer, "steps": 25, "learning_rate": rate_by_width(model), "weight_decay": 1e-3, "clamp": 4.0}
+        values: dict[str, Setting] = {
+            "layer": int(0.17 * len(model.blocks)),
+            "steps": 25,
+            "learning_rate": rate_by_width(model),
+            "weight_decay": 1e-3,
+            "clamp": 4.0,
+        }
+        return {**super().derive(model), **values}
 
     def layers_of(self, settings: RomeSettings) -> tuple[int, ...]:
         """The one layer."""

@@ -29,10 +29,19 @@ from kgedit.records.cases import Case, KnownFact
 class UltraEditSettings:
     """Hyperparameters of UltraEdit."""
 
-    first: float = setting(0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
-    last: float = setting(0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1))
+    layers: str | None = setting(
+        None, "edited blocks, such as 18-26; None: as published for the model, else from `first` to `last`"
+    )
+    first: float = setting(
+        0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
+    )
+    last: float = setting(
+        0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
+    )
     matrices: str = setting("down", MATRICES_MEANING)
-    learning_rate: float | None = setting(None, "scale of the values; None: by width", bounds=Bounds(above=0))
+    learning_rate: float | None = setting(
+        None, "scale of the values; None: as published, else by width", bounds=Bounds(above=0)
+    )
     batch: int = setting(100, "edits per backward pass and solve", bounds=Bounds(least=1))
     warm_up: int = setting(0, "known facts that the statistics see before the first edit", bounds=Bounds(least=0))
     context: str = setting("question_only", CONTEXT_MEANING)
@@ -49,13 +58,14 @@ class UltraEdit(Editor[UltraEditSettings]):
         source="UltraEdit, arXiv 2505.14679 section 3",
     )
     settings_type = UltraEditSettings
+    method = "ultraedit"
 
     def __init__(
         self, model: LanguageModel, settings: UltraEditSettings, *, asked: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layers = choose_layers(model, first=settings.first, last=settings.last)
-        self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
+        self.layers = choose_layers(model, layers=self.settings.layers, first=settings.first, last=settings.last)
+        self.learning_rate = self.settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
         self._contexts = training_contexts(settings.context, asked)
         self.places = mlp_places(model, self.layers, settings.matrices)
         self._matrices = {place.name: EditedMatrix(place.module) for place in self.places}
@@ -86,7 +96,8 @@ class UltraEdit(Editor[UltraEditSettings]):
     def derived(self) -> dict[str, Any]:
         """Blocks whose matrices are edited, and the scale of the values."""
         matrices = [place.name for place in self.places]
-        return {"layers": list(self.layers), "matrices": matrices, "learning_rate": self.learning_rate}
+        chosen = {"layers": list(self.layers), "matrices": matrices, "learning_rate": self.learning_rate}
+        return {**super().derived(), **chosen}
 
     def restore(self) -> None:
         """Give the model its own matrices back, and the statistics of before the first edit."""

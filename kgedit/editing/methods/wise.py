@@ -54,11 +54,17 @@ class _Scale(NamedTuple):
 class WiseSettings:
     """Hyperparameters of WISE."""
 
-    layer: int | None = setting(None, "block whose matrix has side copies; None: by `depth`", bounds=Bounds(least=0))
-    depth: float = setting(0.84, "block as a fraction of all blocks: 27 of 32", bounds=Bounds(least=0, most=1))
+    layer: int | None = setting(
+        None,
+        "block whose matrix has side copies; None: as published for the model, else by `depth`",
+        bounds=Bounds(least=0),
+    )
+    depth: float = setting(
+        0.84, "block as a fraction of all blocks: 26 of 32", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
     steps: int = setting(70, "most steps of gradient descent per edit", bounds=Bounds(least=1))
     learning_rate: float | None = setting(
-        None, "of gradient descent; None: by what the matrix reads", bounds=Bounds(above=0)
+        None, "of gradient descent; None: as published, else by what the matrix reads", bounds=Bounds(above=0)
     )
     stop_loss: float = setting(1e-2, "an edit is learned at this loss, all margins kept", bounds=Bounds(least=0))
     alpha: float = setting(5.0, "unrelated prompts stir a copy less than this", bounds=Bounds(least=0))
@@ -90,10 +96,11 @@ class Wise(Editor[WiseSettings]):
         source="WISE, arXiv 2405.14768",
     )
     settings_type = WiseSettings
+    method = "wise"
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=settings.layer, depth=settings.depth)
+        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, asked)
         self.router = Router(model, self._projection)
@@ -129,7 +136,7 @@ class Wise(Editor[WiseSettings]):
 
     def derived(self) -> dict[str, Any]:
         """The block."""
-        return {"layer": self.layer}
+        return {**super().derived(), "layer": self.layer}
 
     def restore(self) -> None:
         """Take the side copies away."""

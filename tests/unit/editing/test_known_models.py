@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import transformers
+import yaml
 from world.small_models import small_model
 
 from kgedit.editing import METHODS
 from kgedit.editing.known_models import CONFIGS, fill, published_configs, published_for, read_config
-from kgedit.editing.locate_then_edit import parse_layers
+from kgedit.editing.layers import parse_layers
 from kgedit.editing.settings import read_settings
 from kgedit.errors import SpecError
+from kgedit.llm.contexts import read_context
 
 KNOWN = {
     "gpt2-xl": transformers.GPT2Config(n_embd=1600, n_layer=48),
@@ -28,15 +30,18 @@ FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml"))
 
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_a_published_config_is_one_of_its_methods_and_fits_its_model(file: Path) -> None:
-    published = read_config(CONFIGS / file)
-    settings, problems = read_settings(METHODS[file.parent.name].settings_type, published.settings, method=str(file))
+    name, published = file.parent.name, read_config(CONFIGS / file)
+    kind = METHODS[name].settings_type
+    settings, problems = read_settings(kind, published.settings, method=name)
     config = KNOWN[published.model]
 
     assert problems == []
     layers = parse_layers(getattr(settings, "layers", None) or str(getattr(settings, "layer", 0)))
     assert max(layers) < config.num_hidden_layers
-    assert published_for(file.parent.name, config) == published
-    assert (CONFIGS / file).read_text(encoding="utf-8").startswith(f"# {file.parent.name} on ")
+    assert published_for(name, config) == published
+    assert METHODS[name].method == name
+    assert published.about.startswith(f"{name} on ")
+    assert {item.default for item in fields(kind) if item.name in published.settings} == {None}
 
 
 def test_every_model_is_told_from_every_other() -> None:
@@ -58,6 +63,53 @@ def test_a_setting_that_was_given_wins_over_the_published_and_that_over_the_deri
     assert "steps" not in filled
     assert filled["published_for"] == "gpt2-xl"
     assert filled.keys() - {"published_for"} <= {item.name for item in fields(kind)}
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_method_takes_what_is_published_for_its_model_and_says_so(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = METHODS[name].settings_type
+    layers = {"layer": 2, "layers": "1,2"}
+    settings = {item.name: layers[item.name] for item in fields(kind) if item.name in layers}
+    (tmp_path / name).mkdir()
+    applies_to = {"hidden_size": 32, "num_hidden_layers": 3}
+    text = yaml.safe_dump({"applies_to": applies_to, "settings": settings})
+    (tmp_path / name / "small.yaml").write_text(text, encoding="utf-8")
+    monkeypatch.setattr("kgedit.editing.known_models.CONFIGS", tmp_path)
+    editor = METHODS[name](small_model(), kind(), asked=(read_context("question_only"),), seed=0)
+
+    assert editor.derived()["published_for"] == "small"
+    assert {setting: getattr(editor.settings, setting) for setting in settings} == settings
+    if "layers" in settings:
+        assert editor.derived()["layers"] == [1, 2]
+    elif settings:
+        assert editor.derived()["layer"] == 2
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_a_method_on_a_model_that_is_not_known_derives_everything(name: str) -> None:
+    kind = METHODS[name].settings_type
+    editor = METHODS[name](small_model(), kind(), asked=(read_context("question_only"),), seed=0)
+    assert editor.derived()["published_for"] is None
+
+
+def test_a_depth_that_was_given_goes_before_the_published_layer_and_before_nothing_else() -> None:
+    kind: Any = METHODS["ft_l"].settings_type
+    published = published_for("ft_l", KNOWN["mistral-7b"])
+    assert fill(kind(), published, {})[0].layer == 21
+    settings, filled = fill(kind(depth=0.5), published, {})
+    assert (settings.layer, settings.norm) == (None, 5e-5)
+    assert "layer" not in filled
+    for name in ("first", "last"):
+        ultraedit: Any = METHODS["ultraedit"].settings_type
+        assert fill(ultraedit(**{name: 0.7}), published_for("ultraedit", KNOWN["mistral-7b"]), {})[0].layers is None
+
+
+def test_blocks_that_the_model_does_not_have_are_refused() -> None:
+    kind: Any = METHODS["ultraedit"].settings_type
+    with pytest.raises(SpecError, match="the model has blocks 0 to 2, not"):
+        METHODS["ultraedit"](small_model(), kind(layers="1-3"), asked=(read_context("question_only"),), seed=0)
 
 
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:

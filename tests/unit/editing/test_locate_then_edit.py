@@ -14,7 +14,8 @@ from world.small_timestep import write_timestep
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS
 from kgedit.editing.closed_form import Whitening, ridge
-from kgedit.editing.locate_then_edit import LocateThenEdit, parse_layers
+from kgedit.editing.layers import parse_layers
+from kgedit.editing.locate_then_edit import LocateThenEdit
 from kgedit.editing.prompts import inputs_at, leading_ids, locate, outputs_at, prompt_of, subject_problem
 from kgedit.editing.replay import replay_above
 from kgedit.editing.settings import read_settings

@@ -96,7 +96,7 @@ def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
     spec = resolve(raw)
     (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
 
-    assert resolve(read_spec(tmp_path / "spec.yaml")) == spec
+    assert resolve(read_spec(tmp_path / "spec.yaml").raw) == spec
 
 
 def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""`kgedit configs`: hyperparameter files: which there are, a copy to change, and whether a file is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_GROUP_EPILOG = """\b
+Example:
+  kgedit configs ls
+"""
+_LS_EPILOG = """\b
+Examples:
+  kgedit configs ls
+  kgedit configs ls --method memit
+"""
+_CP_EPILOG = """\b
+Examples:
+  kgedit configs cp memit/gpt2-xl
+  kgedit configs cp ft_m/default my-ft_m.yaml
+  kgedit configs cp grace/default - | grep depth
+"""
+_VALIDATE_EPILOG = """\b
+Examples:
+  kgedit configs validate memit-gpt2-xl.yaml
+  kgedit configs validate spec.yaml hparams/ROME/gpt2-xl.yaml
+"""
+
+
+@click.group("configs", epilog=_GROUP_EPILOG)
+def configs() -> None:
+    """List, copy and check hyperparameter files."""
+
+
+@configs.command("ls", epilog=_LS_EPILOG)
+@click.option("--method", metavar="NAME", help="Only this one's.")
+def ls(method: str | None) -> None:
+    """List published configs and defaults: METHOD/MODEL, and the models that it is for."""
+    from kgedit.editing import METHODS
+    from kgedit.editing.known_models import published_configs
+    from kgedit.editing.settings import unknown
+    from kgedit.errors import UnknownNameError
+
+    if method is not None and method not in METHODS:
+        raise UnknownNameError(unknown("editing method", method, list(METHODS)))
+    rows = []
+    for name in [method] if method else METHODS:
+        known = published_configs(name)
+        rows += [
+            (f"{name}/{config.model}", ", ".join(f"{field} {value}" for field, value in config.applies_to.items()))
+            for config in known
+        ]
+        rows.append((f"{name}/default", "any other model" if known else "any model"))
+    width = max(len(name) for name, _ in rows)
+    for name, models in rows:
+        click.echo(f"{name:{width}}  {models}")
+
+
+@configs.command("cp", epilog=_CP_EPILOG)
+@click.argument("name", metavar="METHOD/MODEL")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
+    """Write a run spec with every setting of a method, its value and its meaning.
+
+    FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
+    """
+    from kgedit.editing.config_files import DEFAULT, spec_text
+    from kgedit.editing.run_folder import write_whole
+
+    method, _, model = name.partition("/")
+    own = Path(f"{method}-{model or DEFAULT}.yaml")
+    if file == Path("-"):
+        click.echo(spec_text(name, str(own)), nl=False)
+        return
+    target = file or own
+    text = spec_text(name, str(target))
+    if target.exists() and not overwrite:
+        raise click.ClickException(f"{target} is there already. Replace it: --overwrite")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(target, text)
+    click.echo(target)
+
+
+@configs.command("validate", epilog=_VALIDATE_EPILOG)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.pass_context
+def validate(context: click.Context, files: tuple[Path, ...]) -> None:
+    """Report every problem of run specs, of published configs and of EasyEdit's hyperparameter files.
+
+    A run spec may lack model and timesteps. Good files get a line each on stdout; problems go to stderr, and make
+    the exit code 1.
+    """
+    from kgedit.editing.config_files import check
+    from kgedit.metrics import METRICS
+
+    wrong = 0
+    for file in files:
+        found = check(file, metrics=list(METRICS))
+        for note in found.notes:
+            click.echo(f"{file}: not heeded: {note}", err=True)
+        for problem in found.problems:
+            click.echo(f"{file}: {problem}", err=True)
+        if found.problems:
+            wrong += 1
+        else:
+            click.echo(f"ok {file}: {found.kind}")
+    context.exit(1 if wrong else 0)
