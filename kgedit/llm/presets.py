@@ -9,6 +9,18 @@ from __future__ import annotations
 
 from kgedit.records.runs import Preset
 
+
+def _freely(name: str, *, context: str, truncation: str) -> Preset:
+    return Preset(
+        name=name,
+        context=context,
+        generation="greedy",
+        truncation=truncation,
+        max_new_tokens=50,
+        metric="exact_match",
+    )
+
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -20,38 +32,10 @@ PRESETS: dict[str, Preset] = {
             max_new_tokens=50,
             metric="token_match",
         ),
-        Preset(
-            name="wild",
-            context="instruction",
-            generation="greedy",
-            truncation="newline_period",
-            max_new_tokens=50,
-            metric="exact_match",
-        ),
-        Preset(
-            name="wild_line",
-            context="instruction",
-            generation="greedy",
-            truncation="newline",
-            max_new_tokens=50,
-            metric="exact_match",
-        ),
-        Preset(
-            name="question_only",
-            context="question_only",
-            generation="greedy",
-            truncation="newline_period",
-            max_new_tokens=50,
-            metric="exact_match",
-        ),
-        Preset(
-            name="few_shot",
-            context="few_shot",
-            generation="greedy",
-            truncation="newline",
-            max_new_tokens=50,
-            metric="exact_match",
-        ),
+        _freely("wild", context="instruction", truncation="newline_period"),
+        _freely("wild_line", context="instruction", truncation="newline"),
+        _freely("question_only", context="question_only", truncation="newline_period"),
+        _freely("few_shot", context="few_shot", truncation="newline"),
     )
 }
 
