@@ -110,18 +110,19 @@ def _with_contains(scores: dict[str, Score]) -> str:
 
 
 def overview_table(runs: Sequence[Run], preset: str) -> Table:
-    """One row a run, one column an axis: the preset's own metric before and after the edits."""
+    """One row a run, one column an axis that any run asked: the preset's own metric before and after the edits."""
+    asked = [axis for axis in AXES if any(run.pooled(state, axis, preset) for run in runs for state in STATES)]
     rows = []
     for number, run in enumerate(runs, start=1):
         cells = []
-        for axis in AXES:
+        for axis in asked:
             before, after = (own_score(run, state, axis, preset) for state in STATES)
             cells.append(f"{percent(before)}→{percent(after)}" if before or after else NOTHING)
         rows.append((*_who(number, run), *cells))
     metrics = sorted({item.metric for run in runs for item in run.spec.presets if item.name == preset})
     return Table(
         title=f"Overview, preset {preset}",
-        columns=(*_WHO, *(Column(axis) for axis in AXES)),
+        columns=(*_WHO, *(Column(axis) for axis in asked)),
         rows=tuple(rows),
         note=f"{' or '.join(metrics)} in %, before any edit → right after a timestep's own edits.",
     )

@@ -71,13 +71,21 @@ def command(*arguments: object, width: int = 120) -> Result:
     return CliRunner().invoke(main, ["report", *map(str, arguments)], env={"COLUMNS": str(width)})
 
 
-def test_the_overview_has_a_row_for_each_run_and_a_column_for_each_axis(runs: list[Path]) -> None:
+def test_the_overview_has_a_row_for_each_run_and_a_column_for_each_axis_asked(runs: list[Path]) -> None:
     table = overview_table(read_runs(runs), "wild")
     assert column(table, "method") == ["ft_m", "ft_m", "rag"]
     assert column(table, "model") == ["Llama-3-8B", "smollm2-135m", "smollm2-135m"]
     assert column(table, "update") == ["25.0→75.0", "12.5→62.5", "12.5→75.0"]
-    assert column(table, "mhop") == ["–", "–", "–"]
-    assert [entry.name for entry in table.columns[-5:]] == ["update", "rephrase", "personas", "mhop", "locality"]
+    assert [entry.name for entry in table.columns[4:]] == ["update", "rephrase", "locality"]
+
+
+def test_an_axis_that_only_some_runs_asked_has_dashes_for_the_others(tmp_path: Path, runs: list[Path]) -> None:
+    more = [answer("Q1:P6:Q9", axis="mhop")]
+    write_run(tmp_path / "more", more, method="zzz")
+    write_scores(tmp_path / "more")
+    table = overview_table(read_runs([*runs, tmp_path / "more"]), "wild")
+    assert [entry.name for entry in table.columns[4:]] == ["update", "rephrase", "mhop", "locality"]
+    assert sorted(column(table, "mhop")) == ["–", "–", "–", "–→100.0"]
 
 
 def test_presets_stand_side_by_side_with_contains_locality_and_costs(runs: list[Path]) -> None:
