@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,19 @@ class Settings:
     personas: Path | None = None
 
 
-def export_timestep(graph: Graph, old: Snapshot, new: Snapshot, folder: Path, *, settings: Settings) -> Timestep:
+def export_timestep(
+    graph: Graph,
+    old: Snapshot,
+    new: Snapshot,
+    folder: Path,
+    *,
+    settings: Settings,
+    writers: Sequence[Callable[[Timestep], Path]] = (),
+) -> Timestep:
     """Make the timestep between two snapshots that the graph holds, and put it in place at once when it is whole.
+
+    Args:
+        writers: Write further files beside the tables, before the folder is put in place.
 
     Raises:
         BenchmarkError: if the dates are in the wrong order, or the graph lacks a snapshot.
@@ -93,6 +105,9 @@ def export_timestep(graph: Graph, old: Snapshot, new: Snapshot, folder: Path, *,
         },
     )
     workspace.close()
+    made = Timestep.open(aside)
+    for write in writers:
+        write(made)
     replace_folder(aside, folder)
     return Timestep.open(folder)
 

@@ -56,9 +56,7 @@ def export_timestep(
         raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
     settings = Settings(seed=seed, known_facts=known_facts, templates=templates, personas=personas)
     with Graph.open(home()) as graph:
-        timestep = export(graph, old, new, folder, settings=settings)
-    for write in writers:
-        write(timestep)
+        timestep = export(graph, old, new, folder, settings=settings, writers=writers)
     _tell(timestep.manifest)
     click.echo(folder)
 
