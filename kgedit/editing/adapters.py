@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
+from kgedit.editing.contract import silent
 from kgedit.editing.examples import CONTEXT_MEANING
 from kgedit.editing.settings import Bounds, setting
 from kgedit.llm.language_model import LanguageModel
@@ -78,12 +79,19 @@ def _forget(adapted: PeftModel) -> None:
 
 
 def train(
-    model: LanguageModel, adapted: PeftModel, pairs: Sequence[tuple[str, str]], *, settings: LoraSettings, seed: int
+    model: LanguageModel,
+    adapted: PeftModel,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    settings: LoraSettings,
+    seed: int,
+    advance: Callable[[float], None] = silent,
 ) -> float:
     """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
 
     Args:
         seed: Of the order; dropout draws from torch's random numbers.
+        advance: Told what share of the steps is done.
 
     Returns:
         Mean loss of the last epoch.
@@ -107,6 +115,7 @@ def train(
             optimizer.step()
             losses.append(loss.item())
             step += 1
+            advance(step / steps)
     model.module.eval()
     return sum(losses) / len(losses)
 

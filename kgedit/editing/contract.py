@@ -127,6 +127,9 @@ class Editor(ABC, Generic[Settings]):
             published for the model, or else what ``derive`` says.
         asked: The contexts that the evaluation asks in.
         seed: Source of all randomness.
+
+    Attributes:
+        advance: Told within a long ``apply`` what share of its work is done; whoever wants to know sets it.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -141,6 +144,7 @@ class Editor(ABC, Generic[Settings]):
         )
         self.asked = tuple(asked)
         self.seed = seed
+        self.advance: Callable[[float], None] = silent
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:  # noqa: ARG002 - for those who override
         """Values for settings that are None where nothing is published for the model."""
@@ -186,3 +190,7 @@ class Editor(ABC, Generic[Settings]):
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]
+
+
+def silent(share: float) -> None:
+    """Progress that nobody looks at."""

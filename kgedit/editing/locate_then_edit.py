@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.contract import Advance, Editor, State
+from kgedit.editing.contract import Advance, Editor, State, silent
 from kgedit.editing.examples import CONTEXT_MEANING, training_contexts
 from kgedit.editing.layers import check_layers
 from kgedit.editing.matrices import EditedMatrix
@@ -138,8 +138,16 @@ class LocateThenEdit(Editor[Settings]):
         drift = locate(self.model, f"{subject} is a", len(subject))
         return Wish(tuple(prompts), drift, tuple(self.model.encode_target(case.answer)))
 
-    def search(self, place: Any, wishes: Sequence[Wish], *, layer: int) -> Found:
-        """Values for all wishes, searched for in batches of those that need about as many places."""
+    def search(
+        self, place: Any, wishes: Sequence[Wish], *, layer: int, advance: Callable[[float], None] = silent
+    ) -> Found:
+        """Values for all wishes, searched for in batches of those that need about as many places.
+
+        Args:
+            place: The block's down-projection or the block itself.
+            layer: Index of the block.
+            advance: Told what share of the wishes is done.
+        """
         own, size = self.settings, int(self.settings.together or 1)
         search = Search(
             steps=int(own.steps or 1),
@@ -150,10 +158,11 @@ class LocateThenEdit(Editor[Settings]):
             stop_loss=own.stop_loss,
         )
         order = sorted(range(len(wishes)), key=lambda index: _places(wishes[index]))
-        parts = [
-            search_values(self.model, layer, place, [wishes[index] for index in order[start : start + size]], search)
-            for start in range(0, len(wishes), size)
-        ]
+        parts = []
+        for start in range(0, len(wishes), size):
+            own_wishes = [wishes[index] for index in order[start : start + size]]
+            parts.append(search_values(self.model, layer, place, own_wishes, search))
+            advance(min(1.0, (start + size) / len(wishes)))
         back = sorted(range(len(order)), key=order.__getitem__)
         losses = [loss for part in parts for loss in part.losses]
         return Found(

@@ -229,6 +229,7 @@ def _learn(
             ask(done)
         report(f"edit {name}", done, len(cases))
         batch = cases[done : done + size]
+        editor.advance = _within(name, done, batch=len(batch), total=len(cases), report=report)
         folder.add_edit(_apply(spec, editor, name, batch))
         done, lines = done + len(batch), lines + 1
         if done == len(cases) or done - saved >= spec.checkpoint_every:
@@ -247,6 +248,11 @@ def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case])
         loss=applied.loss,
         note=applied.note,
     )
+
+
+def _within(timestep: str, done: int, *, batch: int, total: int, report: Progress) -> Callable[[float], None]:
+    """Progress within one call of the method, in whole edits."""
+    return lambda share: report(f"edit {timestep}", done + int(share * batch), total)
 
 
 class _Clock:

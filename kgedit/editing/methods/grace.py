@@ -76,6 +76,7 @@ class Grace(Editor[GraceSettings]):
         for done in range(0, len(pairs), self.settings.batch):
             batch = pairs[done : done + self.settings.batch]
             losses += self._learn(lines_of(self.model, batch, learn_end=self.settings.learn_end))
+            self.advance(len(losses) / len(pairs))
         self._listen(self._replace)
         return Applied(loss=sum(losses) / len(losses))
 

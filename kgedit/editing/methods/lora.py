@@ -40,7 +40,9 @@ class LoraFineTuning(Editor[LoraSettings]):
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             pairs = examples(cases, self._contexts)
-            return Applied(loss=train(self.model, adapted, pairs, settings=self.settings, seed=seed))
+            return Applied(
+                loss=train(self.model, adapted, pairs, settings=self.settings, seed=seed, advance=self.advance)
+            )
 
     def derived(self) -> dict[str, Any]:
         """Adapted modules and learning rate."""

@@ -53,7 +53,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
             pairs = examples(cases, self._contexts)
-            loss = train(self.model, adapted, pairs, settings=self.settings, seed=seed)
+            loss = train(self.model, adapted, pairs, settings=self.settings, seed=seed, advance=self.advance)
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.

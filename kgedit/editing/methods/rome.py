@@ -65,7 +65,10 @@ class Rome(LocateThenEdit[RomeSettings]):
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Edit one case after the other."""
         fine, note = self.editable(cases)
-        losses = [self._edit(case) for case in fine]
+        losses = []
+        for case in fine:
+            losses.append(self._edit(case))
+            self.advance(len(losses) / len(fine))
         return Applied(loss=sum(losses) / len(losses) if losses else None, note=note)
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
@@ -78,7 +81,8 @@ class Rome(LocateThenEdit[RomeSettings]):
 
     def _edit(self, case: Case) -> float:
         matrix, wish = self.matrices[self.layer], self.wish(case)
-        found = self.search(self.model.blocks[self.layer].down_projection, [wish], layer=self.layer)
+        place = self.model.blocks[self.layer].down_projection
+        found = self.search(place, [wish], layer=self.layer)
         keys = self.key_rows([wish], layer=self.layer)[0]
         direction, met = self._whiten(self.direction_key(keys)), self._whiten(self.met_key(keys))
         wanted = found.before[0].double() + found.added[0].double()

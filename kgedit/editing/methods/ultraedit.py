@@ -86,6 +86,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         """Edit in batches; the loss is that of the last batch before its own update."""
         loss = 0.0
         for done in range(0, len(cases), self.settings.batch):
+            self.advance(done / len(cases))
             pairs = examples(cases[done : done + self.settings.batch], self._contexts)
             keys, loss = self._observe(lines_of(self.model, pairs, learn_end=self.settings.learn_end))
             for name, (inputs, gradients) in keys.items():

@@ -131,6 +131,7 @@ class Wise(Editor[WiseSettings]):
             losses.append(self._learn(batch, self._unrelated(batch, cases)))
             done += len(batch)
             self._count(len(batch))
+            self.advance(done / len(cases))
         self._listen(True)
         return Applied(loss=sum(losses) / len(losses))
 

@@ -431,6 +431,23 @@ def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[s
     assert _content(run(spec, out, overwrite=True))["edits.jsonl"]
 
 
+@pytest.mark.parametrize("method", ["lora", "memit", "rome", "grace"])
+def test_a_long_call_tells_how_far_it_is(method: str, world: dict[str, str], tmp_path: Path) -> None:
+    told: list[int] = []
+
+    def note(stage: str, done: int, total: int) -> None:
+        if stage == "edit 20200101_20210101":
+            assert total == 4
+            told.append(done)
+
+    quick = {"lora": {"epochs": 3}, "grace": {"steps": 1, "batch": 1}}.get(
+        method, {**QUICK["rome"], "steps": 1, "together": 1}
+    )
+    run(_spec(world, method, protocol="per_timestep", settings=quick), tmp_path / "run", progress=note)
+    assert told == sorted(told)
+    assert len({done for done in told if 0 < done < 4}) >= 2
+
+
 def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, str], tmp_path: Path) -> None:
     spec = _spec(world, "memit", limit=1)
     folder = run(spec, tmp_path / "run")
