@@ -148,7 +148,9 @@ def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
         if method.capabilities.needs_known_facts and not known:
             print(f"{name}: not measured, {EDITS} is not there to take known facts from")
             continue
-        editor = method(model, method.settings_type(**NOT_TIMED.get(name, {})), asked=(), seed=0)
+        editor = method(
+            model, method.settings_type(**NOT_TIMED.get(name, {})), asked=(read_context("question_only"),), seed=0
+        )
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
             editor.prepare(known, advance=_silent)
