@@ -20,7 +20,7 @@ for set in counterfact qaedit; do
     case $method in
       none) protocols=per_timestep ;;
       prompt | lora | lora_merge) protocols="single per_timestep" ;;
-      memit | alphaedit) protocols="single sequential per_timestep" ;;
+      memit | alphaedit | ultraedit) protocols="single sequential per_timestep" ;;
       *) protocols="single sequential" ;;
     esac
     for protocol in $protocols; do
