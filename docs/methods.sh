@@ -34,6 +34,10 @@ for set in counterfact qaedit; do
 done
 
 # A longer row, asked again after every twenty edits.
-KGEDIT_HOME="$out/home-counterfact" OMP_NUM_THREADS=1 kgedit run-edit --edits "$out/counterfact.json" --limit 60 \
-  --model smollm2-135m --method memit --protocol sequential --evaluate-every 20 --preset synthetic --preset few_shot \
-  --out "$out/memit-in-a-row"
+case " $* " in
+  *" memit "*)
+    KGEDIT_HOME="$out/home-counterfact" OMP_NUM_THREADS=1 kgedit run-edit --edits "$out/counterfact.json" --limit 60 \
+      --model smollm2-135m --method memit --protocol sequential --evaluate-every 20 --preset synthetic \
+      --preset few_shot --out "$out/memit-in-a-row"
+    ;;
+esac

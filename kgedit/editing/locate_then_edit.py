@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,9 +71,9 @@ class LocateThenEdit(Editor[Settings]):
         """What all of them derive; each adds its own."""
         return {"together": _TOGETHER[model.device.type]}
 
+    @abstractmethod
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Blocks whose matrices are edited, lowest first."""
-        raise NotImplementedError
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Sample openings, and read or build the statistics, on the unedited model."""

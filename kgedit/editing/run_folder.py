@@ -193,8 +193,8 @@ def _empty(path: Path) -> None:
 
 
 def _compare(path: Path, spec: RunSpec, environment: Mapping[str, Any]) -> None:
-    there = _without_open_settings(yaml.safe_load((path / "spec.yaml").read_text(encoding="utf-8")))
-    here = _without_open_settings(yaml.safe_load(write_spec(spec)))
+    there = yaml.safe_load((path / "spec.yaml").read_text(encoding="utf-8"))
+    here = yaml.safe_load(write_spec(spec))
     differing = [
         f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
         for name in sorted(there.keys() | here.keys())
@@ -210,11 +210,6 @@ def _compare(path: Path, spec: RunSpec, environment: Mapping[str, Any]) -> None:
     if differing:
         differing.append("give another --out, or --overwrite to begin afresh")
         raise SpecError([f"{path} holds another run", *differing])
-
-
-def _without_open_settings(raw: dict[str, Any]) -> dict[str, Any]:
-    """Without those that are None: a setting that a method did not have yet when the run began counts as that."""
-    return {**raw, "settings": {name: value for name, value in raw["settings"].items() if value is not None}}
 
 
 def write_whole(path: Path, text: str) -> None:

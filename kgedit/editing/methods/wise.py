@@ -124,11 +124,11 @@ class Wise(Editor[WiseSettings]):
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Learn batch after batch; the loss is the mean over batches."""
         self._listen(False)
-        losses, done = [], 0
+        losses, done, free = [], 0, self._unrelated(cases)
         while done < len(cases):
             room = min(self.settings.batch, self.settings.shard - self._in_copy)
             batch = cases[done : done + room]
-            losses.append(self._learn(batch, self._unrelated(batch, cases)))
+            losses.append(self._learn(batch, self._draw(batch, free)))
             done += len(batch)
             self._count(len(batch))
             self.advance(done / len(cases))
@@ -237,12 +237,16 @@ class Wise(Editor[WiseSettings]):
         self.router.copies = [merged]
         self._in_copy, self._since_merge = 0, 0
 
-    def _unrelated(self, batch: Sequence[Case], cases: Sequence[Case]) -> list[str]:
-        """One question for each edit that has nothing to do with it."""
+    def _unrelated(self, cases: Sequence[Case]) -> list[str]:
+        """Prompts that have nothing to do with any of these edits."""
         probed = {(fact.subject, fact.property) for case in cases for probe in case.probes for fact in probe.facts}
         probed |= {(case.fact.subject, case.fact.property) for case in cases}
         free = [known.question for known in self._known if (known.fact.subject, known.fact.property) not in probed]
-        return random.Random(seed_for(self.seed, batch)).choices(free or self._written(), k=len(batch))
+        return free or self._written()
+
+    def _draw(self, batch: Sequence[Case], free: Sequence[str]) -> list[str]:
+        """One unrelated prompt for each edit."""
+        return random.Random(seed_for(self.seed, batch)).choices(free, k=len(batch))
 
     def _written(self) -> list[str]:
         """Beginnings of texts by the model itself: unrelated prompts that need no facts."""

@@ -359,17 +359,6 @@ def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str,
         run(_spec(world, "none"), tmp_path, overwrite=True)
 
 
-def test_a_run_goes_on_though_its_method_has_a_new_setting_that_is_open(world: dict[str, str], tmp_path: Path) -> None:
-    spec = _spec(world, "ft_m", limit=1, settings={"steps": 2})
-    path = run(spec, tmp_path / "run") / "spec.yaml"
-    path.write_text(path.read_text(encoding="utf-8").replace("  norm: null\n", ""), encoding="utf-8")
-    assert "norm" not in path.read_text(encoding="utf-8")
-
-    run(spec, tmp_path / "run")
-    with pytest.raises(SpecError, match="holds another run"):
-        run(_spec(world, "ft_m", limit=1, settings={"steps": 2, "norm": 0.1}), tmp_path / "run")
-
-
 def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
     write_timestep(tmp_path / "empty", towns=range(0))
     with pytest.raises(BenchmarkError, match="holds no cases"):

@@ -93,7 +93,7 @@ def test_training_lowers_the_loss_within_the_copys_own_entries_and_keeps_the_mar
 def _stirred(editor: Wise, case: Case) -> tuple[float, float]:
     """Activation of the one edit's prompt and of the unrelated one that it was trained beside."""
     found = []
-    for question in (case.question, *editor._unrelated([case], [case])):
+    for question in (case.question, *editor._draw([case], editor._unrelated([case]))):
         ids, mask = editor.model.pad_left([editor.model.encode(question)])
         inputs = projection_inputs(editor.model, 1, ids, mask)
         layer = editor.model.blocks[1].down_projection
@@ -190,10 +190,10 @@ def test_without_known_facts_the_model_writes_the_unrelated_prompts_and_no_probe
     cases: list[Case],
 ) -> None:
     editor = Wise(small_model(), WiseSettings(steps=2), asked=(), seed=0)
-    written = editor._unrelated(cases[:3], cases)
+    written = editor._unrelated(cases)
     probed = {probe.question for case in cases for probe in case.probes}
 
-    assert len(written) == 3
+    assert len(editor._draw(cases[:3], written)) == 3
     assert not probed & set(written)
-    assert written == Wise(small_model(), WiseSettings(), asked=(), seed=0)._unrelated(cases[:3], cases)
+    assert written == Wise(small_model(), WiseSettings(), asked=(), seed=0)._unrelated(cases)
     assert editor.apply(cases[:1]).loss is not None
