@@ -16,15 +16,25 @@ from pathlib import Path
 
 def command_line(pid: int) -> str:
     """The command that a process runs; empty if there is no such process, or only its corpse (a zombie)."""
-    proc = Path("/proc")
-    if (proc / "self" / "cmdline").is_file():
-        try:
-            return (proc / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            return ""
+    if Path("/proc/self/cmdline").is_file():
+        return _command_line_in(Path("/proc") / str(pid))
     # macOS has no /proc.
     answer = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return answer.stdout.strip()
+
+
+def _command_line_in(process: Path) -> str:
+    """A process that is just replacing its program has an empty command line for a moment: it is read again."""
+    for _ in range(50):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+        except OSError:
+            return ""
+        if line or state in "ZX":
+            return line
+        time.sleep(0.01)
+    return ""
 
 
 def find_process(pid_file: Path, mark: str) -> int | None:

@@ -50,6 +50,13 @@ def test_a_detached_process_is_found_by_its_pid_file_and_ended(tmp_path: Path) -
     assert not pid_file.exists()
 
 
+def test_a_process_is_found_from_its_first_moment_though_it_is_still_replacing_the_shell(tmp_path: Path) -> None:
+    for _ in range(30):
+        pid_file = start_sleeper(tmp_path, "import time; time.sleep(60)")
+        assert find_process(pid_file, "--mark-of-ours") is not None
+        end_process(pid_file, "--mark-of-ours", patience=10)
+
+
 def test_a_process_that_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     pid_file = start_sleeper(tmp_path, program)
