@@ -134,7 +134,7 @@ class Grace(Editor[GraceSettings]):
         used = sorted(set(entries))
         place = torch.tensor([used.index(entry) for entry in entries], device=lines.ids.device)
         counts = torch.tensor(valid, device=lines.ids.device).float()
-        values = torch.stack([self.codebook.values[entry] for entry in used]).requires_grad_(True)
+        values = self.codebook.values[used].requires_grad_(True)
         best, lowest = values.detach().clone(), torch.full((len(used),), torch.inf, device=values.device)
         shares = torch.zeros_like(lowest).index_add(0, place, counts)
         optimizer = torch.optim.Adam([values], lr=self.settings.learning_rate)
@@ -159,8 +159,7 @@ class Grace(Editor[GraceSettings]):
                     optimizer.step()
         finally:
             handle.remove()
-        for entry, value in zip(used, best, strict=True):
-            self.codebook.values[entry] = value
+        self.codebook.values[used] = best
         return lowest.tolist()
 
     def _listen(self, hook: Any) -> None:
@@ -177,5 +176,5 @@ class Grace(Editor[GraceSettings]):
         hits = [row for row, entry in enumerate(found) if entry is not None]
         if not hits:
             return None
-        values = torch.stack([self.codebook.values[entry] for entry in found if entry is not None])
+        values = self.codebook.values[[entry for entry in found if entry is not None]]
         return put(output, reading.ends, values, rows=torch.tensor(hits))
