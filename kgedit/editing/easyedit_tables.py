@@ -126,24 +126,40 @@ def _inner_block(value: Any) -> tuple[tuple[object, ...], str]:
     return chosen, "; ".join(filter(None, (note, more)))
 
 
-def _blocks_and_roles(names: Any) -> tuple[list[int], str, list[str]]:
-    """Blocks, the roles of the matrices named, as our setting `matrices` takes them, and what to tell the user."""
-    roles = [role for role, known in _ROLES.items() if any(_matrix(name) in known for name in names)]
-    strange = sorted({_matrix(name) for name in names if not any(_matrix(name) in known for known in _ROLES.values())})
-    blocks, _ = _blocks_of([name for name in names if _matrix(name) not in strange] or names)
-    notes = [f"kgedit edits matrices of MLPs only, not {', '.join(strange)}"] if strange else []
-    if len(set(map(str, names))) - len(strange) < len(blocks) * len(roles):
-        notes.append("kgedit edits the same matrices in every block")
-    return blocks, ",".join(roles or ["down"]), notes
+def _role(name: Any) -> str:
+    """Role of the matrix named, or ""."""
+    return next((role for role, known in _ROLES.items() if _matrix(name) in known), "")
+
+
+def _places_of(names: Any) -> tuple[list[tuple[int, str]], list[str]]:
+    """Block and role of each matrix of an MLP, and what to tell the user; down-projections where none is named."""
+    _blocks_of(names)
+    strange = sorted({_matrix(name) for name in names if not _role(name)})
+    known = [name for name in names if _role(name)]
+    places = {(_blocks_of([name])[0][0], _role(name) or "down") for name in known or names}
+    return sorted(places), [f"kgedit edits matrices of MLPs only, not {', '.join(strange)}"] if strange else []
+
+
+def _blocks_and_roles(places: list[tuple[int, str]]) -> tuple[list[int], str, bool]:
+    """Blocks, the roles in them as our setting `matrices` takes them, and whether every block has every role."""
+    blocks = sorted({block for block, _ in places})
+    roles = [role for role in _ROLES if any(own == role for _, own in places)]
+    return blocks, ",".join(roles), len(places) == len(blocks) * len(roles)
 
 
 def _inner_matrices(value: Any) -> tuple[tuple[object, ...], str]:
-    blocks, roles, notes = _blocks_and_roles(value)
-    return (",".join(map(str, blocks)), roles), "; ".join(notes)
+    places, notes = _places_of(value)
+    blocks, roles, same = _blocks_and_roles(places)
+    if same:
+        return (",".join(map(str, blocks)), roles), "; ".join(notes)
+    return (",".join(f"{block}.{role}" for block, role in places), None), "; ".join(notes)
 
 
 def _last_blocks(value: Any) -> tuple[tuple[object, ...], str]:
-    blocks, roles, notes = _blocks_and_roles(value)
+    places, notes = _places_of(value)
+    blocks, roles, same = _blocks_and_roles(places)
+    if not same:
+        notes.append("kgedit edits the same matrices in every block")
     if blocks != list(range(blocks[0], blocks[-1] + 1)):
         notes.append("kgedit takes the last blocks without a gap")
     return (len(blocks), roles), "; ".join(notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.structure import Linear
 
 MATRICES_MEANING = "matrices of an edited MLP: up, gate, down, or several as up,down; a gate that is not there is none"
+
+_ROLES = ("up", "gate", "down")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Place:
 
 
 def mlp_places(model: LanguageModel, blocks: Sequence[int], roles: str) -> list[Place]:
-    """The named matrices of some blocks, block by block in the order given, in the order in which they run.
+    """The named matrices of some blocks, in the order in which they run.
 
     Args:
         roles: As MATRICES_MEANING says.
@@ -52,16 +54,40 @@ def mlp_places(model: LanguageModel, blocks: Sequence[int], roles: str) -> list[
     Raises:
         SpecError: if a role is unknown, or none of them is there.
     """
-    wanted = {role.strip() for role in roles.split(",")}
-    if not wanted <= {"up", "gate", "down"}:
-        raise SpecError([f"settings.matrices: expected up, gate, down, or several as up,down; not '{roles}'"])
+    return _places(model, {(block, role) for block in blocks for role in parse_roles(roles)})
+
+
+def choose_places(model: LanguageModel, *, layers: str | None, first: float, last: float, matrices: str) -> list[Place]:
+    """The matrices of several blocks, in the order in which they run.
+
+    Args:
+        layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up. None for the
+            blocks from `first` to `last`, both included.
+        first: Fraction of all blocks at which the lowest lies.
+        last: Fraction at which the highest lies.
+        matrices: As MATRICES_MEANING says.
+
+    Raises:
+        SpecError: if there are no such blocks or matrices, or `last` lies below `first`.
+    """
+    if layers is None:
+        if last < first:
+            raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
+        lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
+        return mlp_places(model, range(lowest, highest + 1), matrices)
+    wanted = parse_places(layers, matrices)
+    check_layers(model, sorted({block for block, _ in wanted}))
+    return _places(model, wanted)
+
+
+def _places(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> list[Place]:
     own = [
         Place(block, role, linear)
-        for block in blocks
-        for role in ("up", "gate", "down")
-        if role in wanted and (linear := getattr(model.blocks[block], role)) is not None
+        for block, role in sorted(wanted, key=lambda place: (place[0], _ROLES.index(place[1])))
+        if (linear := getattr(model.blocks[block], role)) is not None
     ]
     if not own:
+        roles = ",".join(sorted({role for _, role in wanted}))
         raise SpecError([f"settings.matrices: this model's MLPs have no {roles}; take up,down"])
     return own
 
@@ -82,25 +108,6 @@ def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> in
     if layer >= blocks:
         raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {blocks - 1}"])
     return layer
-
-
-def choose_layers(model: LanguageModel, *, layers: str | None, first: float, last: float) -> list[int]:
-    """Indexes of several blocks, rising.
-
-    Args:
-        layers: As `parse_layers` takes them; None for those from one fraction of the depth to another, both included.
-        first: Fraction of all blocks at which the lowest lies.
-        last: Fraction at which the highest lies.
-
-    Raises:
-        SpecError: if there are no such blocks, or `last` lies below `first`.
-    """
-    if layers is not None:
-        return check_layers(model, parse_layers(layers))
-    if last < first:
-        raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
-    lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
-    return list(range(lowest, highest + 1))
 
 
 def check_layers(model: LanguageModel, layers: Sequence[int]) -> list[int]:
@@ -125,3 +132,30 @@ def parse_layers(text: str) -> tuple[int, ...]:
         return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
     except ValueError as error:
         raise SpecError([f"settings.layers: expected layers such as 4-8 or 3,5,7, not '{text}'"]) from error
+
+
+def parse_places(text: str, matrices: str = "down") -> set[tuple[int, str]]:
+    """Blocks and roles of matrices from "18-26", each with `matrices`, or from "11-15.gate,18-24.up".
+
+    Raises:
+        SpecError: if the text is neither.
+    """
+    parts = [part.partition(".") for part in str(text).split(",")]
+    return {
+        (block, role)
+        for blocks, _, role_named in parts
+        for block in parse_layers(blocks)
+        for role in parse_roles(role_named or matrices)
+    }
+
+
+def parse_roles(text: str) -> tuple[str, ...]:
+    """Roles of matrices as "up,down".
+
+    Raises:
+        SpecError: if one is unknown.
+    """
+    roles = tuple(role.strip() for role in text.split(","))
+    if not set(roles) <= set(_ROLES):
+        raise SpecError([f"settings.matrices: expected up, gate, down, or several as up,down; not '{text}'"])
+    return roles

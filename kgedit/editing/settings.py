@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
+from kgedit.errors import SpecError
 from kgedit.records.runs import Setting
 
 Kind = TypeVar("Kind")
@@ -38,16 +39,23 @@ class Bounds:
 
 
 def setting(
-    default: Any, meaning: str, *, bounds: Bounds | None = None, choices: tuple[str, ...] = (), instead_of: str = ""
+    default: Any,
+    meaning: str,
+    *,
+    bounds: Bounds | None = None,
+    choices: tuple[str, ...] = (),
+    instead_of: str = "",
+    read_by: Callable[[str], object] | None = None,
 ) -> Any:
     """A field of a settings dataclass with what it means and takes.
 
     Args:
         instead_of: A setting that this one is another way of choosing: who gives this one does not want what is
             published for that one.
+        read_by: What reads a text later, with a SpecError where it makes no sense.
     """
-    metadata = {"meaning": meaning, "bounds": bounds or Bounds(), "choices": choices, "instead_of": instead_of}
-    return field(default=default, metadata=metadata)
+    metadata = {"meaning": meaning, "bounds": bounds or Bounds(), "choices": choices}
+    return field(default=default, metadata={**metadata, "instead_of": instead_of, "read_by": read_by})
 
 
 def read_settings(kind: type[Kind], raw: Mapping[str, object], *, method: str) -> tuple[Kind | None, list[str]]:
@@ -72,6 +80,7 @@ def read_settings(kind: type[Kind], raw: Mapping[str, object], *, method: str) -
         problem = _refused(value, known[name].metadata)
         if problem:
             problems.append(f"settings.{name}: {problem}, not {value!r}")
+        problems += _unreadable(value, known[name].metadata["read_by"])
         values[name] = value
     return (None if problems else kind(**values)), problems
 
@@ -82,6 +91,16 @@ def _refused(value: Setting, metadata: Mapping[str, Any]) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(metadata["bounds"].refuses(value))
     return ""
+
+
+def _unreadable(value: Setting, read_by: Callable[[str], object] | None) -> tuple[str, ...]:
+    if read_by is None or not isinstance(value, str):
+        return ()
+    try:
+        read_by(value)
+    except SpecError as error:
+        return error.problems
+    return ()
 
 
 def read_value(given: object, wanted: Any) -> Setting:

@@ -13,7 +13,6 @@ from kgedit.editing import METHODS
 from kgedit.editing.contract import Editor
 from kgedit.editing.easyedit_settings import GivenSpec, is_easyedit, translate
 from kgedit.editing.examples import ASKED
-from kgedit.editing.layers import parse_layers
 from kgedit.editing.settings import read_settings, read_value, unknown
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.llm.contexts import read_context
@@ -168,17 +167,7 @@ def _settings(raw: Mapping[str, Any], method: type[Editor[Any]] | None, problems
     names = [item.name for item in fields(method.settings_type)]
     if "context" in names and given.get("context", ASKED) != ASKED:
         problems.extend(_context_problems(given["context"]))
-    if "layers" in names and given.get("layers") is not None:
-        problems.extend(_layers_problems(str(given["layers"])))
     return {} if settings is None else {name: getattr(settings, name) for name in names}
-
-
-def _layers_problems(text: str) -> list[str]:
-    try:
-        parse_layers(text)
-    except SpecError as error:
-        return list(error.problems)
-    return []
 
 
 def _placing(raw: Mapping[str, Any], problems: list[str]) -> tuple[str, str]:

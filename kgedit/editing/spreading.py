@@ -23,7 +23,9 @@ from kgedit.records.cases import Case
 class SpreadingSettings(LocateSettings):
     """Hyperparameters of editors that spread a change over layers."""
 
-    layers: str | None = setting(None, "blocks that are edited, such as 4-8; None: as published, else by depth")
+    layers: str | None = setting(
+        None, "blocks that are edited, such as 4-8; None: as published, else by depth", read_by=parse_layers
+    )
 
 
 Settings = TypeVar("Settings", bound=SpreadingSettings)

@@ -24,7 +24,9 @@ from kgedit.records.runs import Setting
 class AlphaEditSettings(SpreadingSettings):
     """Hyperparameters of AlphaEdit."""
 
-    penalty: float = setting(10.0, "L2: weight of the change's own size", bounds=Bounds(above=0))
+    penalty: float | None = setting(
+        None, "L2: weight of the change's own size; None: as published, else 10", bounds=Bounds(above=0)
+    )
     threshold: float | None = setting(
         None, "eigenvalues of C below it make the null space; None: as published, else 0.1", bounds=Bounds(above=0)
     )
@@ -52,12 +54,13 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
         self._past: dict[int, torch.Tensor] = {}
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """MEMIT's values for 7B models, and a threshold that goes by what share of C is given up."""
+        """MEMIT's values for 7B models, the paper's penalty, and a threshold by the share of C that is given up."""
         values: dict[str, Setting] = {
             "steps": 25,
             "learning_rate": rate_by_width(model),
             "weight_decay": 1e-3,
             "clamp": 4.0,
+            "penalty": 10.0,
         }
         values |= {"layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
         return {**super().derive(model), **values}
@@ -82,7 +85,7 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
         """Ridge regression in coordinates of the null space, with the past edits' keys."""
         basis, past = self.basis(layer), self._past.get(layer)
         reduced = None if past is None else basis.T @ past
-        return ridge(residuals, basis.T @ keys, penalty=self.settings.penalty, past=reduced) @ basis.T
+        return ridge(residuals, basis.T @ keys, penalty=float(self.settings.penalty or 0), past=reduced) @ basis.T
 
     def remember(self, wishes: Sequence[Wish]) -> None:
         """Keep the edits' keys, as the edited model has them."""

@@ -21,7 +21,7 @@ from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, Stat
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.gradients import gradient_parts
 from kgedit.editing.hypernetwork import Hypernetworks
-from kgedit.editing.layers import MATRICES_MEANING, mlp_places
+from kgedit.editing.layers import MATRICES_MEANING, mlp_places, parse_roles
 from kgedit.editing.matrices import EditedMatrix
 from kgedit.editing.mend_training import Course, train, vectors_of
 from kgedit.editing.randomness import seeded
@@ -39,7 +39,7 @@ class MendSettings:
     """Hyperparameters of MEND."""
 
     blocks: int = setting(3, "last blocks whose matrices are edited", bounds=Bounds(least=1))
-    matrices: str = setting("up,down", MATRICES_MEANING)
+    matrices: str = setting("up,down", MATRICES_MEANING, read_by=parse_roles)
     rank: int = setting(256, "of the network's two layers", bounds=Bounds(least=1))
     edit_rate: float = setting(1e-4, "learning rate of an edit before training", bounds=Bounds(above=0))
     network: str = setting("", "file of a trained network; empty: train one")

@@ -15,7 +15,7 @@ import torch
 from kgedit.editing.contract import Advance, Applied, Capabilities, Editor, State
 from kgedit.editing.examples import CONTEXT_MEANING, examples, training_contexts
 from kgedit.editing.gradients import gradient_parts
-from kgedit.editing.layers import MATRICES_MEANING, choose_layers, mlp_places
+from kgedit.editing.layers import MATRICES_MEANING, choose_places, parse_places, parse_roles
 from kgedit.editing.matrices import EditedMatrix
 from kgedit.editing.running import RunningStatistics
 from kgedit.editing.settings import Bounds, setting
@@ -30,7 +30,10 @@ class UltraEditSettings:
     """Hyperparameters of UltraEdit."""
 
     layers: str | None = setting(
-        None, "edited blocks, such as 18-26; None: as published for the model, else from `first` to `last`"
+        None,
+        "edited blocks as 18-26, or matrices of blocks as 11-15.gate,18-24.up; "
+        "None: as published for the model, else from `first` to `last`",
+        read_by=parse_places,
     )
     first: float = setting(
         0.6, "lowest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
@@ -38,7 +41,7 @@ class UltraEditSettings:
     last: float = setting(
         0.9, "highest edited block as a fraction of all", bounds=Bounds(least=0, most=1), instead_of="layers"
     )
-    matrices: str = setting("down", MATRICES_MEANING)
+    matrices: str = setting("down", MATRICES_MEANING, read_by=parse_roles)
     learning_rate: float | None = setting(
         None, "scale of the values; None: as published, else by width", bounds=Bounds(above=0)
     )
@@ -64,10 +67,11 @@ class UltraEdit(Editor[UltraEditSettings]):
         self, model: LanguageModel, settings: UltraEditSettings, *, asked: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layers = choose_layers(model, layers=self.settings.layers, first=settings.first, last=settings.last)
-        self.learning_rate = self.settings.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
-        self._contexts = training_contexts(settings.context, asked)
-        self.places = mlp_places(model, self.layers, settings.matrices)
+        own = self.settings
+        self.places = choose_places(model, layers=own.layers, first=own.first, last=own.last, matrices=own.matrices)
+        self.layers = sorted({place.block for place in self.places})
+        self.learning_rate = own.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
+        self._contexts = training_contexts(own.context, asked)
         self._matrices = {place.name: EditedMatrix(place.module) for place in self.places}
         self._start: dict[str, RunningStatistics] = {}
         self._running: dict[str, RunningStatistics] = {}

@@ -132,6 +132,20 @@ def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, roles
         torch.testing.assert_close(found.double(), update if architecture == "gpt2" else update.T, atol=1e-5, rtol=1e-3)
 
 
+def test_ultraedit_takes_other_matrices_in_other_blocks(cases: list[Case]) -> None:
+    editor = _editor("ultraedit", small_model("llama"), layers="1-2.up,0.gate,2", matrices="down")
+    editor.apply(cases[:2])
+
+    assert editor.derived()["matrices"] == ["0.gate", "1.up", "2.up", "2.down"]
+    assert editor.derived()["layers"] == [0, 1, 2]
+    with pytest.raises(SpecError, match="blocks 0 to 2, not"):
+        _editor("ultraedit", small_model("llama"), layers="2-3.up")
+    with pytest.raises(SpecError, match="have no gate"):
+        _editor("ultraedit", small_model("gpt2"), layers="0.gate")
+    for wrong in ({"layers": "2.side"}, {"layers": "b.up"}, {"matrices": "side"}):
+        assert len(read_settings(METHODS["ultraedit"].settings_type, wrong, method="ultraedit")[1]) == 1
+
+
 def test_ultraedit_of_one_token_is_defined_and_lowers_its_loss() -> None:
     random = torch.Generator().manual_seed(0)
     key, slope = torch.randn((1, 6), generator=random), torch.randn((1, 4), generator=random)
@@ -170,7 +184,7 @@ def test_a_far_key_is_new_and_a_near_one_of_the_same_label_widens() -> None:
     assert _place(codebook, _key(20, 0), 1) == 1
     assert _place(codebook, _key(11.5, 0), 1) == 0
 
-    assert codebook.radii == [1.5, 1.0]
+    assert codebook.radii.tolist() == [1.5, 1.0]
     assert codebook.find(torch.stack([_key(11.5, 0), _key(11.6, 0), _key(19.5, 0)])) == [0, None, 1]
 
 
@@ -179,7 +193,7 @@ def test_a_near_key_of_another_label_splits_at_half_the_distance() -> None:
     _place(codebook, _key(10, 0), 1)
     assert _place(codebook, _key(11, 0), 2) == 1
 
-    assert codebook.radii == [0.5, 0.5]
+    assert codebook.radii.tolist() == [0.5, 0.5]
     assert codebook.find(torch.stack([_key(10.4, 0), _key(10.6, 0), _key(11.6, 0)])) == [0, 1, None]
     assert codebook.labels == [(1,), (2,)]
     assert [value[0].item() for value in codebook.values] == [1, 2]
@@ -191,7 +205,22 @@ def test_the_same_key_with_another_label_is_overwritten() -> None:
     assert _place(codebook, _key(10.00001, 0), 2) == 0
 
     assert codebook.labels == [(2,)]
-    assert codebook.radii == [1.0]
+    assert codebook.radii.tolist() == [1.0]
+
+
+def test_a_codebook_of_many_entries_finds_each_and_is_the_same_after_a_way_through_its_content() -> None:
+    keys = torch.randn(100, 6, generator=torch.Generator().manual_seed(0)) * 10
+    codebook = Codebook()
+    for label, key in enumerate(keys):
+        _place(codebook, key, label, radius=0.1)
+    tensors, labels = codebook.content()
+    again = Codebook.of(tensors, labels, device=torch.device("cpu"))
+    _place(again, keys[0] + 100, 100)
+
+    assert codebook.find(keys) == again.find(keys) == list(range(100))
+    assert again.find(keys[:1] + 100) == [100]
+    assert (len(codebook), len(again)) == (100, 101)
+    assert torch.equal(codebook.values[:, 0], torch.arange(100.0))
 
 
 def _short(cases: list[Case]) -> list[Case]:
@@ -255,7 +284,7 @@ def test_grace_widens_for_the_same_answer_and_splits_for_another(cases: list[Cas
     codebook = editor.codebook  # type: ignore[attr-defined]
     distance = torch.linalg.vector_norm(codebook.keys[0] - codebook.keys[1]).item()
 
-    assert codebook.radii == pytest.approx([distance / 2, distance / 2])
+    assert codebook.radii.tolist() == pytest.approx([distance / 2, distance / 2])
 
 
 def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> None:

@@ -147,8 +147,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "alg_name: ULTRAEDIT\n"
         "inner_params: [model.layers.12.mlp.gate_proj, model.layers.13.mlp.up_proj, layers.13.self_attn.o_proj]\n",
         "ultraedit",
-        {"layers": "12,13", "matrices": "up,gate"},
-        ("only, not o_proj; kgedit edits the same matrices",),
+        {"layers": "12.gate,13.up"},
+        ("only, not o_proj",),
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from world.small_models import small_model
 
 from kgedit.editing import METHODS
 from kgedit.editing.known_models import CONFIGS, fill, published_configs, published_for, read_config
-from kgedit.editing.layers import parse_layers
 from kgedit.editing.settings import read_settings
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
@@ -24,6 +24,9 @@ KNOWN = {
     "llama-2-7b": transformers.LlamaConfig(vocab_size=32000),
     "llama-3-8b": transformers.LlamaConfig(vocab_size=128256),
     "mistral-7b": transformers.MistralConfig(),
+    "qwen2.5-7b": transformers.Qwen2Config(hidden_size=3584, num_hidden_layers=28),
+    "phi-4": transformers.Phi3Config(hidden_size=5120, num_hidden_layers=40),
+    "gemma-3-27b": transformers.Gemma3TextConfig(hidden_size=5376, num_hidden_layers=62),
 }
 FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml"))
 
@@ -36,8 +39,8 @@ def test_a_published_config_is_one_of_its_methods_and_fits_its_model(file: Path)
     config = KNOWN[published.model]
 
     assert problems == []
-    layers = parse_layers(getattr(settings, "layers", None) or str(getattr(settings, "layer", 0)))
-    assert max(layers) < config.num_hidden_layers
+    layers = getattr(settings, "layers", None) or str(getattr(settings, "layer", 0))
+    assert max(int(number) for number in re.findall(r"\d+", layers)) < config.num_hidden_layers
     assert published_for(name, config) == published
     assert METHODS[name].method == name
     assert published.about.startswith(f"{name} on ")
@@ -45,11 +48,11 @@ def test_a_published_config_is_one_of_its_methods_and_fits_its_model(file: Path)
 
 
 def test_every_model_is_told_from_every_other() -> None:
-    assert {item.model for item in published_configs("memit")} == KNOWN.keys()
-    for name, config in KNOWN.items():
-        found = published_for("memit", config)
-        assert found is not None
-        assert found.model == name
+    assert {published.model for method in METHODS for published in published_configs(method)} == KNOWN.keys()
+    for method in METHODS:
+        own = {published.model for published in published_configs(method)}
+        found = {name: published_for(method, config) for name, config in KNOWN.items()}
+        assert {name: published.model for name, published in found.items() if published} == {name: name for name in own}
     assert published_for("memit", small_model().module.config) is None
     assert published_for("memit", transformers.LlamaConfig(num_hidden_layers=30)) is None
 
