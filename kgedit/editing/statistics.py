@@ -184,8 +184,9 @@ def eigen(moment: Moment) -> tuple[torch.Tensor, torch.Tensor]:
     if not path.is_file():
         values, vectors = torch.linalg.eigh(moment.matrix)
         _save(path, {"values": values, "vectors": vectors}, {})
-    with safe_open(path, framework="pt", device=str(moment.matrix.device)) as file:
-        return file.get_tensor("values"), file.get_tensor("vectors")
+    with safe_open(path, framework="pt") as file:
+        values, vectors = (file.get_tensor(name).to(moment.matrix.device) for name in ("values", "vectors"))
+    return values, vectors
 
 
 def null_space(moment: Moment, *, threshold: float, relative: bool) -> torch.Tensor:
@@ -230,5 +231,5 @@ def _save(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]
 
 def _read(layer: int, path: Path, model: LanguageModel) -> Moment:
     device = model.blocks[layer].down_projection.weight.device
-    with safe_open(path, framework="pt", device=str(device)) as file:
-        return Moment(layer, file.get_tensor("second_moment"), int(file.metadata()["tokens"]), path)
+    with safe_open(path, framework="pt") as file:
+        return Moment(layer, file.get_tensor("second_moment").to(device), int(file.metadata()["tokens"]), path)

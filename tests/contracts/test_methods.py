@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import dispatch_model
+from world.other_devices import other_devices, spread_over
 from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -147,6 +148,41 @@ def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
     assert _answers(editor, cases) == answers
     editor.restore()
     assert changed(before, placed) == []
+
+
+@pytest.mark.parametrize(("architecture", "spread"), [("gptj", False), ("llama", True)])
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
+    name: str, architecture: str, spread: bool, cases: list[Case], known: list[KnownFact], tmp_path: Path
+) -> None:
+    """Tensors of two devices never meet, whatever a method does; nor when its state comes from a file."""
+    plain = small_model(architecture)
+    editor = _editor(name, plain, known)
+    editor.apply(cases[:2])
+    expected, answers = weights(plain), _answers(editor, cases)
+
+    with other_devices() as (first, second):
+        placed = small_model(architecture)
+        if spread:
+            spread_over(placed.module, first, second)
+        else:
+            placed.module.to(first)
+        before = weights(placed)
+        editor = _editor(name, placed, known)
+        editor.apply(cases[:2])
+        assert {tensor.device for tensor in placed.module.parameters()} == ({first, second} if spread else {first})
+        for key, weight in weights(placed).items():
+            torch.testing.assert_close(weight.cpu(), expected[key], rtol=1e-3, atol=1e-4)
+        assert _answers(editor, cases) == answers
+
+        folder = RunFolder(tmp_path)
+        folder.save_checkpoint(Checkpoint("t", 2, 1, editor.state()))
+        editor.restore()
+        assert changed(before, placed) == []
+        found = folder.checkpoint()
+        assert found is not None
+        editor.load_state(found.state)
+        assert _answers(editor, cases) == answers
 
 
 @pytest.mark.parametrize("name", METHODS)

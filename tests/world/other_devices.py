@@ -1,0 +1,130 @@
+"""Devices that are not the CPU, on machines that have no other: tensors that say so, and refuse to be mixed.
+
+What GPUs would refuse is refused here too: an operation on tensors of several devices, and reading a tensor's memory
+without bringing it home first. The numbers are computed by the CPU, so they are those of the CPU up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from accelerate import dispatch_model
+from torch.utils._python_dispatch import TorchDispatchMode
+
+KIND = "lazy"
+"""One that torch has a name for and no kernels here."""
+
+_aten = torch.ops.aten
+_COPIES = {_aten.copy_.default, _aten._to_copy.default}
+_TAKE_INDICES_FROM_CPU = {_aten.index.Tensor, _aten.index_put_.default}
+
+
+class _There(torch.Tensor):
+    """A tensor on another device; `here` are its numbers."""
+
+    here: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, here: torch.Tensor, device: torch.device) -> _There:
+        # Outside of inference mode: else a view made in it, of a tensor made outside, would be of the wrong kind.
+        with torch.inference_mode(False):
+            layout = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
+            tensor: _There = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=device, **layout)
+        tensor.here = here
+        return tensor
+
+    def tolist(self) -> Any:
+        return self.detach().here.tolist()
+
+    def __repr__(self, **_: Any) -> str:
+        return f"{self.detach().here!r} on {self.device}"
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+class _Everywhere(TorchDispatchMode):
+    """For what names a device without having a tensor there: new tensors, and those that move."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(func, args, kwargs or {})
+
+
+def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    decomposes, mutates = _traits(func)
+    if decomposes:
+        # In inference mode operations come whole that come in parts elsewhere.
+        with _Everywhere():
+            return func.decompose(*args, **kwargs)
+    tensors = list(_tensors([args, list(kwargs.values())]))
+    there = [tensor for tensor in tensors if isinstance(tensor, _There)]
+    places = {tensor.device for tensor in there}
+    if func not in _TAKE_INDICES_FROM_CPU:
+        # A single number of the CPU may take part in anything.
+        places |= {tensor.device for tensor in tensors if tensor.dim() > 0}
+    if there and len(places) > 1 and func not in _COPIES:
+        raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {places}")
+    found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
+    if there and mutates and found is not None:
+        return kwargs.get("out", args[0])
+    place = kwargs.get("device") or (there[0].device if there else None)
+    return found if place is None or place.type != KIND else _send(found, place)
+
+
+@cache
+def _traits(func: Any) -> tuple[bool, bool]:
+    """Whether an operation can be had in parts, and whether it writes to what it is given."""
+    return func._can_decompose(), func._schema.is_mutable
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _tensors(part)
+
+
+def _bring(value: Any) -> Any:
+    if isinstance(value, _There):
+        return value.here
+    if isinstance(value, (list, tuple)):
+        return [_bring(part) for part in value]
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type == KIND else value
+
+
+def _send(value: Any, place: torch.device) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _There(value, place)
+    return type(value)([_send(part, place) for part in value]) if isinstance(value, (list, tuple)) else value
+
+
+@contextmanager
+def other_devices() -> Iterator[tuple[torch.device, torch.device]]:
+    """Make two devices known to torch for a while; a module that moves there keeps its tied weights tied."""
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    # torch.tensor(..., device=...) makes a tensor of the CPU and moves it.
+    torch._C._set_only_lift_cpu_tensors(True)
+    try:
+        with _Everywhere():
+            yield torch.device(KIND, 0), torch.device(KIND, 1)
+    finally:
+        torch._C._set_only_lift_cpu_tensors(False)
+        torch.__future__.set_swap_module_params_on_conversion(before)
+
+
+def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
+    """Let accelerate place the lowest block and all around the blocks on one device, the others on another."""
+    blocks = next(name for name, module in model.named_modules() if isinstance(module, torch.nn.ModuleList))
+    lowest, _, inner = blocks.partition(".")
+    around = [name for name, _ in model.named_children() if name != lowest]
+    around += [f"{lowest}.{name}" for name, _ in model.get_submodule(lowest).named_children() if name != inner]
+    above = [f"{blocks}.{index}" for index in range(1, len(model.get_submodule(blocks)))]
+    device_map = dict.fromkeys([*around, f"{blocks}.0"], str(first)) | dict.fromkeys(above, str(second))
+    dispatch_model(model, device_map, main_device=str(first), force_hooks=True)
