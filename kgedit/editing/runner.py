@@ -23,7 +23,7 @@ from kgedit.editing.spec import write_spec
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import Context, read_context
-from kgedit.llm.devices import enough_memory, peak_memory_bytes
+from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
@@ -263,6 +263,7 @@ class _Clock:
 
     def read(self, device: str) -> dict[str, Any]:
         """The three costs that EditCost and Preparation have in common."""
+        wait_for(device)
         return {
             "seconds": round(time.perf_counter() - self._wall, 6),
             "cpu_seconds": round(time.process_time() - self._processor, 6),

@@ -72,6 +72,15 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu"
 
 
+def wait_for(device: str) -> None:
+    """Until GPUs have done what they were given: seconds read before that are those of the giving."""
+    if device == ALL_GPUS:
+        for index in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(index)
+    elif device.startswith("cuda"):
+        torch.cuda.synchronize(device)
+
+
 def peak_memory_bytes(device: str) -> int:
     """Most memory held so far: by torch on a GPU or on all of them together, by the process on the CPU."""
     if device == ALL_GPUS:

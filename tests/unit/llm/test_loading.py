@@ -9,7 +9,7 @@ import torch
 from world.small_models import save, small_model
 
 from kgedit.errors import ModelError
-from kgedit.llm.devices import enough_memory, resolve_device, resolve_dtype
+from kgedit.llm.devices import enough_memory, resolve_device, resolve_dtype, wait_for
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
@@ -44,6 +44,15 @@ def test_a_gpu_that_is_not_there_or_too_small_is_an_error_that_names_the_options
         resolve_device("gpu")
     with pytest.raises(ModelError, match="--dtype bfloat16"), enough_memory("this test"):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+
+def test_every_gpu_is_waited_for_before_a_clock_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[object] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for device in ("cpu", "cuda:1", "cuda:all"):
+        wait_for(device)
+    assert waited == ["cuda:1", 0, 1]
 
 
 def test_auto_on_the_cpu_is_float32() -> None:
