@@ -113,6 +113,7 @@ GOALS = {
     "ft": None,
     "ft_l": None,
     "ft_m": 4.0,
+    "locft_bf": None,
     "lora": None,
     "lora_merge": None,
     "grace": 4.0,

@@ -5,8 +5,8 @@ set -eu
 
 sets=$1 out=$2
 shift 2
-[ $# -gt 0 ] || set -- none prompt ike rag ft ft_l ft_m lora lora_merge rome r_rome c_rome memit alphaedit mend grace \
-  wise ultraedit
+[ $# -gt 0 ] || set -- none prompt ike rag ft ft_l ft_m locft_bf lora lora_merge rome r_rome c_rome memit alphaedit \
+  mend grace wise ultraedit
 
 mkdir -p "$out"
 # The defaults for models without published values were found on the first CounterFact edits: others are taken here.
@@ -20,7 +20,7 @@ for set in counterfact qaedit; do
     case $method in
       none) protocols=per_timestep ;;
       prompt | lora | lora_merge) protocols="single per_timestep" ;;
-      memit | alphaedit | ultraedit) protocols="single sequential per_timestep" ;;
+      locft_bf | memit | alphaedit | ultraedit) protocols="single sequential per_timestep" ;;
       *) protocols="single sequential" ;;
     esac
     for protocol in $protocols; do

@@ -16,6 +16,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "ft": "kgedit.editing.methods.ft:FineTuning",
         "ft_l": "kgedit.editing.methods.ft_l:ClampedFineTuning",
         "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
+        "locft_bf": "kgedit.editing.methods.locft_bf:BreadthFirstFineTuning",
         "lora": "kgedit.editing.methods.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
         "mend": "kgedit.editing.methods.mend:Mend",

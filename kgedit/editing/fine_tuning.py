@@ -1,4 +1,4 @@
-"""Fine-tuning of one MLP down-projection by a few steps of Adam: shared by `ft`, `ft_l` and `ft_m`.
+"""Fine-tuning of one MLP down-projection by a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
 
 What lies below the matrix is computed once per call; the methods differ in the loss and in how far a weight may move.
 """
@@ -6,7 +6,8 @@ What lies below the matrix is computed once per call; the methods differ in the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -68,24 +69,37 @@ class MatrixTuning(Editor[TuningSettings]):
 
     def apply(self, cases: Sequence[Case]) -> Applied:
         """Train on all cases together until the loss or the number of steps says stop."""
-        settings, weight = self.settings, self._matrix.editable()
-        lines = lines_of(self.model, examples(cases, self._contexts), learn_end=settings.learn_end)
+        with self._training() as optimizer:
+            loss = self._steps(examples(cases, self._contexts), optimizer, most=self.settings.steps)
+        return Applied(loss=loss)
+
+    @contextmanager
+    def _training(self) -> Iterator[torch.optim.Optimizer]:
+        """A fresh optimizer of the matrix, which needs a gradient meanwhile and moves no further than `norm`."""
+        weight = self._matrix.editable()
         start = weight.detach().clone()
-        weight.requires_grad_(True)
         optimizer = torch.optim.Adam([weight], lr=self.learning_rate)
+        optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
+        weight.requires_grad_(True)
+        try:
+            yield optimizer
+        finally:
+            weight.requires_grad_(False)
+            weight.grad = None
+
+    def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
+        """Steps on the same (prompt, answer) pairs; their loss ahead of the last one, or the loss that needs none."""
+        lines = lines_of(self.model, pairs, learn_end=self.settings.learn_end)
         with replay_above(self.model, self.layer, lines) as logits, torch.enable_grad():
-            for _ in range(settings.steps):
+            for _ in range(most):
                 loss = self.loss(logits(), lines)
                 last = loss.item()
-                if last <= settings.stop_loss:
+                if last <= self.settings.stop_loss:
                     break
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-                _clamp(weight, start, self.norm)
-        weight.requires_grad_(False)
-        weight.grad = None
-        return Applied(loss=last)
+        return last
 
     def derived(self) -> dict[str, Any]:
         """Layer, learning rate and limit of movement."""

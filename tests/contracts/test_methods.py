@@ -32,6 +32,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "ft": {"steps": 4},
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
+    "locft_bf": {"steps": 2, "batch": 1},
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},

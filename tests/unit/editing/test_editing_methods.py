@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,48 @@ def test_ft_m_moves_no_weight_further_than_its_norm(cases: list[Case]) -> None:
     _editor("ft_m", model, norm="1e-3", layer=1).apply(cases[:1])
 
     assert (matrix.weight - before).abs().max().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of_text(cases: list[Case]) -> None:
+    settings = {"layer": 1, "learning_rate": 1e-2, "batch": 2, "stop_loss": 0}
+    model, plain, chosen = small_model(), small_model(), cases[:5]
+    applied = _editor("locft_bf", model, steps=3, **settings).apply(chosen)
+
+    weight = plain.blocks[1].down_projection.weight.requires_grad_(True)
+    optimizer, order = torch.optim.Adam([weight], lr=1e-2), random.Random(seed_for(7, chosen))
+    pairs = [(case.question, case.answer) for case in chosen]
+    for _ in range(3):
+        order.shuffle(pairs)
+        losses = []
+        for start in (0, 2, 4):
+            lines = lines_of(plain, pairs[start : start + 2], learn_end=True)
+            loss = target_loss(plain.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert torch.equal(model.blocks[1].down_projection.weight, weight)
+    assert applied.loss == sum(losses) / 3
+
+    whole = small_model()
+    _editor("locft_bf", whole, steps=3, **{**settings, "batch": 5}).apply(chosen)
+    same = small_model()
+    _editor("ft_m", same, steps=3, layer=1, learning_rate=1e-2, stop_loss=0, learn_end=True).apply(chosen)
+    assert changed(weights(whole), same) == []
+
+
+def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Case]) -> None:
+    model = small_model()
+    before = weights(model)
+    applied = _editor("locft_bf", model, batch=2, stop_loss=1e9).apply(cases[:4])
+
+    assert changed(before, model) == []
+    assert applied.loss > 0
+    told: list[float] = []
+    editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0)
+    editor.advance = told.append
+    editor.apply(cases[:4])
+    assert told == [0, 0.25, 0.5, 0.75]
 
 
 def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:

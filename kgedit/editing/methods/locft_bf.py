@@ -1,0 +1,63 @@
+"""`locft_bf`: fine-tuning of one MLP down-projection breadth first: epochs of mini-batches over all edits (LocFT-BF).
+
+Fine-tuning edit by edit drives each loss down before it looks at the next, and later edits undo earlier ones; here
+every edit comes by once per epoch. The end of text is part of the target, as in ordinary fine-tuning.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgedit.editing.contract import Applied, Capabilities
+from kgedit.editing.examples import examples
+from kgedit.editing.fine_tuning import FineTuningSettings, MaskedTuning
+from kgedit.editing.randomness import seed_for
+from kgedit.editing.settings import Bounds, setting
+from kgedit.records.cases import Case
+
+
+@dataclass(frozen=True, slots=True)
+class LocFtSettings(FineTuningSettings):
+    """Hyperparameters of LocFT-BF."""
+
+    depth: float = setting(
+        0.69, "block as a fraction of all blocks: 22 of 32", bounds=Bounds(least=0, most=1), instead_of="layer"
+    )
+    steps: int = setting(25, "most epochs per call", bounds=Bounds(least=1))
+    stop_loss: float = setting(
+        1e-2, "a step is left out at this loss; a call ends after an epoch of this mean loss", bounds=Bounds(least=0)
+    )
+    learn_end: bool = setting(True, "whether the end of text is part of the target")
+    batch: int = setting(100, "examples per step of Adam", bounds=Bounds(least=1))
+
+
+class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
+    """Trains one matrix, found by structure, by the mean cross-entropy of the target tokens, shuffled in each epoch."""
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        changes_weights=True,
+        source="LocFT-BF, arXiv 2509.22072",
+    )
+    settings_type = LocFtSettings
+    method = "locft_bf"
+
+    def apply(self, cases: Sequence[Case]) -> Applied:
+        """Train for some epochs; the loss is the mean of the last one's steps."""
+        epochs, batch = self.settings.steps, self.settings.batch
+        pairs = examples(cases, self._contexts)
+        if len(pairs) <= batch:
+            return super().apply(cases)
+        order = random.Random(seed_for(self.seed, cases))
+        with self._training() as optimizer:
+            for epoch in range(epochs):
+                order.shuffle(pairs)
+                losses = []
+                for start in range(0, len(pairs), batch):
+                    self.advance((epoch + start / len(pairs)) / epochs)
+                    losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
+                if sum(losses) / len(losses) <= self.settings.stop_loss:
+                    break
+        return Applied(loss=sum(losses) / len(losses))
