@@ -6,14 +6,16 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
-from kgedit.editing.contract import silent
+from kgedit.editing.contract import Keep, State, forget, silent
 from kgedit.editing.examples import CONTEXT_MEANING
+from kgedit.editing.resuming import resume_training, training_state
 from kgedit.editing.settings import Bounds, setting
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import lines_of, target_loss
@@ -86,12 +88,16 @@ def train(
     settings: LoraSettings,
     seed: int,
     advance: Callable[[float], None] = silent,
+    keep: Keep = forget,
+    halfway: State | None = None,
 ) -> float:
     """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
 
     Args:
         seed: Of the order; dropout draws from torch's random numbers.
         advance: Told what share of the steps is done.
+        keep: As in Editor; called after each epoch but the last.
+        halfway: As in Editor.
 
     Returns:
         Mean loss of the last epoch.
@@ -100,11 +106,15 @@ def train(
     peak = peak_rate(model, settings)
     optimizer = torch.optim.Adam(parameters, lr=peak)
     order = random.Random(seed)
-    steps = settings.epochs * math.ceil(len(pairs) / settings.batch)
-    shuffled, step, losses = list(pairs), 0, [0.0]
+    each = math.ceil(len(pairs) / settings.batch)
+    shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
+    begun = resume_training(optimizer, halfway) if halfway else 0
+    step = begun * each
     model.module.train()
-    for _ in range(settings.epochs):
+    for epoch in range(settings.epochs):
         order.shuffle(shuffled)
+        if epoch < begun:
+            continue
         losses = []
         for start in range(0, len(shuffled), settings.batch):
             lines = lines_of(model, shuffled[start : start + settings.batch], learn_end=settings.learn_end)
@@ -116,6 +126,8 @@ def train(
             losses.append(loss.item())
             step += 1
             advance(step / steps)
+        if epoch + 1 < settings.epochs:
+            keep(partial(training_state, optimizer, epochs=epoch + 1))
     model.module.eval()
     return sum(losses) / len(losses)
 

@@ -26,6 +26,9 @@ Settings = TypeVar("Settings")
 Advance = Callable[[int, int], None]
 """Told steps done and steps in all."""
 
+Keep = Callable[[Callable[[], "State"]], None]
+"""Given a function that copies the state of a call of ``apply`` that is under way; may leave it uncalled."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
@@ -130,6 +133,9 @@ class Editor(ABC, Generic[Settings]):
 
     Attributes:
         advance: Told within a long ``apply`` what share of its work is done; whoever wants to know sets it.
+        keep: Called within a long ``apply`` where the same call could go on later; whoever wants to keep that sets it.
+        halfway: What `keep` copied in a sitting that ended: ``apply`` goes on from there, with the same outcome as if
+            it had never stopped. The state of before that call must have been loaded. None to begin from the start.
     """
 
     capabilities: ClassVar[Capabilities]
@@ -145,6 +151,8 @@ class Editor(ABC, Generic[Settings]):
         self.asked = tuple(asked)
         self.seed = seed
         self.advance: Callable[[float], None] = silent
+        self.keep: Keep = forget
+        self.halfway: State | None = None
 
     def derive(self, model: LanguageModel) -> dict[str, Setting]:  # noqa: ARG002 - for those who override
         """Values for settings that are None where nothing is published for the model."""
@@ -194,3 +202,7 @@ class Editor(ABC, Generic[Settings]):
 
 def silent(share: float) -> None:
     """Progress that nobody looks at."""
+
+
+def forget(state: Callable[[], State]) -> None:
+    """A state that nobody keeps."""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.contract import Advance, Editor, State, silent
+from kgedit.editing.contract import Advance, Editor, Keep, State, forget, silent
 from kgedit.editing.examples import CONTEXT_MEANING, training_contexts
 from kgedit.editing.layers import check_layers
 from kgedit.editing.matrices import EditedMatrix
@@ -140,7 +140,14 @@ class LocateThenEdit(Editor[Settings]):
         return Wish(tuple(prompts), drift, tuple(self.model.encode_target(case.answer)))
 
     def search(
-        self, place: Any, wishes: Sequence[Wish], *, layer: int, advance: Callable[[float], None] = silent
+        self,
+        place: Any,
+        wishes: Sequence[Wish],
+        *,
+        layer: int,
+        advance: Callable[[float], None] = silent,
+        keep: Keep = forget,
+        halfway: State | None = None,
     ) -> Found:
         """Values for all wishes, searched for in batches of those that need about as many places.
 
@@ -148,6 +155,8 @@ class LocateThenEdit(Editor[Settings]):
             place: The block's down-projection or the block itself.
             layer: Index of the block.
             advance: Told what share of the wishes is done.
+            keep: As in Editor; called after each batch but the last.
+            halfway: As in Editor.
         """
         own, size = self.settings, int(self.settings.together or 1)
         search = Search(
@@ -159,24 +168,34 @@ class LocateThenEdit(Editor[Settings]):
             stop_loss=own.stop_loss,
         )
         order = sorted(range(len(wishes)), key=lambda index: _places(wishes[index]))
-        parts = []
-        for start in range(0, len(wishes), size):
+        parts = [_found(halfway, device=self.matrices[layer].weight.device)] if halfway else []
+        for start in range(sum(len(part.losses) for part in parts), len(wishes), size):
             own_wishes = [wishes[index] for index in order[start : start + size]]
             parts.append(search_values(self.model, layer, place, own_wishes, search))
             advance(min(1.0, (start + size) / len(wishes)))
-        back = sorted(range(len(order)), key=order.__getitem__)
-        losses = [loss for part in parts for loss in part.losses]
-        return Found(
-            torch.cat([part.before for part in parts])[back],
-            torch.cat([part.added for part in parts])[back],
-            tuple(losses[index] for index in back),
-        )
+            if start + size < len(wishes):
+                keep(lambda: _halfway(_joined(parts)))
+        return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
 
     def key_rows(self, wishes: Sequence[Wish], *, layer: int) -> list[torch.Tensor]:
         """For each wish the keys of its prompts, prompts x inner width, in float64, in one forward pass."""
         flat: list[Prompt] = [prompt for wish in wishes for prompt in wish.prompts]
         rows = inputs_at(self.model, [layer], flat)[layer].double()
         return list(torch.split(rows, [len(wish.prompts) for wish in wishes]))
+
+
+def _joined(parts: Sequence[Found]) -> Found:
+    before, added = (torch.cat([getattr(part, name) for part in parts]) for name in ("before", "added"))
+    return Found(before, added, tuple(loss for part in parts for loss in part.losses))
+
+
+def _halfway(found: Found) -> State:
+    return State({"before": found.before, "added": found.added}, {"losses": list(found.losses)})
+
+
+def _found(state: State, *, device: torch.device) -> Found:
+    before, added = (state.tensors[name].to(device) for name in ("before", "added"))
+    return Found(before, added, tuple(state.record["losses"]))
 
 
 def _places(wish: Wish) -> int:

@@ -1,7 +1,8 @@
 """A run on disk: spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
 
 Answers and edit costs are appended line by line. A checkpoint is a folder that appears when it is whole; the newest
-counts. A run that was killed goes on from there, and its files end up as if it had not been.
+counts; beside it stands how far a long call of a method has come since. A run that was killed goes on from there, and
+its files end up as if it had not been.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import yaml
@@ -59,6 +60,30 @@ class Checkpoint:
     edits: int
     lines: int
     state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Halfway:
+    """Where one call of a method stood.
+
+    Attributes:
+        timestep: Name of the timestep being learned.
+        first: Cases of it that were applied before the call.
+        cases: Cases of the call.
+        seconds: Spent on the call so far.
+        cpu_seconds: Likewise, of the processor.
+        state: What the method can go on from.
+    """
+
+    timestep: str
+    first: int
+    cases: int
+    seconds: float
+    cpu_seconds: float
+    state: State
+
+
+Kept = TypeVar("Kept", Checkpoint, Halfway)
 
 
 def key_of(answer: Answer) -> AnswerKey:
@@ -112,35 +137,53 @@ class RunFolder:
     def checkpoint(self) -> Checkpoint | None:
         """The newest whole checkpoint."""
         found = self._checkpoints()
-        if not found:
-            return None
-        record = json.loads((found[-1] / "state.json").read_text(encoding="utf-8"))
-        state = State(load_file(found[-1] / "state.safetensors"), record["record"])
-        return Checkpoint(record["timestep"], record["edits"], record["lines"], state)
+        return _read(found[-1], Checkpoint) if found else None
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint aside, rename it, and drop those before it."""
+        """Write a checkpoint aside, rename it, and drop what was before it."""
         older = self._checkpoints()
         number = int(older[-1].name) + 1 if older else 1
-        folder = self.path / "checkpoints" / f"{number:06d}"
-        partial = folder.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        tensors = {name: tensor.contiguous().cpu() for name, tensor in checkpoint.state.tensors.items()}
-        save_file(tensors, partial / "state.safetensors")
-        record = {
-            "timestep": checkpoint.timestep,
-            "edits": checkpoint.edits,
-            "lines": checkpoint.lines,
-            "record": checkpoint.state.record,
-        }
-        write_whole(partial / "state.json", json.dumps(record, ensure_ascii=False, indent=1))
-        partial.rename(folder)
-        for path in older:
-            shutil.rmtree(path)
+        _write(self.path / "checkpoints" / f"{number:06d}", checkpoint)
+        for path in (*older, self._halfway):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def halfway(self, timestep: str, first: int, cases: int) -> Halfway | None:
+        """Where the call with these cases stood when an earlier sitting ended."""
+        found = _read(self._halfway, Halfway) if self._halfway.is_dir() else None
+        same = found is not None and (found.timestep, found.first, found.cases) == (timestep, first, cases)
+        return found if same else None
+
+    def save_halfway(self, halfway: Halfway) -> None:
+        """Write where a call stands aside, and rename it; a kill in between loses what was there before."""
+        shutil.rmtree(self._halfway, ignore_errors=True)
+        _write(self._halfway, halfway)
+
+    @property
+    def _halfway(self) -> Path:
+        return self.path / "checkpoints" / "halfway"
 
     def _checkpoints(self) -> list[Path]:
         return sorted(path for path in (self.path / "checkpoints").glob("*") if path.name.isdigit())
+
+
+def _write(folder: Path, found: Checkpoint | Halfway) -> None:
+    """Write aside and rename; the folder must not be there."""
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    record = {item.name: getattr(found, item.name) for item in fields(found) if item.name != "state"}
+    save_file(
+        {name: tensor.contiguous().cpu() for name, tensor in found.state.tensors.items()}, partial / "state.safetensors"
+    )
+    whole = json.dumps({**record, "record": found.state.record}, ensure_ascii=False, indent=1)
+    write_whole(partial / "state.json", whole)
+    partial.rename(folder)
+
+
+def _read(folder: Path, kind: type[Kept]) -> Kept:
+    record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    state = State(load_file(folder / "state.safetensors"), record.pop("record"))
+    return kind(**record, state=state)
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import Any
 
 from kgedit.benchmark.easyedit import Edits, open_edits
 from kgedit.editing import METHODS
-from kgedit.editing.contract import Editor
+from kgedit.editing.contract import Editor, Keep, State
 from kgedit.editing.environment import describe_environment
 from kgedit.editing.examiner import After, Examiner
-from kgedit.editing.run_folder import Checkpoint, RunFolder, open_run
+from kgedit.editing.run_folder import Checkpoint, Halfway, RunFolder, open_run
 from kgedit.editing.settings import read_settings
 from kgedit.editing.spec import write_spec
 from kgedit.errors import BenchmarkError, SpecError
@@ -33,6 +33,9 @@ from kgedit.resources import home
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, how many of its steps are done, and how many there are."""
+
+BETWEEN_KEEPING = 60.0
+"""Least seconds between two savings within one call of a method."""
 
 
 def run(
@@ -172,7 +175,7 @@ def _run_single(
             report(f"edit and ask {name}", done, len(own))
             if examiner.has(case, name):
                 continue
-            cost = _apply(spec, editor, name, [case])
+            cost = _apply(spec, editor, name, [case], clock=_Clock())
             if (name, cost.case_ids) not in written:
                 folder.add_edit(cost)
             examiner.examine([case], editor, after=After(name), advance=lambda _: None)
@@ -229,8 +232,12 @@ def _learn(
             ask(done)
         report(f"edit {name}", done, len(cases))
         batch = cases[done : done + size]
+        halfway = folder.halfway(name, done, len(batch))
+        clock = _Clock(halfway)
+        editor.halfway = halfway.state if halfway else None
+        editor.keep = _keeper(folder, name, done, cases=len(batch), clock=clock)
         editor.advance = _within(name, done, batch=len(batch), total=len(cases), report=report)
-        folder.add_edit(_apply(spec, editor, name, batch))
+        folder.add_edit(_apply(spec, editor, name, batch, clock=clock))
         done, lines = done + len(batch), lines + 1
         if done == len(cases) or done - saved >= spec.checkpoint_every:
             folder.save_checkpoint(Checkpoint(name, done, lines, editor.state()))
@@ -238,8 +245,7 @@ def _learn(
     report(f"edit {name}", len(cases), len(cases))
 
 
-def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case]) -> EditCost:
-    clock = _Clock()
+def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case], *, clock: _Clock) -> EditCost:
     applied = editor.apply(cases)
     return EditCost(
         timestep=timestep,
@@ -255,20 +261,37 @@ def _within(timestep: str, done: int, *, batch: int, total: int, report: Progres
     return lambda share: report(f"edit {timestep}", done + int(share * batch), total)
 
 
-class _Clock:
-    """Started when it is made."""
+def _keeper(folder: RunFolder, timestep: str, first: int, *, cases: int, clock: _Clock) -> Keep:
+    """Writes down where a call stands, now and then."""
+    last = time.monotonic()
 
-    def __init__(self) -> None:
-        self._wall, self._processor = time.perf_counter(), time.process_time()
+    def keep(state: Callable[[], State]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= BETWEEN_KEEPING:
+            folder.save_halfway(Halfway(timestep, first, cases, **clock.spent(), state=state()))
+            last = time.monotonic()
+
+    return keep
+
+
+class _Clock:
+    """Started when it is made, ahead by what an earlier sitting spent."""
+
+    def __init__(self, before: Halfway | None = None) -> None:
+        self._wall = time.perf_counter() - (before.seconds if before else 0)
+        self._processor = time.process_time() - (before.cpu_seconds if before else 0)
+
+    def spent(self) -> dict[str, float]:
+        """Seconds of the wall and of the processor."""
+        return {
+            "seconds": round(time.perf_counter() - self._wall, 6),
+            "cpu_seconds": round(time.process_time() - self._processor, 6),
+        }
 
     def read(self, device: str) -> dict[str, Any]:
         """The three costs that EditCost and Preparation have in common."""
         wait_for(device)
-        return {
-            "seconds": round(time.perf_counter() - self._wall, 6),
-            "cpu_seconds": round(time.process_time() - self._processor, 6),
-            "peak_memory_bytes": peak_memory_bytes(device),
-        }
+        return {**self.spent(), "peak_memory_bytes": peak_memory_bytes(device)}
 
 
 def _count(stage: str, total: int, report: Progress) -> Callable[[int], None]:

@@ -72,6 +72,11 @@ class Found:
     added: torch.Tensor
     losses: tuple[float, ...]
 
+    def in_order(self, places: Sequence[int]) -> Found:
+        """The same edits, those at the places given."""
+        rows = list(places)
+        return Found(self.before[rows], self.added[rows], tuple(self.losses[place] for place in rows))
+
 
 def search_values(model: LanguageModel, layer: int, place: Any, wishes: Sequence[Wish], search: Search) -> Found:
     """v* of each edit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS
-from kgedit.editing.contract import Applied, Editor, Prefix
-from kgedit.editing.run_folder import Checkpoint, RunFolder
+from kgedit.editing.contract import Applied, Editor, Prefix, State
+from kgedit.editing.run_folder import Checkpoint, Halfway, RunFolder
 from kgedit.editing.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
@@ -27,12 +28,12 @@ from kgedit.records.runs import PROTOCOLS
 
 SEARCH = {"steps": 3, "contexts": 3, "opening": 3, "tokens": 400, "length": 32}
 QUICK: dict[str, dict[str, Any]] = {
-    "lora": {"epochs": 2},
-    "lora_merge": {"epochs": 2},
+    "lora": {"epochs": 3},
+    "lora_merge": {"epochs": 3},
     "ft": {"steps": 4},
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
-    "locft_bf": {"steps": 2, "batch": 1},
+    "locft_bf": {"steps": 3, "batch": 1},
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
@@ -41,9 +42,12 @@ QUICK: dict[str, dict[str, Any]] = {
     "rome": SEARCH,
     "r_rome": SEARCH,
     "c_rome": SEARCH,
-    "memit": {**SEARCH, "layers": "0-1"},
-    "alphaedit": {**SEARCH, "layers": "0-1"},
+    "memit": {**SEARCH, "layers": "0-1", "together": 1},
+    "alphaedit": {**SEARCH, "layers": "0-1", "together": 1},
 }
+KEEPS = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
+"""Methods whose calls may take hours."""
+
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
@@ -220,6 +224,30 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
 
     assert changed(weights(unbroken.model), resumed.model) == []
     assert resumed.prefixes([cases[0].question]) == unbroken.prefixes([cases[0].question])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_call_that_was_cut_short_goes_on_from_whatever_it_had_kept(
+    name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
+) -> None:
+    whole, folder, kept = _editor(name, small_model(), known), RunFolder(tmp_path), []
+
+    def keep(state: Callable[[], State]) -> None:
+        folder.save_halfway(Halfway("t", 1, len(cases) - 1, seconds=1, cpu_seconds=1, state=state()))
+        kept.append(folder.halfway("t", 1, len(cases) - 1))
+
+    whole.apply(cases[:1])
+    before = whole.state()
+    whole.keep = keep
+    applied = whole.apply(cases[1:])
+
+    assert bool(kept) == (name in KEEPS)
+    for halfway in kept:
+        resumed = _editor(name, small_model(), known)
+        resumed.load_state(before)
+        resumed.halfway = halfway.state
+        assert resumed.apply(cases[1:]) == applied
+        assert changed(weights(whole.model), resumed.model) == []
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kgedit.editing.contract import Applied, Capabilities
 from kgedit.editing.examples import examples
 from kgedit.editing.fine_tuning import FineTuningSettings, MaskedTuning
 from kgedit.editing.randomness import seed_for
+from kgedit.editing.resuming import resume_training, training_state
 from kgedit.editing.settings import Bounds, setting
 from kgedit.records.cases import Case
 
@@ -52,12 +54,16 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
             return super().apply(cases)
         order = random.Random(seed_for(self.seed, cases))
         with self._training() as optimizer:
+            begun = resume_training(optimizer, self.halfway) if self.halfway else 0
             for epoch in range(epochs):
                 order.shuffle(pairs)
+                if epoch < begun:
+                    continue
                 losses = []
                 for start in range(0, len(pairs), batch):
                     self.advance((epoch + start / len(pairs)) / epochs)
                     losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
-                if sum(losses) / len(losses) <= self.settings.stop_loss:
+                if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
                     break
+                self.keep(partial(training_state, optimizer, epochs=epoch + 1))
         return Applied(loss=sum(losses) / len(losses))

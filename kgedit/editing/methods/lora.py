@@ -39,10 +39,17 @@ class LoraFineTuning(Editor[LoraSettings]):
         adapted = self._adapter()
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
-            pairs = examples(cases, self._contexts)
-            return Applied(
-                loss=train(self.model, adapted, pairs, settings=self.settings, seed=seed, advance=self.advance)
+            loss = train(
+                self.model,
+                adapted,
+                examples(cases, self._contexts),
+                settings=self.settings,
+                seed=seed,
+                advance=self.advance,
+                keep=self.keep,
+                halfway=self.halfway,
             )
+        return Applied(loss=loss)
 
     def derived(self) -> dict[str, Any]:
         """Adapted modules and learning rate."""

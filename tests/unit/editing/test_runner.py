@@ -22,6 +22,7 @@ from kgedit.benchmark.timestep import TWO_HOPS
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.methods.ike import InContextEditing
+from kgedit.editing.run_folder import RunFolder
 from kgedit.editing.runner import run
 from kgedit.editing.spec import resolve
 from kgedit.errors import BenchmarkError, SpecError
@@ -175,6 +176,36 @@ def test_every_method_resumes_between_timesteps(
     run(spec, tmp_path / "killed")
 
     assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
+
+
+def test_a_run_killed_within_a_long_call_goes_on_within_it(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.editing.runner.BETWEEN_KEEPING", 0)
+    spec = _spec(world, "lora", settings={"epochs": 5, "batch": 2}, presets=[BRIEF])
+    stage, told = "edit 20210101_20220101", []
+    run(spec, tmp_path / "unbroken", progress=lambda name, done, total: told.append(name))
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
+    folder = tmp_path / "killed"
+
+    def kill(name: str, done: int, total: int) -> None:
+        told_now.append(name)
+        if told_now.count(stage) == 4:
+            raise _KilledError
+
+    told_now: list[str] = []
+    with pytest.raises(_KilledError):
+        run(spec, folder, progress=kill)
+    kept = RunFolder(folder).halfway("20210101_20220101", 0, 2)
+    assert kept is not None
+    assert kept.state.record == {"epochs": 2}
+    again: list[str] = []
+    run(spec, folder, progress=lambda name, done, total: again.append(name))
+
+    assert told.count(stage) - again.count(stage) == 2, "two epochs of one step each were not trained again"
+    assert _content(folder) == _content(tmp_path / "unbroken")
+    assert RunFolder(folder).edits()[-1].seconds > kept.seconds > 0
+    assert RunFolder(folder).halfway("20210101_20220101", 0, 2) is None
 
 
 def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(

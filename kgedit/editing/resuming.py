@@ -1,0 +1,46 @@
+"""Training that goes on in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
+
+from __future__ import annotations
+
+import torch
+
+from kgedit.editing.contract import State
+
+
+def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> State:
+    """A copy of what an optimizer trains, of the optimizer and of torch's random numbers, after so many epochs."""
+    own = _parameters(optimizer)
+    tensors = {f"weight.{index}": parameter.detach().clone() for index, parameter in enumerate(own)}
+    for index, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value.detach().clone() for name, value in values.items()}
+    tensors["random.cpu"] = torch.get_rng_state()
+    tensors |= {f"random.{device}": torch.cuda.get_rng_state(device) for device in _gpus(own)}
+    return State(tensors, {"epochs": epochs})
+
+
+def resume_training(optimizer: torch.optim.Optimizer, state: State) -> int:
+    """Bring a fresh optimizer of the same parameters to a saved state; the epochs that are done."""
+    own = _parameters(optimizer)
+    with torch.no_grad():
+        for index, parameter in enumerate(own):
+            parameter.copy_(state.tensors[f"weight.{index}"])
+    values: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in state.tensors.items():
+        kind, _, rest = key.partition(".")
+        if kind == "optimizer":
+            place, _, name = rest.partition(".")
+            values.setdefault(int(place), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
+    torch.set_rng_state(state.tensors["random.cpu"])
+    for device in _gpus(own):
+        torch.cuda.set_rng_state(state.tensors[f"random.{device}"], device)
+    epochs: int = state.record["epochs"]
+    return epochs
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _gpus(parameters: list[torch.Tensor]) -> list[torch.device]:
+    return sorted({parameter.device for parameter in parameters if parameter.is_cuda}, key=str)
