@@ -33,11 +33,13 @@ for set in counterfact qaedit; do
   kgedit report "$out/$set"/* --brief --overwrite --markdown "$out/$set.md"
 done
 
-# A longer row, asked again after every twenty edits.
-case " $* " in
-  *" memit "*)
-    KGEDIT_HOME="$out/home-counterfact" OMP_NUM_THREADS=1 kgedit run-edit --edits "$out/counterfact.json" --limit 60 \
-      --model smollm2-135m --method memit --protocol sequential --evaluate-every 20 --preset synthetic \
-      --preset few_shot --out "$out/memit-in-a-row"
-    ;;
-esac
+# Longer rows, asked again after every hundred edits.
+for method in memit alphaedit; do
+  case " $* " in
+    *" $method "*)
+      KGEDIT_HOME="$out/home-counterfact" OMP_NUM_THREADS=1 kgedit run-edit --edits "$out/counterfact.json" --limit 300 \
+        --model smollm2-135m --method "$method" --protocol sequential --evaluate-every 100 --preset synthetic \
+        --preset few_shot --out "$out/$method-in-a-row"
+      ;;
+  esac
+done
