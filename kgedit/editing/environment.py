@@ -50,7 +50,7 @@ def describe_environment(
             "fingerprint": model.fingerprint,
             "parameters": model.module.num_parameters(),
         },
-        "method": {"name": spec.method, "derived": editor.derived(), "source": editor.capabilities.source},
+        "method": {"name": spec.method, "source": editor.capabilities.source},
         "timesteps": [{"name": step.name, "sha256": step.sha256} for step in timesteps],
         "contexts": {context.name: context.sha256 for context in contexts},
     }

@@ -427,13 +427,14 @@ def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
     assert mhop.second_hop == pytest.approx(sum(found) / 3, abs=1e-6)
 
 
-def test_the_environment_tells_versions_model_and_derived_choices(world: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_keeps_versions_model_and_derived_choices(world: dict[str, str], tmp_path: Path) -> None:
     folder = run(_spec(world, limit=1), tmp_path / "run")
     environment = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
 
     assert environment["packages"]["torch"]
     assert environment["model"]["fingerprint"] == small_model().fingerprint
-    assert environment["method"]["derived"]["layer"] == 1
+    assert environment["method"]["name"] == "ft_m"
+    assert read_preparation(folder).derived["layer"] == 1
     assert [step["name"] for step in environment["timesteps"]] == ["20200101_20210101", "20210101_20220101"]
     assert set(environment["contexts"]) == {"question_only", "instruction"}
 
