@@ -9,10 +9,20 @@ shift 2
   mend grace wise ultraedit
 
 mkdir -p "$out"
+python - "$sets" "$out" <<'END'
+import json
+import sys
+from pathlib import Path
+
+sets, out = map(Path, sys.argv[1:])
 # The defaults for models without published values were found on the first CounterFact edits: others are taken here.
-jq '.[1000:]' "$sets/counterfact-edit.json" > "$out/counterfact.json"
+counterfact = json.loads((sets / "counterfact-edit.json").read_text(encoding="utf-8"))[1000:]
 # Of the five locality questions of an edit, all from Natural Questions, the first.
-jq '.[100:] | map(.locality |= .[:1])' "$sets/QAEdit_inter_1k.json" > "$out/qaedit.json"
+qaedit = json.loads((sets / "QAEdit_inter_1k.json").read_text(encoding="utf-8"))[100:]
+qaedit = [{**edit, "locality": edit["locality"][:1]} for edit in qaedit]
+for name, edits in (("counterfact", counterfact), ("qaedit", qaedit)):
+    (out / f"{name}.json").write_text(json.dumps(edits, ensure_ascii=False, indent=1), encoding="utf-8")
+END
 
 for set in counterfact qaedit; do
   for method in "$@"; do
