@@ -49,7 +49,10 @@ for method in memit alphaedit; do
     *" $method "*)
       KGEDIT_HOME="$out/home-counterfact" OMP_NUM_THREADS=1 kgedit run-edit --edits "$out/counterfact.json" --limit 300 \
         --model smollm2-135m --method "$method" --protocol sequential --evaluate-every 100 --preset synthetic \
-        --preset few_shot --out "$out/$method-in-a-row"
+        --preset few_shot --out "$out/in-a-row/$method"
       ;;
   esac
 done
+if [ -d "$out/in-a-row" ]; then
+  kgedit report "$out"/in-a-row/* --brief --overwrite --markdown "$out/in-a-row.md"
+fi

@@ -60,9 +60,11 @@ _WHO = (
 
 
 def overview_tables(runs: Sequence[Run]) -> list[Table]:
-    """Every run in one row of each table: presets side by side, axes side by side, and what the runs were."""
+    """Presets side by side, axes side by side, what edits did as they added up, and what the runs were."""
     presets = preset_names(runs)
-    return [presets_table(runs), *(overview_table(runs, preset) for preset in presets), runs_table(runs)]
+    tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
+    tables += [table for preset in presets if (table := schedule_table(runs, preset))]
+    return [*tables, runs_table(runs)]
 
 
 def report_tables(runs: Sequence[Run]) -> list[Table]:
@@ -126,6 +128,47 @@ def overview_table(runs: Sequence[Run], preset: str) -> Table:
         rows=tuple(rows),
         note=f"{' or '.join(metrics)} in %, before any edit → right after a timestep's own edits.",
     )
+
+
+def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """One row for each time that a run asked on schedule, and for the end of the time step; None if none did."""
+    points = {number: _points(run, preset) for number, run in enumerate(runs, start=1)}
+    found = [scores for own in points.values() for scores in own.values()]
+    asked = [axis for axis in AXES if any(axis in scores for scores in found)]
+    if not asked:
+        return None
+    rows = [
+        (
+            *(str(number), runs[number - 1].spec.method, _dates(timestep), "all" if edits is None else f"{edits:,}"),
+            *(percent(_main(scores.get(axis, {}))) for axis in asked),
+            percent(scores.get("locality", {}).get("unchanged")),
+        )
+        for number, own in points.items()
+        for (timestep, edits), scores in own.items()
+    ]
+    columns = (
+        *_METHOD,
+        Column("time step", number=False, optional=True),
+        Column("edits"),
+        *(Column(axis) for axis in asked),
+        Column("unchanged"),
+    )
+    note = (
+        "After so many of a time step's edits, of those: the preset's own metric, and locality answers as before, in %."
+    )
+    return Table(f"As edits add up, preset {preset}", columns, tuple(rows), note)
+
+
+def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, dict[str, Score]]]:
+    """Scores of a run by time step and its edits so far (None: all of them), by axis and by metric."""
+    scheduled = {score.after for score in run.scores.scores if score.state == "midway"}
+    found: dict[tuple[str, int | None], dict[Axis, dict[str, Score]]] = {}
+    for score in run.scores.scores:
+        own = score.timestep is not None and score.timestep == score.after and score.state in ("midway", "own")
+        if own and score.after in scheduled and score.preset == preset:
+            place = found.setdefault((str(score.timestep), score.edits), {})
+            place.setdefault(score.axis, {})[score.metric] = score
+    return found
 
 
 def runs_table(runs: Sequence[Run]) -> Table:

@@ -20,6 +20,7 @@ from kgedit.analysis.tables import (
     report_tables,
     retention_table,
     retrieval_table,
+    schedule_table,
 )
 from kgedit.cli import main
 from kgedit.metrics.scores import write_scores
@@ -160,6 +161,29 @@ def test_retention_and_retrieval_have_tables_where_there_is_something(tmp_path: 
     assert column(retrieval, "first hop")[0] == "25.0"
     assert retention_table(read_runs(runs), "wild") is None
     assert retrieval_table(read_runs(runs), "wild") is None
+
+
+def test_a_run_that_was_asked_on_schedule_shows_what_came_of_edits_as_they_added_up(
+    tmp_path: Path, runs: list[Path]
+) -> None:
+    answers = [
+        *asked("0010", after=None),
+        *asked("11", after=T1, timestep=T1, edits=2),
+        *asked("1110", after=T1, timestep=T1),
+        *asked("01", after=T2, timestep=T2),
+    ]
+    write_run(tmp_path / "row", answers)
+    write_scores(tmp_path / "row")
+    found = read_runs([*runs, tmp_path / "row"])
+    table = schedule_table(found, "wild")
+    assert table is not None
+    assert column(table, "edits") == ["2", "all"]
+    assert column(table, "update") == column(table, "locality") == ["100.0", "75.0"]
+    assert column(table, "unchanged") == ["0.0", "50.0"]
+    assert column(table, "time step") == ["20211230 20221230"] * 2, "the second was not asked on the way"
+    assert table.rows[0][0] == str(1 + [item.folder.name for item in found].index("row"))
+    assert table in report_tables(found)
+    assert schedule_table(read_runs(runs), "wild") is None
 
 
 def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
