@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
-from kgedit.editing.contract import Keep, State, forget, silent
+from kgedit.editing.contract import Editor
 from kgedit.editing.examples import CONTEXT_MEANING
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.editing.settings import Bounds, setting
@@ -39,6 +39,9 @@ class LoraSettings:
 def targets_of(model: LanguageModel) -> list[str]:
     """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
     return [name for block in model.blocks for name in block.query_value]
+
+
+AnyLora = TypeVar("AnyLora", bound=LoraSettings)
 
 
 def describe_adapter(model: LanguageModel, settings: LoraSettings) -> dict[str, Any]:
@@ -80,35 +83,25 @@ def _forget(adapted: PeftModel) -> None:
         vars(adapted.base_model.model).pop(name, None)
 
 
-def train(
-    model: LanguageModel,
-    adapted: PeftModel,
-    pairs: Sequence[tuple[str, str]],
-    *,
-    settings: LoraSettings,
-    seed: int,
-    advance: Callable[[float], None] = silent,
-    keep: Keep = forget,
-    halfway: State | None = None,
-) -> float:
+def train(editor: Editor[AnyLora], adapted: PeftModel, pairs: Sequence[tuple[str, str]], *, seed: int) -> float:
     """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
 
     Args:
+        editor: Whose adapter it is: its model and settings, and whom to tell of progress. Its call can be gone on with
+            after each epoch but the last.
         seed: Of the order; dropout draws from torch's random numbers.
-        advance: Told what share of the steps is done.
-        keep: As in Editor; called after each epoch but the last.
-        halfway: As in Editor.
 
     Returns:
         Mean loss of the last epoch.
     """
+    model, settings = editor.model, editor.settings
     parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     peak = peak_rate(model, settings)
     optimizer = torch.optim.Adam(parameters, lr=peak)
     order = random.Random(seed)
     each = math.ceil(len(pairs) / settings.batch)
     shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
-    begun = resume_training(optimizer, halfway) if halfway else 0
+    begun = resume_training(optimizer, editor.halfway) if editor.halfway else 0
     step = begun * each
     model.module.train()
     for epoch in range(settings.epochs):
@@ -125,9 +118,9 @@ def train(
             optimizer.step()
             losses.append(loss.item())
             step += 1
-            advance(step / steps)
+            editor.advance(step / steps)
         if epoch + 1 < settings.epochs:
-            keep(partial(training_state, optimizer, epochs=epoch + 1))
+            editor.keep(partial(training_state, optimizer, epochs=epoch + 1))
     model.module.eval()
     return sum(losses) / len(losses)
 

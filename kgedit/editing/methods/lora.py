@@ -39,16 +39,7 @@ class LoraFineTuning(Editor[LoraSettings]):
         adapted = self._adapter()
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
-            loss = train(
-                self.model,
-                adapted,
-                examples(cases, self._contexts),
-                settings=self.settings,
-                seed=seed,
-                advance=self.advance,
-                keep=self.keep,
-                halfway=self.halfway,
-            )
+            loss = train(self, adapted, examples(cases, self._contexts), seed=seed)
         return Applied(loss=loss)
 
     def derived(self) -> dict[str, Any]:

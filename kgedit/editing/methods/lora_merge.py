@@ -52,16 +52,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
-            loss = train(
-                self.model,
-                adapted,
-                examples(cases, self._contexts),
-                settings=self.settings,
-                seed=seed,
-                advance=self.advance,
-                keep=self.keep,
-                halfway=self.halfway,
-            )
+            loss = train(self, adapted, examples(cases, self._contexts), seed=seed)
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.

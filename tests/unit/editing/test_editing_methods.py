@@ -232,12 +232,12 @@ def test_lora_merge_with_share_0_is_the_model_and_with_share_1_the_adapted_one(c
 
 def test_lora_merge_with_share_1_gives_the_logits_of_the_adapter_it_merged(cases: list[Case]) -> None:
     merged, adapted = small_model(), small_model()
-    editor = _editor("lora_merge", merged, epochs=3, share=1)
+    editor, other = (_editor("lora_merge", model, epochs=3, share=1) for model in (merged, adapted))
     editor.apply(cases[:4])
     seed = seed_for(7, cases[:4])
     pairs = [(case.question, case.answer) for case in cases[:4]]
     with seeded(seed, adapted.device):
-        train(adapted, attach(adapted, editor.settings), pairs, settings=editor.settings, seed=seed)
+        train(other, attach(adapted, other.settings), pairs, seed=seed)
 
     ids = torch.tensor([merged.encode(cases[0].question)])
     with torch.no_grad():
