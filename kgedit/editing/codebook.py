@@ -114,10 +114,10 @@ class Codebook:
         ]
 
     def content(self) -> tuple[dict[str, torch.Tensor], list[list[int]]]:
-        """All of it as tensors and labels."""
+        """A copy of all of it, as tensors and labels."""
         if not self.labels:
             return {}, []
-        tensors = {"keys": self.keys.clone(), "values": self.values.clone(), "radii": self.radii.cpu()}
+        tensors = {"keys": self.keys.clone(), "values": self.values.clone(), "radii": self.radii.clone()}
         return tensors, [list(label) for label in self.labels]
 
     @classmethod

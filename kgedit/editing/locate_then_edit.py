@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.contract import Advance, Editor, Keep, State, forget, silent
+from kgedit.editing.contract import Advance, Editor, State, silent
 from kgedit.editing.examples import CONTEXT_MEANING, training_contexts
 from kgedit.editing.layers import check_layers
 from kgedit.editing.matrices import EditedMatrix
@@ -146,17 +146,13 @@ class LocateThenEdit(Editor[Settings]):
         *,
         layer: int,
         advance: Callable[[float], None] = silent,
-        keep: Keep = forget,
-        halfway: State | None = None,
     ) -> Found:
         """Values for all wishes, searched for in batches of those that need about as many places.
 
         Args:
             place: The block's down-projection or the block itself.
             layer: Index of the block.
-            advance: Told what share of the wishes is done.
-            keep: As in Editor; called after each batch but the last.
-            halfway: As in Editor.
+            advance: Told what share of the wishes is done. The call can be gone on with after each batch but the last.
         """
         own, size = self.settings, int(self.settings.together or 1)
         search = Search(
@@ -168,13 +164,13 @@ class LocateThenEdit(Editor[Settings]):
             stop_loss=own.stop_loss,
         )
         order = sorted(range(len(wishes)), key=lambda index: _places(wishes[index]))
-        parts = [_found(halfway, device=self.matrices[layer].weight.device)] if halfway else []
+        parts = [_found(self.halfway, device=self.matrices[layer].weight.device)] if self.halfway else []
         for start in range(sum(len(part.losses) for part in parts), len(wishes), size):
             own_wishes = [wishes[index] for index in order[start : start + size]]
             parts.append(search_values(self.model, layer, place, own_wishes, search))
             advance(min(1.0, (start + size) / len(wishes)))
             if start + size < len(wishes):
-                keep(lambda: _halfway(_joined(parts)))
+                self.keep(lambda: _halfway(_joined(parts)))
         return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
 
     def key_rows(self, wishes: Sequence[Wish], *, layer: int) -> list[torch.Tensor]:

@@ -145,7 +145,7 @@ class RunFolder:
         number = int(older[-1].name) + 1 if older else 1
         _write(self.path / "checkpoints" / f"{number:06d}", checkpoint)
         for path in (*older, self._halfway):
-            shutil.rmtree(path, ignore_errors=True)
+            _drop(path)
 
     def halfway(self, timestep: str, first: int, cases: int) -> Halfway | None:
         """Where the call with these cases stood when an earlier sitting ended."""
@@ -154,8 +154,7 @@ class RunFolder:
         return found if same else None
 
     def save_halfway(self, halfway: Halfway) -> None:
-        """Write where a call stands aside, and rename it; a kill in between loses what was there before."""
-        shutil.rmtree(self._halfway, ignore_errors=True)
+        """Write where a call stands aside, and put it in the place of what was there before."""
         _write(self._halfway, halfway)
 
     @property
@@ -167,7 +166,7 @@ class RunFolder:
 
 
 def _write(folder: Path, found: Checkpoint | Halfway) -> None:
-    """Write aside and rename; the folder must not be there."""
+    """Write aside, and rename over what was there."""
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -177,7 +176,17 @@ def _write(folder: Path, found: Checkpoint | Halfway) -> None:
     )
     whole = json.dumps({**record, "record": found.state.record}, ensure_ascii=False, indent=1)
     write_whole(partial / "state.json", whole)
+    _drop(folder)
     partial.rename(folder)
+
+
+def _drop(folder: Path) -> None:
+    """Remove a folder, which is there whole or not at all, whenever this is cut short."""
+    aside = folder.with_suffix(".dropped")
+    shutil.rmtree(aside, ignore_errors=True)
+    if folder.is_dir():
+        folder.rename(aside)
+        shutil.rmtree(aside)
 
 
 def _read(folder: Path, kind: type[Kept]) -> Kept:

@@ -44,14 +44,7 @@ class SpreadingEditor(LocateThenEdit[Settings]):
         if not fine:
             return Applied(note=note)
         wishes, top = [self.wish(case) for case in fine], self.layers[-1]
-        found = self.search(
-            self.model.blocks[top].module,
-            wishes,
-            layer=top,
-            advance=self.advance,
-            keep=self.keep,
-            halfway=self.halfway,
-        )
+        found = self.search(self.model.blocks[top].module, wishes, layer=top, advance=self.advance)
         wanted = self.wanted(found, wishes)
         for place, layer in enumerate(self.layers):
             keys = self.keys(wishes, layer=layer)

@@ -219,8 +219,10 @@ def test_a_codebook_of_many_entries_finds_each_and_is_the_same_after_a_way_throu
 
     assert codebook.find(keys) == again.find(keys) == list(range(100))
     assert again.find(keys[:1] + 100) == [100]
-    assert (len(codebook), len(again)) == (100, 101)
-    assert torch.equal(codebook.values[:, 0], torch.arange(100.0))
+    _place(codebook, keys[0] + 0.05, 101, radius=0.1)
+    assert torch.equal(tensors["radii"], torch.full((100,), 0.1, dtype=torch.float64)), "a copy, not a view"
+    assert (len(codebook), len(again)) == (101, 101)
+    assert torch.equal(codebook.values[:100, 0], torch.arange(100.0))
 
 
 def _short(cases: list[Case]) -> list[Case]:

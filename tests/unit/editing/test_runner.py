@@ -21,8 +21,9 @@ from world.small_timestep import OLD_MAYORS, write_timestep
 from kgedit.benchmark.timestep import TWO_HOPS
 from kgedit.cli import main
 from kgedit.editing import METHODS
+from kgedit.editing.contract import State
 from kgedit.editing.methods.ike import InContextEditing
-from kgedit.editing.run_folder import RunFolder
+from kgedit.editing.run_folder import Checkpoint, Halfway, RunFolder
 from kgedit.editing.runner import run
 from kgedit.editing.spec import resolve
 from kgedit.errors import BenchmarkError, SpecError
@@ -206,6 +207,30 @@ def test_a_run_killed_within_a_long_call_goes_on_within_it(
     assert _content(folder) == _content(tmp_path / "unbroken")
     assert RunFolder(folder).edits()[-1].seconds > kept.seconds > 0
     assert RunFolder(folder).halfway("20210101_20220101", 0, 2) is None
+
+
+def test_a_kill_while_a_kept_state_is_removed_leaves_it_whole_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunFolder(tmp_path)
+    whole = Halfway("t", 0, 2, seconds=1, cpu_seconds=1, state=State({"weight": torch.zeros(2)}, {"epochs": 1}))
+    folder.save_halfway(whole)
+
+    def killed(path: Path, ignore_errors: bool = False) -> None:
+        if path.is_dir() and "halfway" in path.name:
+            (path / "state.json").unlink()
+            raise _KilledError
+
+    monkeypatch.setattr("kgedit.editing.run_folder.shutil.rmtree", killed)
+    with pytest.raises(_KilledError):
+        folder.save_checkpoint(Checkpoint("t", 2, 1, State()))
+    monkeypatch.undo()
+
+    assert folder.halfway("t", 0, 2) is None
+    folder.save_halfway(whole)
+    assert folder.halfway("t", 0, 2) is not None
+    folder.save_checkpoint(Checkpoint("t", 4, 2, State()))
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000002"]
 
 
 def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
