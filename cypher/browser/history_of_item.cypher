@@ -1,13 +1,11 @@
-// Finds: Every version of an item's statements with one property, oldest first, as a picture and a table. First:
-//   :param {item: "Q9617", property: "P286"}
+// Finds: All that an item ever had of one property, as a picture; the years are on the edges. First, in Browser:
+//   :param {item: "Q183", property: "P6"}
 // Parameters:
-// $item (id): the item whose statements are shown
-// $property (id): their property
+// $item (id): the item
+// $property (id): the property
 // Returns:
-// item: the item
-// claim: one version; valid_from and valid_to say in which snapshots it was seen
-// object: what it says
-MATCH (item:Term {id: $item})-[claim:CLAIM {property: $property}]->(object:Term)
-RETURN item, claim, object
-ORDER BY claim.valid_from, claim.valid_to, claim.statement_id, claim.version_id
-LIMIT 200
+// path: the item, a fact, its object
+MATCH path = (:Item {id: $item})-[f:FACT {property: $property}]->(object)
+RETURN path
+ORDER BY f.since, f.until, object.id
+LIMIT 100

@@ -1,21 +1,12 @@
-// Finds: Where the new facts of a snapshot lead to: changed edges and what follows from their objects. First:
-//   :param {from: 20240101, to: 20240601}
+// Finds: New facts that lead to further new facts: pairs for two-hop questions, as a picture. First, in Browser:
+//   :param {from: 20210104, to: 20230227}
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
 // Returns:
-// subject: subject of a new fact
-// new: the new fact
-// bridge: its object, an item
-// next: a fact about that item at $to
-// end: the object of that fact, an item
-MATCH (subject:Term)-[new:CLAIM]->(bridge:Term)
-WHERE new.valid_from > $from AND new.valid_from <= $to AND new.valid_to > $to AND bridge.kind = 'item'
-WITH subject, new, bridge
-ORDER BY new.version_id
+// path: subject, new fact, bridge, new fact, object
+MATCH path = (s:Item)-[f:FACT]->(bridge:Item)-[g:FACT]->(o:Item)
+WHERE $from < f.since <= $to < f.until AND $from < g.since <= $to < g.until AND s <> o
+RETURN path
+ORDER BY s.id, f.property, bridge.id, g.property, o.id
 LIMIT 25
-MATCH (bridge)-[next:CLAIM]->(end:Term)
-WHERE next.valid_from <= $to AND next.valid_to > $to AND end.kind = 'item' AND end.id <> subject.id
-RETURN subject, new, bridge, next, end
-ORDER BY new.version_id, next.version_id
-LIMIT 100

@@ -1,56 +1,36 @@
-// Finds: Subjects and properties whose current objects differ between two snapshots. Current are the objects of best
-// rank among the statements that are in the snapshot, not deprecated, have begun and have not ended at its date.
-// Objects that were merged are compared under their newer id. The hints keep the cost to what changed, whatever the
-// planner thinks of the window.
+// Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared under
+// the id that the newer snapshot redirects to. The hints keep the cost to what changed.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
 // Returns:
 // subject: QID or PID
+// subject_label: its label
 // property: PID
+// property_label: its label
 // old_objects: current objects at $from; ids, or V... for literals; sorted
+// old_labels: their labels, in the same order
 // new_objects: current objects at $to; sorted
-// statement_ids: statements that carry new_objects, in the same order
+// new_labels: their labels, in the same order
 // item_valued: whether every object on both sides is an item
 // subject_in_old: whether the older snapshot has the subject at all
 // subject_in_new: whether the newer snapshot has it
 CALL () {
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(valid_from) WHERE c.valid_from > $from AND c.valid_from <= $to
-  RETURN s, c.property AS property
+  MATCH (s:Term)-[f:FACT]->() USING INDEX SEEK f:FACT(since) WHERE $from < f.since <= $to RETURN s, f.property AS property
   UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(valid_to) WHERE c.valid_to > $from AND c.valid_to <= $to
-  RETURN s, c.property AS property
-  UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(end_until) WHERE c.end_until > $from AND c.end_until <= $to
-  RETURN s, c.property AS property
-  UNION
-  MATCH (s:Term)-[c:CLAIM]->() USING INDEX SEEK c:CLAIM(start_first) WHERE c.start_first > $from AND c.start_first <= $to
-  RETURN s, c.property AS property
+  MATCH (s:Term)-[f:FACT]->() USING INDEX SEEK f:FACT(until) WHERE $from < f.until <= $to RETURN s, f.property AS property
 }
-MATCH (s)-[c:CLAIM {property: property}]->(o:Term)
-WHERE c.rank <> 'deprecated' AND coalesce(c.end_precision, 0) >= 0
-WITH s, property, c, o.kind AS kind, CASE WHEN o.redirected_at <= $to THEN o.redirect_to ELSE o.id END AS object,
-     c.valid_from <= $from < c.valid_to
-       AND coalesce(c.start_first, $from) <= $from AND coalesce(c.end_until, $from + 1) > $from AS in_old,
-     c.valid_from <= $to < c.valid_to
-       AND coalesce(c.start_first, $to) <= $to AND coalesce(c.end_until, $to + 1) > $to AS in_new
-WHERE in_old OR in_new
-WITH s, property, c, kind, object, in_old, in_new ORDER BY object, c.statement_id
-WITH s, property,
-     collect(CASE WHEN in_old THEN {id: object, kind: kind, preferred: c.rank = 'preferred'} END) AS old,
-     collect(CASE WHEN in_new THEN {id: object, kind: kind, preferred: c.rank = 'preferred',
-                                    statement: c.statement_id} END) AS new
-WITH s, property,
-     CASE WHEN any(x IN old WHERE x.preferred) THEN [x IN old WHERE x.preferred] ELSE old END AS old,
-     CASE WHEN any(x IN new WHERE x.preferred) THEN [x IN new WHERE x.preferred] ELSE new END AS new
-WITH s, property, new, all(x IN old + new WHERE x.kind = 'item') AS item_valued,
-     reduce(ids = [], x IN old | CASE WHEN x.id IN ids THEN ids ELSE ids + x.id END) AS old_objects,
-     reduce(ids = [], x IN new | CASE WHEN x.id IN ids THEN ids ELSE ids + x.id END) AS new_objects
-WHERE old_objects <> new_objects
-RETURN s.id AS subject, property, old_objects, new_objects,
-       [object IN new_objects | head([x IN new WHERE x.id = object]).statement] AS statement_ids, item_valued,
-       any(i IN range(0, size(coalesce(s.presence, [])) - 1, 2)
-           WHERE s.presence[i] <= $from < s.presence[i + 1]) AS subject_in_old,
-       any(i IN range(0, size(coalesce(s.presence, [])) - 1, 2)
-           WHERE s.presence[i] <= $to < s.presence[i + 1]) AS subject_in_new
+MATCH (s)-[f:FACT {property: property}]->(o) WHERE f.since <= $to AND f.until > $from
+WITH s, f, CASE WHEN o:Merged THEN head([(o)-[r:REDIRECT]->(m) WHERE r.since <= $to < r.until | m] + o) ELSE o END AS o
+ORDER BY o.id
+WITH s, f.property AS property, max(f.property_label) AS property_label,
+     collect(DISTINCT CASE WHEN f.since <= $from < f.until THEN o END) AS old,
+     collect(DISTINCT CASE WHEN f.since <= $to < f.until THEN o END) AS new
+WHERE old <> new
+RETURN s.id AS subject, s.label AS subject_label, property, property_label,
+       [o IN old | o.id] AS old_objects, [o IN old | coalesce(o.label, o.id)] AS old_labels,
+       [o IN new | o.id] AS new_objects, [o IN new | coalesce(o.label, o.id)] AS new_labels,
+       all(o IN old + new WHERE o:Item) AS item_valued,
+       size([d IN s.presence WHERE d <= $from]) % 2 = 1 AS subject_in_old,
+       size([d IN s.presence WHERE d <= $to]) % 2 = 1 AS subject_in_new
 ORDER BY subject, property

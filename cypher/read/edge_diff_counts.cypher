@@ -1,21 +1,18 @@
-// Finds: For each property, how many statement versions opened and closed between two snapshots, and how many of
-// them belong to a statement that was edited rather than added or removed.
+// Finds: For each property, how many facts began and ended between two snapshots, in whatever snapshot that was seen.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
 // Returns:
 // property: PID
-// opened: versions first seen after $from and by $to
-// closed: versions last seen before $to
-// edited: opened versions of statements that had an earlier one
+// property_label: its label
+// begun: facts that are current at $to and were not at $from
+// ended: facts that were current at $from and are not at $to
 CALL () {
-  MATCH ()-[c:CLAIM]->() WHERE c.valid_from > $from AND c.valid_from <= $to
-  RETURN c.property AS property, 1 AS opened, 0 AS closed,
-         CASE WHEN EXISTS { MATCH ()-[e:CLAIM {statement_id: c.statement_id}]->() WHERE e.valid_to = c.valid_from }
-              THEN 1 ELSE 0 END AS edited
-  UNION ALL
-  MATCH ()-[c:CLAIM]->() WHERE c.valid_to > $from AND c.valid_to <= $to
-  RETURN c.property AS property, 0 AS opened, 1 AS closed, 0 AS edited
+  MATCH (s)-[f:FACT]->(o) USING INDEX SEEK f:FACT(since) WHERE $from < f.since <= $to < f.until RETURN s, f, o, 1 AS begun
+  UNION
+  MATCH (s)-[f:FACT]->(o) USING INDEX SEEK f:FACT(until) WHERE f.since <= $from < f.until <= $to RETURN s, f, o, 0 AS begun
 }
-RETURN property, sum(opened) AS opened, sum(closed) AS closed, sum(edited) AS edited
+WITH s, f.property AS property, o, max(f.property_label) AS label, sum(begun) AS begun, count(*) - sum(begun) AS ended
+WHERE begun <> ended // what ended and began again in between is no difference
+RETURN property, max(label) AS property_label, sum(begun) AS begun, sum(ended) AS ended
 ORDER BY property

@@ -1,18 +1,19 @@
 // Finds: Properties that Wikidata's editors declare to have one value: single-value and single-best-value constraints
 // with their separators. Temporal functional (WikiFactDiff, appendix A) are those with a time among the separators.
+// Reads the evidence layer.
 // Parameters:
 // $date (date): snapshot
 // Returns:
 // property: PID
-// label: of the property
+// property_label: its label
 // constraint: single value or single best value
 // separators: PIDs that may tell several values apart, sorted
 // temporal: whether start time, end time or point in time is among them
-MATCH (p:Term)-[c:CLAIM {property: 'P2302'}]->(k:Term)
-WHERE k.id IN ['Q19474404', 'Q52060874'] AND c.rank <> 'deprecated' AND c.valid_from <= $date < c.valid_to
-WITH p.id AS property, p.label AS label,
+MATCH (p:Property)-[c:CLAIM {property: 'P2302'}]->(k:Item)
+WHERE k.id IN ['Q19474404', 'Q52060874'] AND c.rank <> 'deprecated' AND c.since <= $date < c.until
+WITH p.id AS property, p.label AS property_label,
      CASE k.id WHEN 'Q19474404' THEN 'single value' ELSE 'single best value' END AS constraint,
      coalesce(c.separators, []) AS separators
-RETURN DISTINCT property, label, constraint, separators,
+RETURN DISTINCT property, property_label, constraint, separators,
        any(x IN separators WHERE x IN ['P580', 'P582', 'P585']) AS temporal
 ORDER BY property, constraint, separators

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.benchmark.changes import find_changes, keep_cases, open_workspace, read_table
+from kgedit.benchmark.changes import find_changes, judge_changes, keep_cases, open_workspace, read_table
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_two_hops
@@ -27,7 +27,7 @@ from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
-QUERIES = ("changed_edges", "static_facts", "similar_static_facts", "two_hop_changes")
+QUERIES = ("changed_edges", "two_hop_changes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Settings:
         seed: Chooses personas and, of several second hops, one.
         known_facts: How many facts of the older snapshot to put into words at most.
         pool: Unchanged facts of each relation to choose locality probes from.
-        max_df: Objects with more incoming claims tell nothing about similarity.
+        max_df: Facts that more items share tell nothing about similarity.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
     """
@@ -71,18 +71,18 @@ def export_timestep(
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
     _check_graph(graph, old, new)
-    workspace = open_workspace(old, new)
-    window = {"old": old.date, "new": new.date}
-    funnel = find_changes(graph, workspace, **window)
-    keep_cases(workspace)
-    find_locality(graph, workspace, **window, pool=settings.pool, max_df=settings.max_df)
-    _choose_old_facts(workspace, settings.known_facts)
-    prepare_templates(workspace, settings.templates)
-    word_cases(workspace, seed=settings.seed, personas=settings.personas)
-    chains = find_two_hops(graph, workspace, **window, seed=settings.seed)
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
+    workspace = open_workspace(old, new, spill=aside / "spill")
+    window = {"old": old.date, "new": new.date}
+    funnel = judge_changes(workspace, find_changes(graph, **window))
+    keep_cases(workspace)
+    find_locality(workspace, pool=settings.pool, max_df=settings.max_df)
+    _choose_known_facts(workspace, settings.known_facts)
+    prepare_templates(workspace, settings.templates)
+    word_cases(workspace, seed=settings.seed, personas=settings.personas)
+    chains = find_two_hops(graph, workspace, **window, seed=settings.seed)
     tables = _write_tables(workspace, aside)
     write_json(
         aside / "timestep.json",
@@ -121,11 +121,11 @@ def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
         )
 
 
-def _choose_old_facts(workspace: duckdb.DuckDBPyConnection, limit: int) -> None:
-    """Table ``old_facts``: old answers first, then locality facts, then other unchanged ones; labels of the old day."""
+def _choose_known_facts(workspace: duckdb.DuckDBPyConnection, limit: int) -> None:
+    """Table ``known_facts``: old answers first, then locality facts, then other unchanged ones; labels of the old day."""
     workspace.execute(
         """
-        CREATE TABLE old_facts AS
+        CREATE TABLE known_facts AS
         WITH wanted AS (
             SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM facts WHERE len(old_objects) = 1
             UNION ALL SELECT subject, property, object, 1 FROM locality_facts
@@ -154,7 +154,7 @@ _SELECTS = {
     "known_facts": (
         "SELECT {} FROM (SELECT f.*, say_question(t, subject_label) AS question, "
         "say_rephrase(t, subject_label) AS rephrase, say_cloze(t, subject_label) AS cloze "
-        "FROM old_facts f JOIN templates t USING (property)) ORDER BY turn, subject, property, object"
+        "FROM known_facts f JOIN templates t USING (property)) ORDER BY turn, subject, property, object"
     ),
 }
 

@@ -14,7 +14,7 @@ from kgedit.prompts.templates import WORDINGS, generic_template, template_table
 def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | None) -> None:
     """Table ``templates`` with a row for every property of the newer snapshot's facts, generic where need be.
 
-    Needs the tables facts, locality_facts and old_facts.
+    Needs the tables facts, locality_facts and known_facts.
     """
     generic = generic_template(catalogue)
     workspace.register("own_templates", template_table(catalogue))
@@ -24,7 +24,7 @@ def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | No
         SELECT * FROM own_templates
         UNION ALL
         SELECT property, {", ".join(["replace(?, '{property}', any_value(property_label))"] * len(WORDINGS))}, ?
-        FROM (SELECT property, property_label FROM facts UNION SELECT property, property_label FROM old_facts)
+        FROM (SELECT property, property_label FROM facts UNION SELECT property, property_label FROM known_facts)
         WHERE property NOT IN (SELECT property FROM own_templates)
         GROUP BY property
         """,

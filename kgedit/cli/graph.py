@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
+from kgedit.store.scope import Scope
 
 
 @click.group()
@@ -66,16 +68,19 @@ def stop() -> None:
 
 
 @graph.command()
-def rebuild() -> None:
-    """Build the graph anew from the snapshots in the store, by bulk import.
+@scope_options
+def rebuild(scope: Scope | None) -> None:
+    """Write the graph anew from the snapshots in the store, with the scope that it has or another one.
+
+    The managed server takes it by bulk import; the graph of an outside server (KGEDIT_GRAPH_URI) is emptied first.
 
     \b
     Example:
-      kgedit graph rebuild
+      kgedit graph rebuild --no-evidence
     """
     from kgedit.cli.load_dump import project
 
-    project(rebuild=True)
+    project(rebuild=True, scope=scope)
 
 
 @graph.command()

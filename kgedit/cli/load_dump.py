@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from kgedit.cli.progress import bar, bars, say
+from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
+from kgedit.store.scope import Scope
 
 DATE = click.DateTime(formats=["%Y-%m-%d"])
 
@@ -30,6 +32,7 @@ DATE = click.DateTime(formats=["%Y-%m-%d"])
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Bring the graph up to date as well.")
+@scope_options
 def load_dump(
     path: Path,
     date: datetime.datetime,
@@ -42,6 +45,7 @@ def load_dump(
     workers: int | None,
     overwrite: bool,
     graph: bool,
+    scope: Scope | None,
 ) -> None:
     """Load a Wikidata dump (.json, .gz, .bz2, .zst) as the snapshot of a date.
 
@@ -84,7 +88,7 @@ def load_dump(
         )
     _tell(snapshot.manifest)
     if graph:
-        project()
+        project(scope=scope)
 
 
 def _tell(manifest: dict[str, Any]) -> None:
@@ -94,16 +98,16 @@ def _tell(manifest: dict[str, Any]) -> None:
             say(f"  {verb}: {count:,} {reason}")
 
 
-def project(*, rebuild: bool = False) -> None:
+def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:
     """Bring the graph up to date with the store, and say what it holds then."""
     from kgedit.graph.projection import bring_up_to_date
     from kgedit.store.snapshots import list_snapshots
 
     with bar("Writing the graph", 100, unit="rows") as progress:
-        held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild)
-    if held.imported > 1:
-        say(f"The graph was built anew from the {held.imported} oldest snapshots: deltas can only follow in order.")
-    say(f"Graph: {held.claims:,} claims at {held.date}, {held.terms:,} terms in all.")
+        held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild, scope=scope)
+    if held.rebuilt > 1:
+        say(f"The graph was written anew from {held.rebuilt} snapshots.")
+    say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")
 
 
 @click.command()

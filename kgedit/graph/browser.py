@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+from kgedit.graph.queries import read_query_file
 from kgedit.resources import data_folder
 
 _RULE = re.compile(r"(?P<selector>[\w. ]+?)\s*\{(?P<body>(?:[^{}\"]|\"[^\"]*\")*)\}")
@@ -17,6 +18,26 @@ _RULE = re.compile(r"(?P<selector>[\w. ]+?)\s*\{(?P<body>(?:[^{}\"]|\"[^\"]*\")*
 def style_file() -> Path:
     """The style sheet, in Browser's own language, GraSS."""
     return data_folder("cypher") / "browser" / "style.grass"
+
+
+def saved_query(name: str, **parameters: str | int) -> str:
+    """A query of cypher/browser with its parameters written into it, ready for Browser's command line.
+
+    Args:
+        name: File name without its ending.
+        parameters: Values for all of its parameters: ids and day numbers.
+
+    Raises:
+        GraphError: if a text is no id.
+    """
+    query = read_query_file(data_folder("cypher") / "browser" / f"{name}.cypher")
+    text = query.text
+    for parameter in query.parameters:
+        value = parameters[parameter.name]
+        # Browser takes a whole query: what is written into it has been checked to be an id or a number.
+        written = str(int(value)) if parameter.kind == "date" else f"'{parameter.read(str(value))}'"
+        text = re.sub(rf"\${parameter.name}\b", written, text)
+    return text
 
 
 def parse_style(grass: str) -> dict[str, dict[str, str]]:

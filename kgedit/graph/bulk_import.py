@@ -50,6 +50,7 @@ def import_csv(
         "--bad-tolerance=0",
         "--strict=true",
         "--id-type=string",
+        "--array-delimiter=U+001F",
         "--input-encoding=UTF-8",
         f"--multiline-fields={str(multiline).lower()}",
         # By default the tool takes 90% of the machine, whatever container it runs in.

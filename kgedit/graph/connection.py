@@ -28,7 +28,7 @@ __all__ = ["Address", "Graph", "external_address", "find_address"]
 
 Parameters = Mapping[str, Any]
 
-LABELS = ("Snapshot", "Term")
+LABELS = ("Load", "Snapshot", "Term")
 """All labels that kgedit gives to nodes."""
 
 _ROWS_AT_A_TIME = 5_000
@@ -183,6 +183,23 @@ class Graph:
 
         with in_words(self.address), self._driver.session(database=self.address.database) as session:
             return session.execute_write(work)
+
+    def clear(self) -> None:
+        """Remove all of kgedit's nodes and edges, a batch at a time; what is killed meanwhile is done again.
+
+        Snapshots are marked first and removed last, so that half a graph is never taken for an empty one.
+        """
+        self.write("MATCH (s:Snapshot) SET s.state = 'emptying'")
+        for pattern, what in (
+            ("()-[r:FACT]->()", "r"), ("()-[r:CLAIM]->()", "r"), ("()-[r:REDIRECT]->()", "r"),
+            ("(n:Load)", "n"), ("(n:Term)", "n"), ("(n:Snapshot)", "n"),
+        ):  # fmt: skip
+            self._write_in_batches(f"MATCH {pattern} CALL ({what}) {{ DELETE {what} }} IN TRANSACTIONS OF 10000 ROWS")
+
+    def _write_in_batches(self, cypher: str) -> None:
+        """Run a query that commits by itself."""
+        with in_words(self.address), self._driver.session(database=self.address.database) as session:
+            session.run(cypher).consume()
 
     def refuse_foreign_content(self) -> None:
         """Refuse a database that holds nodes which are not kgedit's. Takes no longer however many there are.

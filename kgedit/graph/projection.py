@@ -1,106 +1,177 @@
-"""The store's snapshots into the graph: the first by bulk import, later ones as deltas over Bolt.
+"""The store's snapshots into the graph: as a whole, or the newest ones as deltas.
 
-The graph is a projection of the store and can always be rebuilt from it. Each batch of a delta is written in one
-transaction together with the place where to go on, so that a killed load ends in the same graph.
+The graph is a projection of the store and can always be rebuilt from it. A managed server takes a whole graph through
+Neo4j's import tool, an outside one over Bolt; deltas go over Bolt to both. A load that was killed resumes with the
+same command.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import duckdb
 
 from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
+from kgedit.graph.csv_files import write_csv_files
 from kgedit.graph.locks import locked
-from kgedit.graph.queries import schema_statements, write_query
+from kgedit.graph.queries import schema_statements
+from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
 from kgedit.graph.server import ManagedServer
-from kgedit.store import versions
+from kgedit.graph.writing import Progress, forget_progress, write_steps
+from kgedit.store.delta import write_delta, write_whole
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.timeline import open_timeline
 from kgedit.wikidata.times import OPEN_END
-
-STEPS = ("terms", "closed", "added")
-BATCH_ROWS = 5_000
-
-Progress = Callable[[int, int], None]
-"""Called with the percentage done and the rows written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """A snapshot that the graph now holds.
+    """What the graph holds now.
 
     Attributes:
-        date: Its day number.
-        claims: Versions that are open at its end.
+        date: Day number of its newest snapshot.
+        facts: Facts that are current there.
         terms: Terms in the whole graph.
-        imported: Snapshots that went in by bulk import, which builds the graph anew.
+        rebuilt: Snapshots that were written anew as a whole; 0 where deltas were enough.
+        scope: What of the store is in the graph.
     """
 
     date: int
-    claims: int
+    facts: int
     terms: int
-    imported: int
+    rebuilt: int
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A snapshot that the graph knows."""
+
+    date: int
+    sha256: str
+    state: str  # complete; or what is under way: delta, whole, emptying
+    facts: int | None
+    scope: Scope
 
 
 def bring_up_to_date(
-    home: Path, snapshots: Sequence[Snapshot], *, progress: Progress, rebuild: bool = False
+    home: Path,
+    snapshots: Sequence[Snapshot],
+    *,
+    progress: Progress,
+    rebuild: bool = False,
+    scope: Scope | None = None,
 ) -> Projected:
     """Write every snapshot that the graph lacks, in order of date.
 
-    A managed graph that is empty, or whose snapshots are not the store's oldest ones, is built anew by bulk import;
-    so it is with `rebuild`. Of several processes one writes, and the others wait for it.
+    A managed graph that is empty, whose snapshots are not the store's oldest ones, or that holds the neighbourhood of
+    changes, is written as a whole; so it is with `rebuild`. Of several processes one writes, the others wait for it.
+
+    Args:
+        home: The folder $KGEDIT_HOME.
+        snapshots: All of the store, oldest first.
+        progress: Called as rows are written over Bolt.
+        rebuild: Write the whole graph anew.
+        scope: What of the store goes into it; None for what the graph has, or everything where there is none yet.
 
     Raises:
         StoreError: if the store holds no snapshot.
-        GraphError: if the database holds other data, or an outside server's graph does not fit the store.
+        GraphError: if the database holds other data, an outside server's graph does not fit the store, or the graph
+            has another scope and is not rebuilt.
     """
     if not snapshots:
         raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
     with locked(home / "graph.lock"):
-        todo = None if rebuild else _missing(home, snapshots)
-        imported: Sequence[Snapshot] = ()
-        if external_address() is None and (todo is None or len(todo) == len(snapshots)):
-            # The first snapshot goes in by bulk import, and all of them where the graph is to be built anew.
-            imported = snapshots if todo is None else snapshots[:1]
-            _import(ManagedServer(home), home / "import", imported)
-            todo = snapshots[len(imported) :]
-        if todo is None:
+        found = _found(home)
+        chosen = _choose_scope(home, scope, found or [], rebuild=rebuild)
+        todo = None if rebuild or found is None else _missing(found, snapshots, chosen)
+        if found and external_address() and todo is None and not (rebuild or _is_unfinished(found)):
             raise GraphError(
-                "The graph at this address is not to be gone on with: its snapshots are not the store's oldest ones, "
-                "and deltas are written in order of date. Empty the database (MATCH (n) DETACH DELETE n), load again."
+                "The graph at this address does not fit the store: its snapshots are not the store's oldest ones, and "
+                "deltas are written in order of date. Empty it and write it anew: kgedit graph rebuild"
             )
+        keep_scope(home, chosen)
+        whole = todo is None or len(todo) == len(snapshots)
+        if whole:
+            _write_whole(home, snapshots, chosen, found, progress)
         with Graph.open(home) as graph:
-            for statement in schema_statements():
-                graph.write(statement)
-            graph.write("CALL db.awaitIndexes(600)")
-            for snapshot in todo:
-                _write_delta(home, graph, [s for s in snapshots if s.date <= snapshot.date], progress)
-            return _verify(graph, snapshots[-1], imported=len(imported))
+            if not whole:
+                _prepare(graph)
+                for snapshot in todo or ():
+                    before = snapshots[snapshots.index(snapshot) - 1]
+                    _write_delta(home, graph, snapshots[0], before, snapshot, chosen, progress)
+            terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
+            facts = graph.rows("MATCH (s:Snapshot {date: $date}) RETURN s.facts AS facts", {"date": snapshots[-1].date})
+            return Projected(snapshots[-1].date, facts[0]["facts"], terms, len(snapshots) if whole else 0, chosen)
 
 
-def _missing(home: Path, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot] | None:
-    """Snapshots that are still to be written; None if the graph cannot be gone on with and must be built anew."""
+def empty_graph(home: Path) -> None:
+    """Take everything out of the graph.
+
+    Raises:
+        GraphError: if the database holds other data.
+    """
+    with locked(home / "graph.lock"):
+        if external_address() is None and ManagedServer(home).status().store_bytes == 0:
+            return
+        with Graph.open(home) as graph:
+            graph.refuse_foreign_content()
+            graph.clear()
+
+
+def _found(home: Path) -> list[_Found] | None:
+    """The snapshots that the graph knows, oldest first; None if it must be written anew."""
     server = ManagedServer(home)
     if external_address() is None and server.import_unfinished():
         return None
     if external_address() is None and server.status().store_bytes == 0:
-        return snapshots
+        return []
     with Graph.open(home) as graph:
         graph.refuse_foreign_content()
-        text = "MATCH (s:Snapshot) RETURN s.date AS date, s.sha256 AS sha256, s.state AS state ORDER BY date"
-        found = [tuple(row.values()) for row in graph.rows(text)]
+        rows = graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS properties ORDER BY s.date")
+        if not rows and graph.rows("MATCH (t:Term) RETURN count(t) AS n")[0]["n"]:
+            return None
+    return [
+        _Found(p["date"], p["sha256"], p["state"], p.get("facts"), scope_from(p))
+        for p in (row["properties"] for row in rows)
+    ]
+
+
+def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, rebuild: bool) -> Scope:
+    """The scope to write in: what was asked, else the graph's own, else the one kept with the home.
+
+    Raises:
+        GraphError: if the graph has another one than what was asked.
+    """
+    own = found[0].scope if found else None
+    if asked is not None and own is not None and asked != own and not rebuild:
+        raise GraphError(
+            f"The graph holds {own.describe()}; this asks for {asked.describe()}. "
+            "Leave the options out to keep it as it is, or write it anew with them: kgedit graph rebuild"
+        )
+    return asked or own or kept_scope(home) or Scope()
+
+
+def _is_unfinished(found: Sequence[_Found]) -> bool:
+    return any(one.state in ("whole", "emptying") for one in found)
+
+
+def _missing(found: Sequence[_Found], snapshots: Sequence[Snapshot], scope: Scope) -> Sequence[Snapshot] | None:
+    """Snapshots still to be written as deltas; None if the graph must be written as a whole."""
     wanted = [(snapshot.date, _sha256(snapshot)) for snapshot in snapshots]
-    complete = [row[:2] for row in found if row[2] == "complete"]
+    complete = [(one.date, one.sha256) for one in found if one.state == "complete"]
+    begun = [(one.date, one.sha256) for one in found if one.state == "delta"]
     todo = snapshots[len(complete) :]
-    interrupted = [row[:2] for row in found if row[2] != "complete"]
-    fits = complete == wanted[: len(complete)] and interrupted in ([], wanted[len(complete) :][:1])
-    return todo if fits else None
+    fits = complete == wanted[: len(complete)] and begun in ([], wanted[len(complete) :][:1])
+    if not fits or _is_unfinished(found) or (scope.around_changes and todo):
+        return None
+    return todo
 
 
 def _sha256(snapshot: Snapshot) -> str:
@@ -108,98 +179,113 @@ def _sha256(snapshot: Snapshot) -> str:
     return snapshot.manifest["source"]["sha256"] or f"first {snapshot.manifest['limit']} lines"
 
 
-_CSV_TYPES = {
-    "id": "id:ID",
-    "subject": ":START_ID",
-    "object": ":END_ID",
-    "presence": "presence:int[]",
-    "separators": "separators:string[]",
-    "restricted": "restricted:boolean",
-}
-_LISTS = ("presence", "separators")
-_INTEGERS = ("redirected_at", "valid_from", "valid_to", "_precision", "_first", "_until")
+def _described(snapshot: Snapshot, scope: Scope, state: str) -> dict[str, Any]:
+    """Properties of a snapshot's node."""
+    return {
+        "date": snapshot.date,
+        "state": state,
+        "source": snapshot.manifest["source"]["name"],
+        "sha256": _sha256(snapshot),
+        **scope_properties(scope),
+    }
 
 
-def _header(columns: Sequence[str]) -> str:
-    typed = (_CSV_TYPES.get(name, f"{name}:long" if name.endswith(_INTEGERS) else name) for name in columns)
-    return ",".join(typed) + "\n"
-
-
-def _import(server: ManagedServer, folder: Path, snapshots: Sequence[Snapshot]) -> None:
-    """Build the managed server's database from these snapshots, by way of CSV files in a folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    connection = versions.connect(snapshots, spill=folder / "spill")
-    files = {}
-    for name, columns, order in (
-        ("terms", versions.TERM_COLUMNS, "id"),
-        ("versions", versions.CLAIM_COLUMNS, "version_id"),
-    ):
-        header, rows = folder / f"{name}-header.csv", folder / f"{name}.csv"
-        header.write_text(_header(columns), encoding="utf-8")
-        picked = ", ".join(f"array_to_string({c}, ';') AS {c}" if c in _LISTS else c for c in columns)
-        connection.execute(
-            f"COPY (SELECT {picked} FROM {name} ORDER BY {order}) TO '{rows}' (FORMAT csv, HEADER false)"
-        )
-        files[name] = [header, rows]
-    connection.close()
-    listed = folder / "snapshots.csv"
-    lines = [f'{s.date},complete,"{s.manifest["source"]["name"]}","{_sha256(s)}"\n' for s in snapshots]
-    listed.write_text("date:long,state,source,sha256\n" + "".join(lines), encoding="utf-8")
-    server.bulk_import(nodes={"Term": files["terms"], "Snapshot": [listed]}, relationships={"CLAIM": files["versions"]})
+def _write_whole(
+    home: Path, snapshots: Sequence[Snapshot], scope: Scope, found: Sequence[_Found] | None, progress: Progress
+) -> None:
+    folder = home / "import"
+    if external_address() is None:
+        described = [_described(snapshot, scope, "complete") for snapshot in snapshots]
+        with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
+            files = write_csv_files(connection, folder, scope, _with_counts(connection, described))
+        ManagedServer(home).bulk_import(files.nodes, files.relationships)
+        shutil.rmtree(folder)
+        with Graph.open(home) as graph:
+            _prepare(graph)
+            _verify(graph, files.rows)
+        return
+    with Graph.open(home) as graph:
+        _write_whole_over_bolt(graph, folder, snapshots, scope, found, progress)
     shutil.rmtree(folder)
 
 
-def _write_delta(home: Path, graph: Graph, snapshots: Sequence[Snapshot], progress: Progress) -> None:
-    """Write what the last of these snapshots changes, going on where an earlier attempt was."""
-    snapshot = snapshots[-1]
-    folder = home / "delta" / str(snapshot.date)
+def _with_counts(connection: duckdb.DuckDBPyConnection, described: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add to the description of each snapshot its numbers of current facts in scope and of items."""
+    counts = {"facts": "SELECT count(*) FROM fact_{0}", "items": "SELECT count(*) FROM entity_{0} WHERE kind = 'item'"}
+    for k, one in enumerate(described):
+        for name, count in counts.items():
+            one[name] = connection.execute(count.format(k)).fetchall()[0][0]
+    return described
+
+
+def _write_whole_over_bolt(
+    graph: Graph,
+    folder: Path,
+    snapshots: Sequence[Snapshot],
+    scope: Scope,
+    found: Sequence[_Found] | None,
+    progress: Progress,
+) -> None:
+    wanted = [(snapshot.date, _sha256(snapshot), "whole", scope) for snapshot in snapshots]
+    if [(one.date, one.sha256, one.state, one.scope) for one in found or ()] != wanted:
+        graph.clear()
+        for statement in schema_statements("1_"):
+            graph.write(statement)
+        described = [_described(snapshot, scope, "whole") for snapshot in snapshots]
+        graph.write("UNWIND $described AS one CREATE (s:Snapshot) SET s = one", {"described": described})
     folder.mkdir(parents=True, exist_ok=True)
-    versions.write_delta(snapshots, folder)
-    files = {step: pq.ParquetFile(folder / f"{step}.parquet") for step in STEPS}
-    total = sum(file.metadata.num_rows for file in files.values())
-    parameters = {"date": snapshot.date, "source": snapshot.manifest["source"]["name"], "sha256": _sha256(snapshot)}
-    place = graph.write(write_query("begin_snapshot"), parameters)[0]
-    done = 0
-    for step, file in files.items():
-        begun = STEPS.index(step) - STEPS.index(place["step"])
-        written = place["written"] if begun == 0 else file.metadata.num_rows if begun < 0 else 0
-        done += written
-        for batch in _after(file, written):
-            written, done = written + batch.num_rows, done + batch.num_rows
-            rows = [claim_parameters(row) if step == "added" else row for row in batch.to_pylist()]
-            graph.write(write_query(step), {"date": snapshot.date, "step": step, "written": written, "rows": rows})
-            progress(100 * done // max(total, 1), done)
-    graph.write(write_query("complete_snapshot"), {"date": snapshot.date})
-    shutil.rmtree(folder)
+    with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
+        counted = _with_counts(connection, [{"date": snapshot.date} for snapshot in snapshots])
+    write_steps(graph, write_whole(snapshots, scope, folder), {}, progress=progress)
+    # Indexes after the rows: building them at once is faster than keeping them up to date.
+    _prepare(graph)
+    graph.write(
+        "UNWIND $counted AS one MATCH (s:Snapshot {date: one.date}) SET s += one, s.state = 'complete'",
+        {"counted": counted},
+    )
+    forget_progress(graph)
 
 
-def _after(file: pq.ParquetFile, written: int) -> Iterator[pa.RecordBatch]:
-    """Batches of the rows that come after those already written."""
-    for batch in file.iter_batches(BATCH_ROWS):
-        skipped = min(written, batch.num_rows)
-        written -= skipped
-        if skipped < batch.num_rows:
-            yield batch.slice(skipped)
+def _prepare(graph: Graph) -> None:
+    """Make sure of constraints and indexes."""
+    for statement in schema_statements():
+        graph.write(statement)
+    graph.write("CALL db.awaitIndexes(36000)")
 
 
-def claim_parameters(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of an added version as cypher/write/added.cypher takes it."""
-    return {"subject": row.pop("subject"), "object": row.pop("object"), "claim": row}
-
-
-def _verify(graph: Graph, newest: Snapshot, *, imported: int) -> Projected:
-    """Compare the newest snapshot's claims in the graph with its manifest.
+def _verify(graph: Graph, rows: dict[str, int]) -> None:
+    """Compare what the import tool was given with the graph's own counts, which take no time.
 
     Raises:
         GraphError: if they differ.
     """
-    count = "MATCH ()-[c:CLAIM]->() WHERE c.valid_to = $open RETURN count(c) AS claims"
-    claims = graph.rows(count, {"open": OPEN_END})[0]["claims"]
-    terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
-    if claims != newest.manifest["claims_with_value"]:
-        raise GraphError(
-            f"The graph holds {claims:,} claims of {newest.manifest['date']}, its manifest "
-            f"{newest.manifest['claims_with_value']:,}. Build it anew: kgedit graph rebuild"
-        )
-    return Projected(newest.date, claims, terms, imported)
+    for name, count in rows.items():
+        pattern = "(:Term)" if name == "Term" else f"()-[:{name}]->()"
+        found = graph.rows(f"MATCH {pattern} RETURN count(*) AS n")[0]["n"]
+        if found != count:
+            raise GraphError(
+                f"The graph holds {found:,} {name} records, and {count:,} were given to the import. "
+                "Build it anew: kgedit graph rebuild"
+            )
+
+
+def _write_delta(
+    home: Path, graph: Graph, first: Snapshot, older: Snapshot, newer: Snapshot, scope: Scope, progress: Progress
+) -> None:
+    """Write what a snapshot changes, resuming where an earlier attempt stopped."""
+    folder = home / "delta" / str(newer.date)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = write_delta(older, newer, scope, folder)
+    graph.write(
+        "MERGE (s:Snapshot {date: $date}) ON CREATE SET s = $described",
+        {"date": newer.date, "described": _described(newer, scope, "delta")},
+    )
+    constants = {"date": newer.date, "month": newer.name[:7], "first": first.date, "open": OPEN_END}
+    write_steps(graph, files, constants, progress=progress)
+    with open_timeline([newer], scope, spill=folder / "spill") as connection:
+        counted = _with_counts(connection, [{"date": newer.date}])[0]
+    graph.write(
+        "MATCH (s:Snapshot {date: $counted.date}) SET s += $counted, s.state = 'complete'", {"counted": counted}
+    )
+    forget_progress(graph)
+    shutil.rmtree(folder)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from kgedit.errors import GraphError, UnknownNameError
 from kgedit.resources import data_folder
+from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
+from kgedit.wikidata.times import day_number
 
 _PARAMETER = re.compile(r"^\$(\w+) \((\w+)(?:, default (.*?))?\): (.*)$")
-_ID = re.compile(r"^[PQL]\d+$")
+_ID = re.compile(r"[PQL][1-9]\d*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +49,42 @@ class Parameter:
 
 
 def _date(text: str) -> int:
-    digits = text.replace("-", "")
-    if not re.fullmatch(r"\d{8}", digits):
+    if not re.fullmatch(r"\d{4}-?\d\d-?\d\d", text):
         raise ValueError("give YYYY-MM-DD")
-    return int(digits)
+    return day_number(date.fromisoformat(text))
+
+
+def _written(day: int) -> str:
+    return f"{day // 10000:04}-{day // 100 % 100:02}-{day % 100:02}"
+
+
+def check_dates(dates: Mapping[str, int], snapshots: Sequence[int]) -> None:
+    """Check that dates are those of snapshots, and that `from` comes before `to`.
+
+    Args:
+        dates: Day numbers by parameter.
+        snapshots: Day numbers of the graph's snapshots.
+
+    Raises:
+        GraphError: with the list of snapshots.
+    """
+    for day in dates.values():
+        if day not in snapshots:
+            loaded = ", ".join(map(_written, sorted(snapshots))) or "none"
+            raise GraphError(f"The graph holds no snapshot of {_written(day)} (loaded: {loaded}).")
+    if {"from", "to"} <= dates.keys() and dates["from"] >= dates["to"]:
+        raise GraphError(f"from ({_written(dates['from'])}) is not before to ({_written(dates['to'])}).")
+
+
+def checked_dates(texts: Mapping[str, str], snapshots: Sequence[int]) -> dict[str, int]:
+    """Dates as day numbers, after check_dates."""
+    days = {name: _date(text) for name, text in texts.items()}
+    check_dates(days, snapshots)
+    return days
 
 
 def _entity_id(text: str) -> str:
-    if not _ID.match(text):
+    if not _ID.fullmatch(text):
         raise ValueError("give an id such as Q30 or P6")
     return text
 
@@ -60,6 +92,9 @@ def _entity_id(text: str) -> str:
 def _entity_ids(text: str) -> list[str]:
     return [_entity_id(part.strip()) for part in text.split(",") if part.strip()]
 
+
+_NAMED = {"TWO_HOP_STOP_LIST": list(TWO_HOP_STOP_LIST)}
+"""Defaults that headers call by their names in kgedit.wikidata.ids, so that they stand once."""
 
 _READERS: dict[str, Any] = {
     "date": _date,
@@ -105,10 +140,29 @@ class Query:
             raise GraphError(f"Query {self.name}: parameters {problem}. It takes: {takes}.")
         return {n: p.read(given[n]) if n in given else p.default for n, p in known.items()}
 
+    def check(self, bound: Mapping[str, Any], snapshots: Sequence[int], *, evidence: bool) -> None:
+        """Check bound parameters against what the graph holds.
+
+        Args:
+            bound: From `bind`.
+            snapshots: Day numbers of the graph's snapshots.
+            evidence: Whether the graph has the versions of statements.
+
+        Raises:
+            GraphError: if a date is none of a snapshot, a window is reversed, or the evidence is missing.
+        """
+        dates = {p.name: bound[p.name] for p in self.parameters if p.kind == "date"}
+        check_dates(dates, snapshots)
+        if ":CLAIM" in self.text and not evidence:
+            raise GraphError(
+                f"The query {self.name} reads versions of statements, which this graph leaves out. "
+                "Write it anew with them: kgedit graph rebuild --evidence"
+            )
+
 
 def read_queries() -> dict[str, Query]:
     """Every reading query by name, sorted."""
-    return {path.stem: _parse(path) for path in sorted((data_folder("cypher") / "read").glob("*.cypher"))}
+    return {path.stem: read_query_file(path) for path in sorted((data_folder("cypher") / "read").glob("*.cypher"))}
 
 
 def read_query(name: str) -> Query:
@@ -128,12 +182,13 @@ def write_query(name: str) -> str:
     return (data_folder("cypher") / "write" / f"{name}.cypher").read_text(encoding="utf-8")
 
 
-def schema_statements() -> list[str]:
-    """Constraints and indexes, in order of file name."""
-    return [path.read_text(encoding="utf-8") for path in sorted((data_folder("cypher") / "schema").glob("*.cypher"))]
+def schema_statements(prefix: str = "") -> list[str]:
+    """Constraints ("1_") and indexes ("2_"), in order of file name."""
+    paths = sorted((data_folder("cypher") / "schema").glob(f"{prefix}*.cypher"))
+    return [path.read_text(encoding="utf-8") for path in paths]
 
 
-def _parse(path: Path) -> Query:
+def read_query_file(path: Path) -> Query:
     """Read a query file: ``// `` lines first, in the sections Finds, Parameters, Returns."""
     header: dict[str, list[str]] = {"Finds": [], "Parameters": [], "Returns": []}
     section = ""
@@ -157,5 +212,5 @@ def _parameter(path: Path, line: str) -> Parameter:
     match = _PARAMETER.match(line)
     if match is None or match[2] not in _READERS:
         raise GraphError(f"{path}: this header line describes no parameter: {line}")
-    default = None if match[3] is None else json.loads(match[3])
+    default = None if match[3] is None else _NAMED.get(match[3]) or json.loads(match[3])
     return Parameter(match[1], match[2], default, match[3] is None, match[4])

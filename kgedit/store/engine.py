@@ -8,14 +8,17 @@ from pathlib import Path
 import duckdb
 
 
-def open_engine(spill: Path) -> duckdb.DuckDBPyConnection:
+def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that spills into a folder; it takes it away again when it is closed.
 
-    ``$KGEDIT_STORE_MEMORY`` ("2GB") bounds its memory. The default is DuckDB's: four fifths of the machine's.
+    Args:
+        spill: The folder; created when it is needed.
+        memory: Bound of its memory ("2GB") where ``$KGEDIT_STORE_MEMORY`` sets none; None for DuckDB's own, four
+            fifths of the machine's.
     """
     connection = duckdb.connect()
     connection.execute("SET temp_directory = ?", [str(spill)])
-    limit = os.environ.get("KGEDIT_STORE_MEMORY")
+    limit = os.environ.get("KGEDIT_STORE_MEMORY") or memory
     if limit:
         connection.execute("SET memory_limit = ?", [limit])
     return connection

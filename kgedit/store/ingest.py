@@ -130,7 +130,7 @@ def _load(
     _check_error_rate(counts, load, source)
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    rows = join_parts(parts, blocks, whole, redirects=redirects, progress=joining)
+    rows = join_parts(parts, blocks, whole, date=day_number(load.date), redirects=redirects, progress=joining)
     write_json(whole / "manifest.json", _manifest(load, source, counts, rows))
     replace_folder(whole, folder)
 
@@ -180,6 +180,7 @@ def _manifest(load: Load, source: Source, counts: Counter[str], rows: Joined) ->
     left_out["repeated entity"] += rows.repeated_entities
     left_out["repeated statement"] += rows.repeated_statements
     left_out["statement of a repeated entity"] += rows.statements_of_repeated_entities
+    left_out["redirect in a cycle"] += rows.redirects_in_a_cycle
     identity = load.identity(source)
     identity["source"]["sha256"] = source.sha256 if load.limit is None else None
     return identity | {
@@ -189,6 +190,7 @@ def _manifest(load: Load, source: Source, counts: Counter[str], rows: Joined) ->
         "redirected": rows.redirects,
         "claims": rows.claims,
         "claims_with_value": rows.claims_with_value,
+        "facts": rows.facts,
         "left_out": {reason: count for reason, count in sorted(left_out.items()) if count},
         "noted": {note: counts[note] for note in sorted(load.notes) if counts[note]},
         "complete": True,

@@ -1,7 +1,7 @@
-"""Part files to the two files of a snapshot, a few parts at a time: what must be known of all parts first is little.
+"""Part files to the three files of a snapshot, a few parts at a time: what must be known of all parts first is little.
 
-Rows keep the dump's order. Sorting them by subject would cost the whole dump's size in spill files and serve nobody:
-the claims of an entity are together anyway, and every reader joins by hash.
+Facts are decided here, because an entity's claims stand together and are complete. Rows keep the dump's order. Sorting
+them by subject would cost the whole dump's size in spill files and serve nobody: every reader joins by hash.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -19,7 +21,8 @@ import pyarrow.parquet as pq
 from kgedit.errors import SourceError
 from kgedit.store.blocks import Progress
 from kgedit.store.engine import literal, open_engine
-from kgedit.store.schemas import CLAIMS, ENTITIES
+from kgedit.store.facts import current_facts
+from kgedit.store.schemas import CLAIMS, ENTITIES, FACTS
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
 ROW_GROUP_ROWS = 122_880
@@ -40,15 +43,19 @@ class Joined:
 
     claims: int
     claims_with_value: int
+    facts: int
     entities: int
     redirects: int
+    redirects_in_a_cycle: int
     repeated_entities: int
     repeated_statements: int
     statements_of_repeated_entities: int
 
 
-def join_parts(parts: Path, blocks: int, whole: Path, *, redirects: dict[str, str], progress: Progress) -> Joined:
-    """Write ``claims.parquet`` and ``entities.parquet`` into the folder `whole`.
+def join_parts(
+    parts: Path, blocks: int, whole: Path, *, date: int, redirects: dict[str, str], progress: Progress
+) -> Joined:
+    """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` into the folder `whole`.
 
     Of an entity that occurs twice, the first occurrence stays with its statements; so does the first of equal
     statements. An id that different statements bear stays with one of them; the others get "#2", "#3", ...
@@ -57,11 +64,13 @@ def join_parts(parts: Path, blocks: int, whole: Path, *, redirects: dict[str, st
         parts: Folder of part files.
         blocks: How many of each kind there are.
         whole: Existing folder to write into.
-        redirects: From -> to; of ids that the dump holds they are ignored.
+        date: Day number on which the facts are current.
+        redirects: From -> to; of ids that the dump holds they are ignored. Redirects of redirects are resolved to
+            the end of the chain; what leads into a cycle is left out and counted.
         progress: Called with the thousandths done and the rows written.
     """
     with open_engine(whole / "spill") as connection:
-        return _Join(connection, parts, blocks, progress).write(whole, redirects)
+        return _Join(connection, parts, blocks, progress).write(whole, date, redirects)
 
 
 def read_redirects(path: Path, until: int) -> dict[str, str]:
@@ -132,9 +141,21 @@ _REDIRECTS = """
     SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
            NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
            NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target
-    FROM given WHERE source NOT IN (SELECT source FROM {entities} JOIN given ON id = source)
+    FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
     ORDER BY source
 """
+
+_FOLLOW_REDIRECTS = """
+    CREATE OR REPLACE TEMP TABLE redirect AS
+    SELECT r.source, coalesce(next.target, r.target) AS target
+    FROM redirect r LEFT JOIN redirect next ON next.source = r.target
+"""
+"""Each run doubles how far a redirect reaches."""
+
+_GIVEN = pa.schema([("source", pa.string()), ("target", pa.string())])
+
+_LONGEST_CHAIN = 2**16
+"""No chain of redirects is longer; what has not ended after so many steps goes round in a cycle."""
 
 
 class _Join:
@@ -147,23 +168,28 @@ class _Join:
         self._progress = progress
         self._to_write = self._written = 0
 
-    def write(self, whole: Path, redirects: dict[str, str]) -> Joined:
+    def write(self, whole: Path, date: int, redirects: dict[str, str]) -> Joined:
         claims_read, entities_read = self._count("{claims}"), self._count("{entities}")
         self._to_write = claims_read + entities_read + len(redirects)
         self._connection.execute(self._over(_FIND_REPEATED_ENTITIES))
         self._connection.execute(self._over(_FIND_SHARED_IDS))
         kept = self._count(f"({_KEPT_CLAIMS})")
         self._find_restrictive_qualifiers()
-        claims = self._write(whole / "claims.parquet", CLAIMS_KEPT, self._groups(_CLAIMS))
-        entities = self._write(
-            whole / "entities.parquet", ENTITIES, chain(self._groups(_ENTITIES), self._redirects(redirects))
-        )
+        claims, facts = self._write_claims_and_facts(whole, date)
+        in_cycles = self._resolve_redirects(redirects)
+        entities = 0
+        with _RowGroups(whole / "entities.parquet", ENTITIES) as file:
+            for table in chain(self._groups(_ENTITIES), self._redirects()):
+                entities += file.write(table)
+                self._tell(table.num_rows)
         redirected = self._count(f"{literal(whole / 'entities.parquet')} WHERE redirect_target IS NOT NULL")
         return Joined(
             claims=claims,
             claims_with_value=self._count(f"{literal(whole / 'claims.parquet')} WHERE snak = 'value'"),
+            facts=facts,
             entities=entities - redirected,
             redirects=redirected,
+            redirects_in_a_cycle=in_cycles,
             repeated_entities=entities_read - (entities - redirected),
             repeated_statements=kept - claims,
             statements_of_repeated_entities=claims_read - kept,
@@ -197,30 +223,62 @@ class _Join:
             numbers = self._blocks[start : start + _PARTS_AT_ONCE]
             yield self._connection.sql(self._over(query, numbers)).to_arrow_table()
 
-    def _redirects(self, redirects: dict[str, str]) -> Iterator[pa.Table]:
-        if redirects:
-            sources, targets = list(redirects), list(redirects.values())
-            self._connection.register("given", pa.table({"source": sources, "target": targets}))
-            yield self._connection.sql(self._over(_REDIRECTS)).to_arrow_table()
+    def _write_claims_and_facts(self, whole: Path, date: int) -> tuple[int, int]:
+        """Write both files group by group: a group holds whole entities. Returns their numbers of rows."""
+        claims = facts = 0
+        with (
+            _RowGroups(whole / "claims.parquet", CLAIMS_KEPT) as claims_file,
+            _RowGroups(whole / "facts.parquet", FACTS) as facts_file,
+        ):
+            for table in self._groups(_CLAIMS):
+                claims += claims_file.write(table)
+                facts += facts_file.write(current_facts(self._connection, table, date))
+                self._tell(table.num_rows)
+        return claims, facts
 
-    def _write(self, path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> int:
-        """Write tables as one Parquet file; returns the number of rows."""
-        before = self._written
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for table in _row_groups(tables, schema):
-                writer.write_table(table, ROW_GROUP_ROWS)
-                self._written += table.num_rows
-                self._progress(1000 * self._written // max(self._to_write, 1), self._written)
-        return self._written - before
+    def _resolve_redirects(self, redirects: dict[str, str]) -> int:
+        """Table ``redirect``: each id that the dump lacks, with the end of its chain. Returns how many lead nowhere."""
+        given = pa.table({"source": list(redirects), "target": list(redirects.values())}, schema=_GIVEN)
+        self._connection.register("given", given)
+        absent = "SELECT * FROM given WHERE source NOT IN (SELECT source FROM {entities} JOIN given ON id = source)"
+        self._connection.execute(self._over(f"CREATE OR REPLACE TEMP TABLE redirect AS {absent}"))
+        self._connection.unregister("given")
+        longer = "redirect WHERE target IN (SELECT source FROM redirect)"
+        reach = 1
+        while reach < _LONGEST_CHAIN and self._count(longer):
+            self._connection.execute(_FOLLOW_REDIRECTS)
+            reach *= 2
+        return self._count(longer)
+
+    def _redirects(self) -> Iterator[pa.Table]:
+        yield self._connection.sql(_REDIRECTS).to_arrow_table()
+
+    def _tell(self, rows: int) -> None:
+        self._written += rows
+        self._progress(1000 * self._written // max(self._to_write, 1), self._written)
 
 
-def _row_groups(tables: Iterator[pa.Table], schema: pa.Schema) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly ROW_GROUP_ROWS, the last one shorter."""
-    rest = schema.empty_table()
-    for table in tables:
-        rest = pa.concat_tables([rest, table.cast(schema)])
-        while rest.num_rows >= ROW_GROUP_ROWS:
-            yield rest.slice(0, ROW_GROUP_ROWS)
-            rest = rest.slice(ROW_GROUP_ROWS)
-    if rest.num_rows:
-        yield rest
+class _RowGroups:
+    """A Parquet file whose row groups hold exactly ROW_GROUP_ROWS rows, the last one fewer."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._rest = schema.empty_table()
+
+    def write(self, table: pa.Table) -> int:
+        """Add rows; returns how many."""
+        self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
+        while self._rest.num_rows >= ROW_GROUP_ROWS:
+            self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS), ROW_GROUP_ROWS)
+            self._rest = self._rest.slice(ROW_GROUP_ROWS)
+        return int(table.num_rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._rest.num_rows:
+            self._file.write_table(self._rest, ROW_GROUP_ROWS)
+        self._file.close()

@@ -1,4 +1,4 @@
-"""Columns of the snapshot store. Every loader yields batches of these two shapes.
+"""Columns of the snapshot store. Every loader yields batches of the first two shapes; facts follow from the claims.
 
 ``start``, ``end`` and ``point`` are the statement's own P580, P582 and P585, each in four columns: text at its
 precision, the precision (-1: known to exist, value unknown), and the half-open interval [first, until) of day numbers.
@@ -63,6 +63,29 @@ ENTITIES = pa.schema(
     ]
 )
 """One row per entity of the dump, and one per known redirect."""
+
+
+FACTS = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("property", pa.string()),
+        ("object", pa.string()),  # id of a term: an entity's own, or V... for a literal
+        ("kind", pa.string()),  # of the object: item, property, value or other
+        ("rank", pa.string()),
+        ("statement_id", pa.string()),  # the statement whose times these are
+        ("statement_ids", pa.list_(pa.string())),
+        *_time("start"),
+        *_time("end"),
+        *_time("point"),
+        ("value_type", pa.string()),  # of a literal: quantity, time, monolingualtext, globe-coordinate or string
+        ("value", pa.string()),
+        ("unit", pa.string()),
+        ("language", pa.string()),
+        ("precision", pa.string()),
+        ("calendar", pa.string()),
+    ]
+)
+"""One row per subject, property and object that is current on the day of the snapshot (kgedit.store.facts)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,47 @@
 """Ids that rules depend on, under the names that Wikidata's community uses."""
 
+from __future__ import annotations
+
+import re
+
 START_TIME = "P580"
 END_TIME = "P582"
 POINT_IN_TIME = "P585"
 INSTANCE_OF = "P31"
+SUBCLASS_OF = "P279"
 SEPARATOR = "P4155"
 
+SINGLE_VALUE = "Q19474404"
+SINGLE_BEST_VALUE = "Q52060874"
 RESTRICTIVE_QUALIFIER = "Q61719275"
 TIME_QUALIFIERS = (START_TIME, END_TIME, POINT_IN_TIME)
 
-WIKIMEDIA_LIST = "Q13406463"
-WIKIMEDIA_DISAMBIGUATION = "Q4167410"
-WIKIMEDIA_CATEGORY = "Q4167836"
-WIKIMEDIA_TEMPLATE = "Q11266439"
-WIKIMEDIA_PAGE_CLASSES = (WIKIMEDIA_LIST, WIKIMEDIA_DISAMBIGUATION, WIKIMEDIA_CATEGORY, WIKIMEDIA_TEMPLATE)
+WIKIMEDIA_PAGE_CLASSES = (
+    "Q17442446",  # Wikimedia internal item, above all that follow; a slice of Wikidata may lack what connects them
+    "Q13406463",  # list article
+    "Q4167410",  # disambiguation page
+    "Q22808320",  # human name disambiguation page
+    "Q4167836",  # category
+    "Q11266439",  # template
+    "Q4663903",  # portal
+    "Q15184295",  # module
+    "Q14204246",  # project page
+)
+"""Classes of pages that are about Wikimedia's own projects; their subclasses (P279) are meant too."""
 
-TWO_HOP_STOP_LIST = ("P31", "P123", "P98", "P1151", "P5008", "P6104", "P4900", "P4839")
-"""Relations that make no two-hop question: instance of, publisher, editor, portal, project bookkeeping."""
+TWO_HOP_STOP_LIST = ("P31", "P98", "P123", "P1151", "P4390", "P5008", "P5125", "P6104")
+"""Relations that make no two-hop question (WikiBigEdit, section 3): instance of, editor, publisher, topic's main
+Wikimedia portal, mapping relation type, on focus list of Wikimedia project, Wikimedia outline, maintained by
+WikiProject.
+"""
+
+_PROPERTY = re.compile(r"P[1-9]\d*")
+
+
+def is_property(text: str) -> bool:
+    """Whether a text is the id of a property.
+
+    >>> is_property("P6"), is_property("Q6"), is_property("P6 ")
+    (True, False, False)
+    """
+    return _PROPERTY.fullmatch(text) is not None

@@ -1,6 +1,7 @@
-"""What the Cypher files must find, computed from the store alone in DuckDB: the oracle of the graph tests.
+"""What the Cypher files must find, computed from the claims alone in DuckDB: the oracle of the graph tests.
 
-Written from the definitions in the headers of the query files, over the snapshots as loaded, not over versions.
+Written from the rules in words (docs/decisions.md, headers of the query files), and not from kgedit.store.facts: it
+decides what is current by counting over pairs of statements, where the store takes statements away step by step.
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ import duckdb
 
 from kgedit.store.snapshots import Snapshot
 
+_VALUE_ID = """
+    'V' || md5(concat_ws(chr(31), CASE WHEN datatype IN ('quantity', 'time', 'monolingualtext', 'globe-coordinate')
+                                       THEN datatype ELSE 'string' END,
+               coalesce(value, ''), coalesce(unit, ''), coalesce(language, ''), coalesce(precision, ''),
+               coalesce(calendar, '')))
+"""
+
 
 class Oracle:
     """Answers for the pair of an older and a newer snapshot."""
@@ -19,68 +27,90 @@ class Oracle:
         self._db = duckdb.connect()
         for name, snapshot in (("old", old), ("new", new)):
             self._db.execute(f"CREATE VIEW {name}_entities AS SELECT * FROM '{snapshot.entities}'")
-            self._db.execute(f"CREATE VIEW {name}_claims AS SELECT * FROM '{snapshot.claims}' WHERE snak = 'value'")
+            self._db.execute(f"CREATE VIEW {name}_claims AS SELECT * FROM '{snapshot.claims}'")
+            self._current(name, snapshot.date)
         self._db.execute(
             "CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM new_entities "
             "WHERE redirect_target IS NOT NULL"
         )
-        for name, snapshot in (("old", old), ("new", new)):
-            self._current(name, snapshot.date)
+        for name in ("old", "new"):
+            # Under the ids that the newer snapshot redirects to.
+            self._db.execute(
+                f"CREATE TABLE {name}_merged AS SELECT DISTINCT subject, property, coalesce(target, object) AS object, "
+                f"coalesce(target, object)[1] = 'Q' AS is_item FROM {name}_current LEFT JOIN redirect ON id = object"
+            )
 
     def _current(self, name: str, date: int) -> None:
         self._db.execute(
             f"""
+            CREATE TABLE {name}_alive AS
+            SELECT *, coalesce(object, CASE WHEN snak = 'value' THEN {_VALUE_ID} END) AS said,
+                   CASE rank WHEN 'preferred' THEN 2 ELSE 1 END AS grade
+            FROM {name}_claims
+            WHERE rank IN ('normal', 'preferred') AND restricted = false
+              AND coalesce(end_precision, 0) <> -1 AND coalesce(end_until, {date} + 1) > {date}
+              AND coalesce(start_first, {date}) <= {date}
+            """
+        )
+        self._db.execute(
+            f"""
+            CREATE TABLE {name}_holding AS
+            SELECT * FROM {name}_alive a WHERE NOT (
+                coalesce(end_first = {date} AND end_precision = 11, false)
+                AND 0 < (SELECT count(*) FROM {name}_alive b
+                         WHERE b.subject = a.subject AND b.property = a.property
+                           AND coalesce(b.said, b.snak) <> coalesce(a.said, a.snak)
+                           AND b.start_first = {date} AND b.start_precision = 11
+                           AND (b.end_first IS NULL OR b.end_first <> {date} OR b.end_precision <> 11)))
+            """
+        )
+        self._db.execute(
+            f"""
             CREATE TABLE {name}_current AS
-            WITH holding AS (
-                SELECT subject, property, rank, c.statement_id,
-                       coalesce(r.target, c.object, 'V' || md5(concat_ws(chr(31), datatype, coalesce(value, ''),
-                           coalesce(unit, ''), coalesce(language, ''), coalesce(precision, ''),
-                           coalesce(calendar, '')))) AS object,
-                       c.object[1] = 'Q' IS TRUE AS is_item
-                FROM {name}_claims c LEFT JOIN redirect r ON r.id = c.object
-                WHERE rank <> 'deprecated'
-                  AND end_precision IS DISTINCT FROM -1 AND (end_until IS NULL OR end_until > {date})
-                  AND (start_first IS NULL OR start_first <= {date})
-            )
-            SELECT * FROM holding
-            QUALIFY rank = 'preferred' OR count(*) FILTER (rank = 'preferred') OVER (PARTITION BY subject, property) = 0
+            SELECT subject, property, said AS object, min(statement_id) AS statement_id,
+                   bool_or(start_precision IS NOT NULL OR end_precision IS NOT NULL) AS dated
+            FROM {name}_holding h
+            WHERE snak = 'value' AND grade = (SELECT max(grade) FROM {name}_holding x
+                                              WHERE x.subject = h.subject AND x.property = h.property)
+            GROUP BY ALL
             """
         )
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         return self._db.execute(query).fetchall()
 
+    def facts(self, side: str) -> list[tuple[Any, ...]]:
+        """Subject, property, object of every fact of the "old" or the "new" snapshot."""
+        return self.rows(f"SELECT subject, property, object FROM {side}_current ORDER BY ALL")
+
     def changed_edges(self) -> list[tuple[Any, ...]]:
+        """Without labels."""
         return self.rows(
             """
-            WITH o AS (SELECT subject, property, list_sort(list_distinct(list(object))) AS objects,
-                              bool_and(is_item) AS items
-                       FROM old_current GROUP BY ALL),
-                 n AS (SELECT subject, property, list_sort(list_distinct(list(object))) AS objects,
-                              bool_and(is_item) AS items
-                       FROM new_current GROUP BY ALL),
-                 s AS (SELECT subject, property, list(statement ORDER BY object) AS statements FROM
-                       (SELECT subject, property, object, min(statement_id) AS statement FROM new_current GROUP BY ALL)
-                       GROUP BY ALL)
-            SELECT subject, property, coalesce(o.objects, []), coalesce(n.objects, []), coalesce(s.statements, []),
+            WITH o AS (SELECT subject, property, list_sort(list(object)) AS objects, bool_and(is_item) AS items
+                       FROM old_merged GROUP BY ALL),
+                 n AS (SELECT subject, property, list_sort(list(object)) AS objects, bool_and(is_item) AS items
+                       FROM new_merged GROUP BY ALL)
+            SELECT subject, property, coalesce(o.objects, []), coalesce(n.objects, []),
                    coalesce(o.items, true) AND coalesce(n.items, true),
                    subject IN (SELECT id FROM old_entities WHERE redirect_target IS NULL),
                    subject IN (SELECT id FROM new_entities WHERE redirect_target IS NULL)
-            FROM o FULL JOIN n USING (subject, property) LEFT JOIN s USING (subject, property)
+            FROM o FULL JOIN n USING (subject, property)
             WHERE o.objects IS DISTINCT FROM n.objects
             ORDER BY subject, property
             """
         )
 
     def two_hops(self, stop: list[str]) -> list[tuple[Any, ...]]:
+        """Without labels."""
         self._db.execute(
             """
             CREATE OR REPLACE TEMP TABLE added AS
-            SELECT DISTINCT subject, property, object FROM new_current n
+            SELECT subject, property, object FROM new_merged n
             WHERE is_item AND subject[1] = 'Q' AND NOT list_contains(?, property)
               AND subject IN (SELECT id FROM old_entities WHERE redirect_target IS NULL)
               AND subject IN (SELECT id FROM new_entities WHERE redirect_target IS NULL)
-              AND NOT EXISTS (SELECT 1 FROM old_current o WHERE o.subject = n.subject AND o.property = n.property
+              AND NOT EXISTS (SELECT 1 FROM old_merged o WHERE o.subject = n.subject AND o.property = n.property
                               AND o.object = n.object)
             """,
             [stop],
@@ -93,18 +123,26 @@ class Oracle:
             """
         )
 
+    def diff_counts(self) -> list[tuple[Any, ...]]:
+        """Property, facts begun, facts ended, by their own ids."""
+        return self.rows(
+            """
+            SELECT property, sum(begun)::BIGINT, sum(ended)::BIGINT FROM (
+                SELECT property, 1 AS begun, 0 AS ended FROM new_current ANTI JOIN old_current
+                USING (subject, property, object)
+                UNION ALL
+                SELECT property, 0, 1 FROM old_current ANTI JOIN new_current USING (subject, property, object)
+            ) GROUP BY property ORDER BY property
+            """
+        )
+
     def functional_by_data(self, min_subjects: int) -> list[tuple[Any, ...]]:
+        """Property, subjects, share with one object, share of dated facts."""
         return self.rows(
             f"""
-            WITH single AS (SELECT property, count(*) AS subjects, count(*) FILTER (objects = 1) AS single FROM
-                            (SELECT subject, property, count(DISTINCT object) AS objects FROM new_current GROUP BY ALL)
-                            GROUP BY property),
-                 dated AS (SELECT property,
-                                  count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL) / count(*)
-                                  AS dated
-                           FROM new_claims WHERE rank <> 'deprecated' GROUP BY property)
-            SELECT property, subjects, single / subjects, dated FROM single JOIN dated USING (property)
-            WHERE subjects >= {min_subjects} ORDER BY property
+            SELECT property, count(*), count(*) FILTER (n = 1) / count(*) AS functional
+            FROM (SELECT subject, property, count(*) AS n FROM new_current GROUP BY ALL)
+            GROUP BY property HAVING count(*) >= {min_subjects} ORDER BY property
             """
         )
 
@@ -115,7 +153,7 @@ class Oracle:
                    CASE c.object WHEN 'Q19474404' THEN 'single value' ELSE 'single best value' END AS kind,
                    c.separators, list_has_any(c.separators, ['P580', 'P582', 'P585'])
             FROM new_claims c LEFT JOIN new_entities e ON e.id = c.subject
-            WHERE c.property = 'P2302' AND c.rank <> 'deprecated' AND c.object IN ('Q19474404', 'Q52060874')
+            WHERE c.snak = 'value' AND c.property = 'P2302' AND c.rank <> 'deprecated' AND c.object IN ('Q19474404', 'Q52060874')
             ORDER BY c.subject, kind, c.separators
             """
         )
@@ -124,58 +162,51 @@ class Oracle:
         self._db.execute(
             """
             CREATE OR REPLACE TEMP TABLE static AS
-            WITH one AS (SELECT 'old' AS side, subject, property, any_value(object) AS object,
-                                bool_and(is_item) AS items
-                         FROM old_current GROUP BY ALL HAVING count(DISTINCT object) = 1
-                         UNION ALL
-                         SELECT 'new', subject, property, any_value(object), bool_and(is_item)
-                         FROM new_current GROUP BY ALL HAVING count(DISTINCT object) = 1)
-            SELECT subject, property, object FROM one
-            WHERE items AND subject[1] = 'Q' AND list_contains(?, property)
-            GROUP BY ALL HAVING count(*) = 2 ORDER BY property, subject
+            WITH sides AS (SELECT 'old' AS side, * FROM old_current UNION ALL SELECT 'new', * FROM new_current)
+            SELECT subject, property, min(object) AS object FROM sides
+            WHERE subject[1] = 'Q' AND list_contains(?, property)
+            GROUP BY subject, property
+            HAVING count(*) = 2 AND count(DISTINCT side) = 2 AND count(DISTINCT object) = 1 AND min(object)[1] = 'Q'
             """,
             [properties],
         )
         return self.rows("SELECT subject, property, object FROM static ORDER BY property, subject")
 
-    def similar_static_facts(
-        self,
-        edits: list[dict[str, Any]],
-        edited: list[str],
-        *,
-        items: int,
-        max_df: int,
-        k: int,
-        degrees: dict[str, int],
-    ) -> list[tuple[Any, ...]]:
-        """Similarity over the (property, object) pairs of the older snapshot; `degrees` are the graph's in-degrees."""
-        self.static_facts(sorted({edit["property"] for edit in edits}))
-        self._db.execute("CREATE OR REPLACE TEMP TABLE degree (id VARCHAR, n INTEGER)")
-        self._db.executemany("INSERT INTO degree VALUES (?, ?)", sorted(degrees.items()))
-        self._db.execute(
-            "CREATE OR REPLACE TEMP TABLE edit (case_id VARCHAR, subject VARCHAR, property VARCHAR, avoid VARCHAR[])"
-        )
-        self._db.executemany("INSERT INTO edit VALUES (?, ?, ?, ?)", [list(edit.values()) for edit in edits])
-        return self._db.execute(
+    def items(self) -> int:
+        """Items of the older snapshot."""
+        count = "SELECT count(*) FROM old_entities WHERE kind = 'item' AND redirect_target IS NULL"
+        return int(self.rows(count)[0][0])
+
+    def similar_static_facts(self, edits: list[tuple[str, str]], *, max_df: int, k: int) -> list[tuple[Any, ...]]:
+        """Subject and property of an edit, similar subject, object and score, by rank."""
+        self.static_facts(sorted({property_id for _, property_id in edits}))
+        self._db.execute("CREATE OR REPLACE TEMP TABLE edit (subject VARCHAR, property VARCHAR)")
+        self._db.executemany("INSERT INTO edit VALUES (?, ?)", [list(edit) for edit in edits])
+        return self.rows(
             f"""
-            WITH pair AS (SELECT DISTINCT subject, property, coalesce(object, 'V' || md5(concat_ws(chr(31), datatype,
-                              coalesce(value, ''), coalesce(unit, ''), coalesce(language, ''), coalesce(precision, ''),
-                              coalesce(calendar, '')))) AS object
-                          FROM old_claims WHERE rank <> 'deprecated'),
-                 kept AS (SELECT pair.* FROM pair JOIN degree ON degree.id = object WHERE n <= {max_df}),
-                 df AS (SELECT property, object, count(*) FILTER (subject[1] = 'Q') AS n FROM kept GROUP BY ALL),
-                 score AS (
-                    SELECT e.case_id, b.subject, round(sum(ln({items} / df.n)), 6) AS score
-                    FROM edit e JOIN kept a ON a.subject = e.subject AND a.property <> e.property
-                    JOIN kept b ON b.property = a.property AND b.object = a.object
-                    JOIN df ON df.property = a.property AND df.object = a.object
-                    WHERE b.subject <> e.subject AND b.subject[1] = 'Q' AND NOT list_contains($edited, b.subject)
-                    GROUP BY ALL)
-            SELECT score.case_id, score.subject, static.object, score FROM score JOIN edit e USING (case_id)
-            JOIN static ON static.subject = score.subject AND static.property = e.property
-            WHERE NOT list_contains(e.avoid, static.object) AND NOT list_contains($edited, static.object)
-            QUALIFY row_number() OVER (PARTITION BY score.case_id ORDER BY score DESC, score.subject) <= {k}
-            ORDER BY score.case_id, score DESC, score.subject
-            """,
-            {"edited": edited},
-        ).fetchall()
+            WITH edited AS (
+                SELECT subject FROM (
+                    SELECT subject, list_sort(list(property || object)) AS facts FROM old_current GROUP BY subject
+                ) o FULL JOIN (
+                    SELECT subject, list_sort(list(property || object)) AS facts FROM new_current GROUP BY subject
+                ) n USING (subject) WHERE o.facts IS DISTINCT FROM n.facts
+            ), pair AS (
+                SELECT property, object, count(*) AS n FROM old_current WHERE subject[1] = 'Q'
+                GROUP BY ALL HAVING count(*) <= {max_df}
+            ), score AS (
+                SELECT e.subject, e.property, b.subject AS other,
+                       sum(round(1e6 * ln({self.items()}::DOUBLE / pair.n))::BIGINT) / 1e6 AS score
+                FROM edit e JOIN old_current a ON a.subject = e.subject AND a.property <> e.property
+                JOIN pair ON pair.property = a.property AND pair.object = a.object
+                JOIN old_current b ON b.property = a.property AND b.object = a.object
+                WHERE b.subject <> e.subject AND b.subject[1] = 'Q' GROUP BY ALL
+            )
+            SELECT score.subject, score.property, other, static.object, score FROM score
+            JOIN static ON static.subject = other AND static.property = score.property
+            WHERE other NOT IN (SELECT subject FROM edited) AND static.object NOT IN (SELECT subject FROM edited)
+              AND NOT EXISTS (FROM (FROM old_current UNION ALL FROM new_current) own WHERE own.subject = score.subject
+                              AND own.property = score.property AND own.object = static.object)
+            QUALIFY row_number() OVER (PARTITION BY score.subject, score.property ORDER BY score DESC, other) <= {k}
+            ORDER BY score.subject, score.property, score DESC, other
+            """
+        )

@@ -10,18 +10,21 @@ from kgedit.resources import data_folder
 pytestmark = pytest.mark.graph
 
 SAVED = sorted(path.stem for path in (data_folder("cypher") / "browser").glob("*.cypher"))
-OPEN = 99999999
-PARAMETERS = {"item": "club", "property": "P286", "from": 20240101, "to": 20240601}
-VERSIONS = [
-    ("club", "P286", "old", "v1", 20240101, 20240601),
-    ("club", "P286", "new", "v2", 20240601, OPEN),
-    ("club", "P118", "league", "v3", 20240101, OPEN),
-    ("new", "P27", "country", "v4", 20240101, OPEN),
+OPEN = 99991231
+PARAMETERS = {"item": "club", "property": "P286", "from": 20240101, "to": 20240601, "date": 20240101}
+FACTS = [
+    ("club", "P286", "old", "f1", 20240101, 20240601),
+    ("club", "P286", "new", "f2", 20240601, OPEN),
+    ("club", "P118", "league", "f3", 20240101, OPEN),
+    ("rival", "P118", "league", "f4", 20240101, OPEN),
+    ("new", "P54", "team", "f5", 20240601, OPEN),
 ]
 EXPECTED = {
-    "changes_around_item": [["v1"], ["v2"]],
-    "history_of_item": [["v1"], ["v2"]],
-    "two_hops_from_changes": [["v2", "v4"]],
+    "changed_relation": [["f1"], ["f2"]],
+    "changes_around_item": [["f1"], ["f2"]],
+    "history_of_item": [["f1"], ["f2"]],
+    "shared_with_item": [["f3", "f4"]],
+    "two_hops_from_changes": [["f2", "f5"]],
 }
 
 
@@ -33,16 +36,14 @@ def test_every_saved_query_is_tried() -> None:
 def test_a_saved_query_draws_what_its_header_says(graph: Graph, name: str) -> None:
     graph.write(
         """
-        UNWIND $versions AS v MERGE (s:Term {id: v[0]}) MERGE (o:Term {id: v[2]})
-        CREATE (s)-[c:CLAIM {property: v[1], version_id: v[3], statement_id: v[3]}]->(o)
-        SET c.valid_from = v[4], c.valid_to = v[5], s.kind = 'item', o.kind = 'item'
+        UNWIND $facts AS f MERGE (s:Term:Item {id: f[0]}) MERGE (o:Term:Item {id: f[2]})
+        CREATE (s)-[:FACT {property: f[1], statement_id: f[3], since: f[4], until: f[5]}]->(o)
         """,
-        {"versions": [list(version) for version in VERSIONS]},
+        {"facts": [list(fact) for fact in FACTS]},
     )
     query = (data_folder("cypher") / "browser" / f"{name}.cypher").read_text(encoding="utf-8")
     with graph._driver.session(database=graph.address.database) as session:
         drawn = [
-            [value["version_id"] for value in record.values() if "version_id" in value]
-            for record in session.run(query, PARAMETERS)
+            [edge["statement_id"] for edge in record[0].relationships] for record in session.run(query, PARAMETERS)
         ]
     assert drawn == EXPECTED[name]

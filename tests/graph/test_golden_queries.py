@@ -18,15 +18,15 @@ pytestmark = pytest.mark.graph
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "queries"
 WINDOW = {"from": "2021-01-04", "to": "2023-02-27"}
-EDIT = {"case_id": "Q183:P6:Q61053", "subject": "Q183", "property": "P6", "avoid": ["Q567", "Q61053"]}
 PARAMETERS = {
     "changed_edges": WINDOW,
     "edge_diff_counts": WINDOW,
     "facts_on_date": {"subject": "Q183", "date": "2023-02-27"},
+    "find_terms": {"name": "germany", "limit": "5"},
     "functional_by_constraint": {"date": "2023-02-27"},
     "functional_by_data": {"date": "2023-02-27"},
     "item_neighbourhood": {"item": "Q183", "limit": "3"},
-    "similar_static_facts": WINDOW | {"edits": json.dumps([EDIT]), "edited": "Q183,Q17", "k": "3"},
+    "similar_static_facts": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "similar_subjects": {"subject": "Q183", "date": "2021-01-04", "k": "5"},
     "statement_history": {"subject": "Q183", "property": "P6"},
     "static_facts": WINDOW | {"properties": "P6,P286", "limit": "5"},

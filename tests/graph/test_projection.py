@@ -16,8 +16,11 @@ from click.testing import CliRunner
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
+from kgedit.graph.queries import write_query
 from kgedit.graph.server import ManagedServer
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
+from kgedit.store.timeline import FACT_COLUMNS
 from kgedit.wikidata.times import OPEN_END
 
 pytestmark = pytest.mark.graph
@@ -38,9 +41,9 @@ def home(tmp_path_factory: pytest.TempPathFactory, files: list[tuple[Path, str]]
 
 
 def in_small_batches(home: Path, command: list[str | Path]) -> subprocess.Popen[str]:
-    """A load in a process of its own that writes a few rows a batch, so that it can be caught half-way."""
+    """A load in a process of its own that writes a few rows a batch, so that it can be caught on the way."""
     code = (
-        "import sys; from kgedit.graph import projection; projection.BATCH_ROWS = 5; "
+        "import sys; from kgedit.graph import writing; writing.BATCH_ROWS = 5; "
         "from kgedit.cli import main; main(sys.argv[1:])"
     )
     environment = dict(os.environ, KGEDIT_HOME=str(home))
@@ -51,8 +54,8 @@ def in_small_batches(home: Path, command: list[str | Path]) -> subprocess.Popen[
 def wait_for_a_written_batch(home: Path, process: subprocess.Popen[str]) -> None:
     with Graph.open(home) as graph:
         while process.poll() is None:
-            rows = graph.rows("MATCH (s:Snapshot {state: 'loading'}) RETURN s.step AS step, s.written AS written")
-            if rows and (rows[0]["step"] != "terms" or rows[0]["written"] > 5):
+            rows = graph.rows("MATCH (l:Load) RETURN sum(l.written) AS written")
+            if rows and rows[0]["written"] > 5:
                 return
             time.sleep(0.005)
     raise AssertionError(f"The load ended before it could be caught: {process.communicate()}")
@@ -90,16 +93,16 @@ def test_a_server_that_is_killed_in_mid_load_ends_in_the_same_graph(home: Path, 
 
 
 def test_counts_in_the_manifest_equal_counts_in_the_graph(home: Path) -> None:
+    counts = {
+        "facts": "MATCH ()-[f:FACT]->() WHERE f.since <= $d < f.until RETURN count(f) AS n",
+        "claims_with_value": "MATCH ()-[c:CLAIM]->() WHERE c.since <= $d < c.until RETURN count(c) AS n",
+        "redirected": "MATCH ()-[r:REDIRECT]->() WHERE r.since <= $d < r.until RETURN count(r) AS n",
+        "entities": "MATCH (t:Term) WHERE size([d IN t.presence WHERE d <= $d]) % 2 = 1 RETURN count(t) AS n",
+    }
     with Graph.open(home) as graph:
         for snapshot in list_snapshots(home):
-            alive = "MATCH ()-[c:CLAIM]->() WHERE c.valid_from <= $d AND c.valid_to > $d RETURN count(c) AS n"
-            present = (
-                "MATCH (t:Term) WHERE any(i IN range(0, size(coalesce(t.presence, [])) - 1, 2) "
-                "WHERE t.presence[i] <= $d < t.presence[i + 1]) RETURN count(t) AS n"
-            )
-            date = {"d": snapshot.date}
-            assert graph.rows(alive, date)[0]["n"] == snapshot.manifest["claims_with_value"]
-            assert graph.rows(present, date)[0]["n"] == snapshot.manifest["entities"]
+            for name, query in counts.items():
+                assert graph.rows(query, {"d": snapshot.date})[0]["n"] == snapshot.manifest[name]
 
 
 def test_loading_the_same_date_again_changes_nothing(home: Path, files: list[tuple[Path, str]]) -> None:
@@ -118,19 +121,55 @@ def test_an_older_date_than_the_latest_is_put_in_its_place(home: Path, files: li
         assert graph.rows("MATCH (s:Snapshot) RETURN min(s.date) AS first")[0]["first"] == 20200601
 
 
-def test_no_statement_has_two_versions_at_once(home: Path) -> None:
+def test_nothing_is_there_twice_at_once(home: Path) -> None:
     with Graph.open(home) as graph:
-        overlaps = graph.rows(
-            "MATCH ()-[a:CLAIM]->() MATCH ()-[b:CLAIM {statement_id: a.statement_id}]->() "
-            "WHERE a.version_id < b.version_id AND a.valid_from < b.valid_to AND b.valid_from < a.valid_to "
-            "RETURN a.statement_id AS statement"
-        )
-        lasting = graph.rows("MATCH ()-[c:CLAIM {valid_to: $open}]->() RETURN count(c) AS n", {"open": OPEN_END})
-    assert overlaps == []
-    assert lasting[0]["n"] > 0
+        for kind, key in (("FACT", "property"), ("CLAIM", "statement_id")):
+            overlaps = graph.rows(
+                f"MATCH (s)-[a:{kind}]->(o), (s)-[b:{kind}]->(o) WHERE a.{key} = b.{key} AND elementId(a) < elementId(b) "
+                "AND a.since < b.until AND b.since < a.until RETURN a, b"
+            )
+            assert overlaps == []
+            lasting = f"MATCH ()-[e:{kind} {{until: $open}}]->() RETURN count(e) AS n"
+            assert graph.rows(lasting, {"open": OPEN_END})[0]["n"] > 0
 
 
-def test_a_server_from_the_environment_takes_every_snapshot_as_a_delta(
+@pytest.mark.parametrize(
+    ("options", "scope"),
+    [
+        (["--no-evidence"], Scope(evidence=False)),
+        (
+            ["--facts", "items", "--property", "P6", "--property", "P39"],
+            Scope(items_only=True, properties=("P6", "P39")),
+        ),
+        (["--around-changes"], Scope(around_changes=True)),
+    ],
+    ids=["no evidence", "items of two properties", "around changes"],
+)
+def test_a_graph_of_another_scope_is_the_same_built_whole_and_by_deltas(
+    home: Path, graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch,
+    options: list[str], scope: Scope,
+) -> None:  # fmt: skip
+    kgedit(home, "graph", "rebuild", *options)
+    with Graph.open(home) as managed:
+        assert content(managed) == expected_content(home, scope)
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    kgedit(tmp_path, *load_command(*files[0]), *options)
+    load_all(tmp_path, files[1:])
+    assert content(graph) == expected_content(tmp_path, scope)
+
+
+def test_a_load_with_another_scope_than_the_graph_has_is_refused(home: Path, files: list[tuple[Path, str]]) -> None:
+    kgedit(home, "graph", "rebuild", "--evidence")
+    command = [*map(str, load_command(*files[1])), "--no-evidence"]
+    result = CliRunner().invoke(main, command, env={"KGEDIT_HOME": str(home)})
+    assert result.exit_code == 1
+    assert "kgedit graph rebuild" in result.stderr
+    with Graph.open(home) as graph:
+        assert content(graph) == expected_content(home)
+
+
+def test_a_server_from_the_environment_takes_the_first_snapshot_over_bolt_and_the_others_as_deltas(
     graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
@@ -140,7 +179,7 @@ def test_a_server_from_the_environment_takes_every_snapshot_as_a_delta(
     assert not ManagedServer(tmp_path).running()
 
 
-def test_a_graph_that_does_not_fit_the_store_is_not_touched_on_an_outside_server(
+def test_a_graph_that_does_not_fit_the_store_is_not_touched_on_an_outside_server_until_it_is_rebuilt(
     graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
@@ -149,5 +188,55 @@ def test_a_graph_that_does_not_fit_the_store_is_not_touched_on_an_outside_server
     path, date = files[0]
     result = CliRunner().invoke(main, ["load-dump", str(path), "--date", date], env={"KGEDIT_HOME": str(tmp_path)})
     assert result.exit_code == 1
-    assert "Empty the database" in result.stderr
+    assert "kgedit graph rebuild" in result.stderr
     assert graph.rows("MATCH (n) RETURN count(n) AS n")[0]["n"] == 1
+    kgedit(tmp_path, "graph", "rebuild")
+    assert content(graph) == expected_content(tmp_path)
+
+
+def test_an_empty_outside_database_can_be_rebuilt(
+    graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path, date in files:
+        kgedit(tmp_path, *load_command(path, date), "--no-graph")
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    kgedit(tmp_path, "graph", "rebuild")
+    assert content(graph) == expected_content(tmp_path)
+
+
+def test_a_whole_graph_that_was_half_written_over_bolt_is_finished(
+    graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    command = load_command(*files[0])
+    process = in_small_batches(tmp_path, command)
+    wait_for_a_written_batch(tmp_path, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    kgedit(tmp_path, *command)
+    assert content(graph) == expected_content(tmp_path)
+
+
+def test_a_batch_that_is_sent_twice_is_applied_once(graph: Graph) -> None:
+    graph.write("CREATE (:Term {id: 'Q1'}), (:Term {id: 'Q2'}), (:Load {id: 'facts', written: 0})")
+    row = dict.fromkeys(FACT_COLUMNS) | {"subject": "Q1", "object": "Q2", "property": "P1", "since": 1, "until": 2}
+    batch = {"load": "facts", "before": 0, "after": 1, "rows": [row]}
+    assert [graph.write(write_query("facts_begun"), batch)[0]["done"] for _ in range(2)] == [1, 0]
+    assert graph.rows("MATCH ()-[f:FACT]->() RETURN count(f) AS n")[0]["n"] == 1
+
+
+def test_a_graph_that_lacks_what_a_delta_ends_is_told_to_be_rebuilt(
+    home: Path, files: list[tuple[Path, str]], tmp_path: Path
+) -> None:
+    with Graph.open(home) as graph:
+        graph.write("MATCH (:Term {id: 'Q183'})-[f:FACT]->() DELETE f")
+    twin, date = tmp_path / "later.json", "2030-01-01"
+    twin.write_bytes(b'[\n{"type": "item", "id": "Q183", "labels": {}, "claims": {}}\n]\n')
+    result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(home)})
+    assert result.exit_code == 1
+    assert "Build it anew: kgedit graph rebuild" in result.stderr
+    kgedit(home, "graph", "rebuild")
+    with Graph.open(home) as graph:
+        assert content(graph) == expected_content(home)

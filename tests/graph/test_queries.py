@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from graph.oracle import Oracle
+from kgedit.benchmark.changes import open_workspace
 from kgedit.graph.connection import Graph
-from kgedit.graph.queries import read_queries, read_query
+from kgedit.graph.queries import read_queries, read_query, write_query
+from kgedit.store.delta import DELTA_STEPS
+from kgedit.store.functionality import measure_functionality
+from kgedit.store.similarity import find_similar_facts, find_static_facts
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 pytestmark = pytest.mark.graph
 
@@ -36,16 +44,27 @@ def window(request: pytest.FixtureRequest, home: Path) -> tuple[Snapshot, Snapsh
 
 
 def found(graph: Graph, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    """Rows of a query file, whose columns are those that its header promises."""
+    """Rows of a query file, whose columns are those that its header promises; labels are tested by golden files."""
     query = read_query(name)
     defaults = {parameter.name: parameter.default for parameter in query.parameters}
     table = graph.table(query.text, defaults | parameters)
     assert table.column_names == [column for column, _ in query.returns]
-    return [tuple(row.values()) for row in table.to_pylist()]
+    return [
+        tuple(value for column, value in row.items() if not column.endswith(("_label", "_labels")))
+        for row in table.to_pylist()
+    ]
 
 
 def dates(window: tuple[Snapshot, Snapshot]) -> dict[str, int]:
     return {"from": window[0].date, "to": window[1].date}
+
+
+def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snapshot]) -> None:
+    oracle = Oracle(*window)
+    for side, snapshot in zip(("old", "new"), window, strict=True):
+        rows = duckdb.sql(f"SELECT subject, property, object FROM '{snapshot.facts}' ORDER BY ALL").fetchall()
+        assert rows == oracle.facts(side)
+        assert len(rows) == snapshot.manifest["facts"]
 
 
 def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
@@ -55,71 +74,110 @@ def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
 
 
 def test_two_hops_over_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
-    stop = next(p.default for p in read_query("two_hop_changes").parameters if p.name == "stop")
     rows = found(graph, "two_hop_changes", **dates(window))
-    assert rows == Oracle(*window).two_hops(stop)
+    assert rows == Oracle(*window).two_hops(list(TWO_HOP_STOP_LIST))
     assert rows
 
 
 def test_functional_relations_by_constraint(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
     rows = found(graph, "functional_by_constraint", date=window[1].date)
-    assert rows == Oracle(*window).functional_by_constraint()
+    expected = Oracle(*window).functional_by_constraint()
+    assert rows == [(row[0], *row[2:]) for row in expected]
 
 
-def test_functional_relations_by_data(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_functional_relations_by_data_and_by_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
     rows = found(graph, "functional_by_data", date=window[1].date, min_subjects=3)
-    expected = Oracle(*window).functional_by_data(3)
-    assert [row[:2] for row in rows] == [row[:2] for row in expected]
-    assert [row[2:] for row in rows] == [pytest.approx(row[2:]) for row in expected]
+    assert rows == Oracle(*window).functional_by_data(3)
     assert rows
+    measured = measure_functionality(window[1], min_subjects=3).to_pylist()
+    assert sorted((row["property"], row["subjects"], row["functional"]) for row in measured) == rows
 
 
-def test_static_facts(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_static_facts_in_the_graph_and_from_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
     oracle = Oracle(*window)
-    properties = sorted({row[1] for row in oracle.changed_edges()})
+    edits = [(row[0], row[1]) for row in oracle.changed_edges()]
+    properties = sorted({property_id for _, property_id in edits})
     rows = found(graph, "static_facts", **dates(window), properties=properties, limit=10**9)
     assert rows == oracle.static_facts(properties)
     assert rows
+    with workspace(window, edits) as connection:
+        assert connection.sql("SELECT * FROM static ORDER BY property, subject").fetchall() == rows
 
 
-def test_similar_subjects_of_a_batch_and_of_one(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_similar_static_facts_in_the_graph_and_from_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
     oracle = Oracle(*window)
-    changed = oracle.changed_edges()
-    edits = [
-        {"case_id": f"{row[0]}:{row[1]}", "subject": row[0], "property": row[1], "avoid": row[2] + row[3]}
-        for row in changed
-        if all(row[5:]) and len(row[3]) == 1
-    ][:300]
-    edited = sorted({row[0] for row in changed})
-    degrees = graph.rows("MATCH (t:Term) RETURN t.id AS id, t.kind AS kind, COUNT { (t)<-[:CLAIM]-() } AS n")
-    rows = found(graph, "similar_static_facts", **dates(window), edits=edits, edited=edited, k=3)
-    assert rows == oracle.similar_static_facts(
-        edits,
-        edited,
-        items=sum(row["kind"] == "item" for row in degrees),
-        max_df=500,
-        k=3,
-        degrees={row["id"]: row["n"] for row in degrees},
-    )
-    assert rows
-    for case_id, similar, _, score in rows[:10]:
-        subject, property_id = case_id.split(":")
+    edits = [(row[0], row[1]) for row in oracle.changed_edges() if all(row[4:]) and len(row[3]) == 1][:300]
+    expected = oracle.similar_static_facts(edits, max_df=500, k=3)
+    assert expected
+    with workspace(window, edits) as connection:
+        batches = find_similar_facts(connection, items=oracle.items(), max_df=500, k=3)
+        stored = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert sorted(stored) == sorted((f"{row[0]}:{row[1]}", row[2], row[1], *row[3:]) for row in expected)
+    for subject, property_id in edits[:: max(len(edits) // 15, 1)]:
+        own = [row[2:] for row in expected if row[:2] == (subject, property_id)]
+        window_and_edit = {"subject": subject, "property": property_id, "k": 3, **dates(window)}
+        assert found(graph, "similar_static_facts", **window_and_edit) == own
         likes = found(
             graph, "similar_subjects", subject=subject, date=window[0].date, k=10**6, **{"except": [property_id]}
         )
-        assert (similar, score) in {(row[0], row[3]) for row in likes}
+        assert {(similar, score) for similar, _, score in own} <= {(row[0], row[-1]) for row in likes}
+
+
+@contextmanager
+def workspace(window: tuple[Snapshot, Snapshot], edits: list[tuple[str, str]]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Static facts of these edits, as an export finds them."""
+    table = pa.table(
+        {
+            "case_id": [f"{subject}:{property_id}" for subject, property_id in edits],
+            "subject": [subject for subject, _ in edits],
+            "property": [property_id for _, property_id in edits],
+        }
+    )
+    with open_workspace(*window, spill=window[0].folder / "spill") as connection:
+        find_static_facts(connection, table)
+        yield connection
 
 
 def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
     rows = found(graph, "edge_diff_counts", **dates(window))
-    between = "c.valid_{0} > $from AND c.valid_{0} <= $to"
-    for column, side in ((1, "from"), (2, "to")):
-        total = graph.rows(f"MATCH ()-[c:CLAIM]->() WHERE {between.format(side)} RETURN count(c) AS n", dates(window))
-        assert sum(row[column] for row in rows) == total[0]["n"]
+    assert rows == Oracle(*window).diff_counts()
+    assert rows
 
 
-@pytest.mark.parametrize("name", ["changed_edges", "two_hop_changes"])
+SEEKS = {"changed_edges": 2, "two_hop_changes": 1, "edge_diff_counts": 2}
+
+
+@pytest.mark.parametrize("name", SEEKS)
 def test_looking_for_changes_costs_what_changed(graph: Graph, window: tuple[Snapshot, Snapshot], name: str) -> None:
+    operators = plan_of(graph, read_query(name).text, dates(window) | {"stop": []})
+    assert sum("DirectedRelationshipIndexSeekByRange" in operator for operator in operators) == SEEKS[name], operators
+    assert not [operator for operator in operators if "Scan" in operator], operators
+
+
+@pytest.mark.parametrize("name", ["facts_on_date", "similar_subjects", "similar_static_facts", "statement_history"])
+def test_looking_at_a_subject_costs_what_is_around_it(
+    graph: Graph, window: tuple[Snapshot, Snapshot], name: str
+) -> None:
+    query = read_query(name)
+    given = dates(window) | {"subject": "Q1", "property": "P6", "date": window[0].date}
+    operators = plan_of(graph, query.text, {p.name: p.default for p in query.parameters} | given)
+    assert any("NodeUniqueIndexSeek" in operator for operator in operators), operators
+    assert not [operator for operator in operators if "Scan" in operator], operators
+
+
+@pytest.mark.parametrize("step", DELTA_STEPS)
+def test_writing_a_row_costs_what_is_around_its_ends(
+    graph: Graph, window: tuple[Snapshot, Snapshot], step: str
+) -> None:
+    given = {"load": "", "before": 0, "after": 0, "rows": [], "date": 0, "month": "", "first": 0, "open": 0}
+    operators = plan_of(graph, write_query(step), given)
+    # The one node that counts the rows is found by its label.
+    scans = [operator for operator in operators if "Scan" in operator]
+    assert scans == ["NodeByLabelScan"], operators
+    assert any("NodeUniqueIndexSeek" in operator for operator in operators), operators
+
+
+def plan_of(graph: Graph, text: str, parameters: dict[str, Any]) -> list[str]:
     from neo4j import GraphDatabase
 
     address = graph.address
@@ -127,12 +185,9 @@ def test_looking_for_changes_costs_what_changed(graph: Graph, window: tuple[Snap
         GraphDatabase.driver(address.uri, auth=(address.user, address.password)) as driver,
         driver.session(database=address.database) as session,
     ):
-        plan = session.run("EXPLAIN " + read_query(name).text, dates(window) | {"stop": []}).consume().plan
+        plan = session.run("EXPLAIN " + text, parameters).consume().plan
     assert plan is not None
-    operators = list(_operators(plan))
-    assert sum("DirectedRelationshipIndexSeekByRange" in operator for operator in operators) == 4, operators
-    assert not any("AllNodesScan" in operator or "NodeByLabelScan" in operator for operator in operators), operators
-    assert not any("RelationshipTypeScan" in operator for operator in operators), operators
+    return [name.removesuffix("@neo4j") for name in _operators(plan)]
 
 
 def _operators(plan: dict[str, Any]) -> Iterator[str]:
@@ -145,7 +200,7 @@ def test_every_query_file_runs_with_what_its_header_says(graph: Graph, window: t
     subject, property_id = Oracle(*window).changed_edges()[0][:2]
     given: dict[str, Any] = {
         "from": window[0].date, "to": window[1].date, "date": window[1].date, "subject": subject, "item": subject,
-        "property": property_id, "properties": [property_id], "edits": [], "edited": [],
+        "property": property_id, "properties": [property_id], "name": "of",
     }  # fmt: skip
     for query in read_queries().values():
         parameters = {p.name: given[p.name] if p.required else p.default for p in query.parameters}

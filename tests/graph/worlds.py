@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
 from kgedit.sample.generate import write_world
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
-from kgedit.store.versions import CLAIM_COLUMNS, TERM_COLUMNS, connect
+from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS, open_timeline
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SLICES = {
@@ -49,26 +50,53 @@ def load_command(path: Path, date: str) -> list[str | Path]:
     return ["load-dump", path, "--date", date, *(["--redirects", redirects] if redirects.is_file() else [])]
 
 
+NODE_COLUMNS = tuple(name for name in TERM_COLUMNS if name != "kind")
+EDGES = {"FACT": FACT_COLUMNS, "CLAIM": CLAIM_COLUMNS, "REDIRECT": REDIRECT_COLUMNS}
+ENDS = {"REDIRECT": ("source", "target")}
+
+
 def content(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
     """Everything that the graph holds, comparable."""
-    terms = graph.rows("MATCH (t:Term) RETURN properties(t) AS p ORDER BY t.id")
-    claims = graph.rows(
-        "MATCH (s:Term)-[c:CLAIM]->(o:Term) RETURN properties(c) AS p, s.id AS subject, o.id AS object "
-        "ORDER BY c.version_id"
-    )
-    return {
-        "terms": [tuple(row["p"].get(name) for name in TERM_COLUMNS) for row in terms],
-        "claims": [
-            tuple((row["p"] | {"subject": row["subject"], "object": row["object"]}).get(name) for name in CLAIM_COLUMNS)
-            for row in claims
+    terms = graph.rows("MATCH (t:Term) RETURN properties(t) AS p, labels(t) AS labels")
+    held: dict[str, list[tuple[object, ...]]] = {
+        "Term": [(*(row["p"].get(name) for name in NODE_COLUMNS), *sorted(row["labels"])) for row in terms],
+        "Snapshot": [
+            (row["p"]["date"], row["p"]["state"], row["p"]["facts"], row["p"]["items"])
+            for row in graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS p")
+            if "facts" in row["p"]
         ],
+        "Load": [tuple(row.values()) for row in graph.rows("MATCH (l:Load) RETURN l.id")],
     }
+    for kind, columns in EDGES.items():
+        start, end = ENDS.get(kind, ("subject", "object"))
+        query = f"MATCH (s)-[e:{kind}]->(o) RETURN properties(e) AS p, s.id AS start, o.id AS end"
+        held[kind] = [
+            tuple((row["p"] | {start: row["start"], end: row["end"]}).get(name) for name in columns)
+            for row in graph.rows(query)
+        ]
+    return {name: sorted(rows, key=repr) for name, rows in held.items()}
 
 
-def expected_content(home: Path) -> dict[str, list[tuple[object, ...]]]:
-    """What the graph must hold by the store's definition of versions and terms."""
-    connection = connect(list_snapshots(home))
-    terms = connection.execute(f"SELECT {', '.join(TERM_COLUMNS)} FROM terms ORDER BY id").fetchall()
-    claims = connection.execute(f"SELECT {', '.join(CLAIM_COLUMNS)} FROM versions ORDER BY version_id").fetchall()
-    connection.close()
-    return {"terms": terms, "claims": claims}
+def expected_content(home: Path, scope: Scope | None = None) -> dict[str, list[tuple[object, ...]]]:
+    """What the graph must hold by the store's definition."""
+    snapshots, scope = list_snapshots(home), scope or Scope()
+    labels = {"item": "Item", "property": "Property", "value": "Value"}
+    with open_timeline(snapshots, scope, spill=home / "spill") as connection:
+        views = {"FACT": "facts", "CLAIM": "claims", "REDIRECT": "redirects"}
+        held = {
+            kind: connection.execute(f"SELECT {', '.join(EDGES[kind])} FROM whole_{view}").fetchall()
+            for kind, view in views.items()
+            if scope.evidence or kind != "CLAIM"
+        }
+        merged = {row[0] for row in held["REDIRECT"]}
+        rows = connection.execute(f"SELECT kind, {', '.join(NODE_COLUMNS)} FROM whole_terms").fetchall()
+        held["Term"] = [
+            (*row, *sorted({"Term", labels.get(kind, "Term")} | ({"Merged"} if row[0] in merged else set())))
+            for kind, *row in rows
+        ]
+        count = "SELECT (SELECT count(*) FROM fact_{0}), (SELECT count(*) FROM entity_{0} WHERE kind = 'item')"
+        held["Snapshot"] = [
+            (snapshot.date, "complete", *connection.execute(count.format(k)).fetchall()[0])
+            for k, snapshot in enumerate(snapshots)
+        ]
+    return {"Load": [], "CLAIM": []} | {name: sorted(rows, key=repr) for name, rows in held.items()}

@@ -12,10 +12,10 @@ from typing import Any
 
 import duckdb
 import pytest
+from kgedit.store.versions import connect
 from world.dumps import SHARED, load, write_dump
 
 from kgedit.store.snapshots import Snapshot
-from kgedit.store.versions import connect
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not beside this checkout")
 

@@ -1,0 +1,1 @@
+CREATE INDEX fact_property_since IF NOT EXISTS FOR ()-[f:FACT]-() ON (f.property, f.since)

@@ -1,0 +1,1 @@
+CREATE INDEX fact_until IF NOT EXISTS FOR ()-[f:FACT]-() ON (f.until)

@@ -1,1 +1,0 @@
-CREATE INDEX claim_end_until IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.end_until)

@@ -1,1 +1,0 @@
-CREATE INDEX claim_statement_id IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.statement_id)

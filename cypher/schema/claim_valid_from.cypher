@@ -1,1 +1,0 @@
-CREATE INDEX claim_valid_from IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.valid_from)

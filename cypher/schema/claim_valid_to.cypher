@@ -1,1 +1,0 @@
-CREATE INDEX claim_valid_to IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.valid_to)

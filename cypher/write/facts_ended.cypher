@@ -1,0 +1,11 @@
+// Ends facts that are current no more, one batch. Where `years` is null only the edge knows since when it was seen.
+// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $date and its $month as text, $open (end of what
+// lasts); $rows of facts with years.
+MATCH (l:Load {id: $load, written: $before}) SET l.written = $after
+WITH l UNWIND $rows AS row
+MATCH (subject:Term {id: row.subject}) MATCH (object:Term {id: row.object})
+MATCH (subject)-[f:FACT {property: row.property, until: $open}]->(object)
+WITH row, f, left(toString(f.since), 4) + '-' + substring(toString(f.since), 4, 2) AS since
+SET f += row {.statement_id, .start_time, .end_time, .point_in_time}, f.until = $date,
+    f.caption = f.property_label + coalesce(row.years, ', seen ' + since + ' to ' + $month)
+RETURN count(*) AS done

@@ -1,0 +1,6 @@
+// Ends redirects that the snapshot no longer has, one batch.
+// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $date, $open (end of what lasts); $rows of source, target.
+MATCH (l:Load {id: $load, written: $before}) SET l.written = $after
+WITH l UNWIND $rows AS row
+MATCH (:Term {id: row.source})-[r:REDIRECT {until: $open}]->(:Term {id: row.target}) SET r.until = $date
+RETURN count(*) AS done

@@ -1,0 +1,79 @@
+"""``kgedit find`` and ``kgedit browse``: items by name, and their surroundings in Neo4j Browser."""
+
+from __future__ import annotations
+
+import datetime
+
+import click
+
+from kgedit.cli.load_dump import DATE
+from kgedit.errors import GraphError
+from kgedit.resources import home
+
+
+@click.command()
+@click.argument("name", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Rows to print at most.")
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+def find(name: tuple[str, ...], limit: int, form: str) -> None:
+    """Find items and properties by label or alias: ids, labels, descriptions.
+
+    Those that bear the very name come first, then those in most facts.
+
+    \b
+    Example:
+      kgedit find Germany
+    """
+    from kgedit.cli.query import print_rows
+    from kgedit.graph.connection import Graph
+    from kgedit.graph.queries import read_query
+
+    text = " ".join(name)
+    if not any(letter.isalnum() for letter in text):
+        raise GraphError(f"There is no word in {text!r}. Give a label or an alias: kgedit find Germany")
+    with Graph.open(home()) as graph:
+        parameters = {"name": text, "limit": limit}
+        print_rows(graph.read_only_query(read_query("find_terms").text, parameters, timeout=60), form)
+
+
+@click.command()
+@click.option("--item", metavar="QID", help="Start with what is around this item, such as Q183.")
+@click.option("--from", "older", type=DATE, help="With --to: what changed around it after this snapshot ...")
+@click.option("--to", "newer", type=DATE, help="... up to this one.")
+@click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
+def browse(
+    item: str | None, older: datetime.datetime | None, newer: datetime.datetime | None, only_print: bool
+) -> None:
+    """Open Neo4j Browser on the loaded graph.
+
+    Items, properties and values have colours of their own; edges show the property's name and the years. Without
+    dates --item shows its facts, with --from and --to what began or ended between two snapshots.
+
+    \b
+    Example:
+      kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print
+    """
+    from kgedit.graph.browser import saved_query
+    from kgedit.graph.connection import Graph
+    from kgedit.graph.queries import checked_dates
+    from kgedit.graph.server import ManagedServer
+    from kgedit.resources import data_folder
+
+    if (older is None) != (newer is None) or (older and item is None):
+        raise click.UsageError("Give --from and --to together, and with --item.")
+    with Graph.open(home()) as graph:
+        address = graph.address
+        text = ""
+        if item is not None and older is not None and newer is not None:
+            dates = {"from": f"{older:%Y-%m-%d}", "to": f"{newer:%Y-%m-%d}"}
+            text = saved_query("changes_around_item", item=item, **checked_dates(dates, graph.snapshot_dates()))
+        elif item is not None:
+            text = saved_query("facts_of_item", item=item)
+    page = address.browser_page(text)
+    if page is None:
+        raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+    click.echo(page)
+    click.echo(f"User {address.user}, password in {ManagedServer(home()).password_file}", err=True)
+    click.echo(f"Style sheet and saved queries: {data_folder('cypher') / 'browser'}", err=True)
+    if not only_print:
+        click.launch(page)

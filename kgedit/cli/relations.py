@@ -1,0 +1,36 @@
+"""``kgedit relations``: how functional each property is, as measured in a snapshot and as declared."""
+
+from __future__ import annotations
+
+import datetime
+
+import click
+
+from kgedit.cli.load_dump import DATE
+from kgedit.resources import home
+
+
+@click.command()
+@click.option("--date", required=True, type=DATE, help="Date of the snapshot.")
+@click.option("--min-subjects", type=click.IntRange(min=1), default=5, show_default=True,
+              help="Leave out properties of fewer subjects.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+def relations(date: datetime.datetime, min_subjects: int, form: str) -> None:
+    """List the properties of a snapshot with the share of their subjects that have one current value.
+
+    Beside it stand the share of facts with a start or an end time, and the single-value constraints that Wikidata's
+    editors declare, temporal where a time is among the separators. Reads the store; no server is needed.
+
+    \b
+    Example:
+      kgedit relations --date 2023-02-27
+    """
+    from kgedit.cli.query import print_rows
+    from kgedit.store.functionality import measure_functionality
+    from kgedit.store.snapshots import open_snapshot
+
+    measured = measure_functionality(open_snapshot(home(), date.date()), min_subjects=min_subjects)
+    rows = measured.to_pylist()
+    if form == "table":
+        rows = [row | {"functional": f"{row['functional']:.3f}", "dated": f"{row['dated']:.3f}"} for row in rows]
+    print_rows(rows, form)

@@ -1,0 +1,42 @@
+"""Options that say what of the snapshot store goes into the graph."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from kgedit.store.scope import Scope
+
+
+def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a graph's scope, as one argument `scope`: None if none of them was given."""
+
+    @click.option("--evidence/--no-evidence", default=None, help="With or without the versions of statements behind "
+                  "the facts. Default: with.")  # fmt: skip
+    @click.option(
+        "--facts", "objects", type=click.Choice(["all", "items"]), help="All facts, or item-valued ones only."
+    )
+    @click.option("--property", "properties", multiple=True, metavar="PID", help="Only facts of this property; repeat.")
+    @click.option("--around-changes/--everything", default=None, help="Only what is near a change, or everything.")
+    @functools.wraps(command)
+    def with_scope(
+        *arguments: Any,
+        evidence: bool | None,
+        objects: str | None,
+        properties: tuple[str, ...],
+        around_changes: bool | None,
+        **options: Any,
+    ) -> Any:
+        given = evidence is not None or objects is not None or bool(properties) or around_changes is not None
+        scope = Scope(
+            evidence=evidence is not False,
+            items_only=objects == "items",
+            properties=properties,
+            around_changes=bool(around_changes),
+        )
+        return command(*arguments, scope=scope if given else None, **options)
+
+    return with_scope

@@ -1,0 +1,69 @@
+"""``kgedit snapshots`` and ``kgedit drop-snapshot``: what the store holds, and taking one out again."""
+
+from __future__ import annotations
+
+import datetime
+
+import click
+
+from kgedit.cli.load_dump import DATE, project
+from kgedit.cli.progress import say
+from kgedit.resources import home
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Manifests as JSON.")
+def snapshots(as_json: bool) -> None:
+    """List the snapshots in the store.
+
+    \b
+    Example:
+      kgedit snapshots
+    """
+    import json
+
+    from kgedit.store.disk import disk_errors
+    from kgedit.store.snapshots import list_snapshots
+
+    with disk_errors(home()):
+        found = list_snapshots(home())
+    if as_json:
+        click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
+        return
+    if not found:
+        say(f"No snapshot is loaded in {home()}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
+        return
+    click.echo(f"{'date':<12}{'entities':>12}{'claims':>14}{'facts':>14}  source")
+    for snapshot in found:
+        manifest = snapshot.manifest
+        counts = f"{manifest['entities']:>12,}{manifest['claims']:>14,}{manifest['facts']:>14,}"
+        click.echo(f"{manifest['date']:<12}{counts}  {manifest['source']['name']}")
+
+
+@click.command("drop-snapshot")
+@click.argument("date", type=DATE)
+@click.option("--graph/--no-graph", default=True, show_default=True, help="Write the graph anew without it as well.")
+def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
+    """Remove the snapshot of a date from the store and, with what only it says, from the graph.
+
+    Timesteps that were exported from it stay. What is interrupted is finished by the same command.
+
+    \b
+    Example:
+      kgedit drop-snapshot 2021-01-04
+    """
+    from kgedit.graph.projection import empty_graph
+    from kgedit.store.disk import disk_errors
+    from kgedit.store.snapshots import drop_snapshot as drop
+    from kgedit.store.snapshots import list_snapshots
+
+    with disk_errors(home()):
+        left = drop(home(), date.date())
+    say(f"The snapshot of {date:%Y-%m-%d} is removed from the store.")
+    if not graph:
+        return
+    if left:
+        project(rebuild=True)
+    else:
+        empty_graph(home())
+        say("The graph is empty.")

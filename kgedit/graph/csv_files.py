@@ -1,0 +1,106 @@
+"""A whole graph as the CSV files that Neo4j's import tool takes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from kgedit.store.engine import literal
+from kgedit.store.scope import Scope
+from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS
+
+SEPARATOR = "chr(31)"
+"""SQL for the character between the parts of a list: ASCII's own, which labels and ids never hold."""
+
+_TYPES = {
+    "id": "id:ID",
+    "kind": ":LABEL",
+    "subject": ":START_ID",
+    "source": ":START_ID",
+    "object": ":END_ID",
+    "target": ":END_ID",
+    "aliases": "aliases:string[]",
+    "separators": "separators:string[]",
+    "presence": "presence:long[]",
+    "restricted": "restricted:boolean",
+    "since": "since:long",
+    "until": "until:long",
+}
+
+_LABELS = f"""
+    concat_ws({SEPARATOR}, 'Term', CASE kind WHEN 'item' THEN 'Item' WHEN 'property' THEN 'Property'
+              WHEN 'value' THEN 'Value' END,
+              CASE WHEN id IN (SELECT source FROM whole_redirects) THEN 'Merged' END)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """Files for ManagedServer.bulk_import, and how many rows they hold.
+
+    Attributes:
+        nodes: Label -> files, the header first.
+        relationships: Type -> files, the header first.
+        rows: "Term" or relationship type -> rows.
+    """
+
+    nodes: Mapping[str, Sequence[Path]]
+    relationships: Mapping[str, Sequence[Path]]
+    rows: dict[str, int]
+
+
+def write_csv_files(
+    connection: duckdb.DuckDBPyConnection, folder: Path, scope: Scope, snapshots: Sequence[Mapping[str, Any]]
+) -> CsvFiles:
+    """Write a whole graph as CSV.
+
+    Args:
+        connection: From open_timeline.
+        folder: Where to write; what was there is removed.
+        scope: Whether evidence is written.
+        snapshots: Properties of the Snapshot nodes.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    edges = {"FACT": ("whole_facts", FACT_COLUMNS), "REDIRECT": ("whole_redirects", REDIRECT_COLUMNS)}
+    if scope.evidence:
+        edges["CLAIM"] = ("whole_claims", CLAIM_COLUMNS)
+    listed = folder / "snapshots.csv"
+    _write_snapshots(listed, snapshots)
+    rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS)}
+    rows |= {kind: _write(connection, folder, view, columns) for kind, (view, columns) in edges.items()}
+    nodes = {"Term": _files(folder, "whole_terms"), "Snapshot": [listed]}
+    # An empty file is no input for the tool.
+    relationships = {kind: _files(folder, view) for kind, (view, _) in edges.items() if rows[kind]}
+    return CsvFiles({label: files for label, files in nodes.items() if rows.get(label, 1)}, relationships, rows)
+
+
+def _files(folder: Path, view: str) -> list[Path]:
+    return [folder / f"{view}-header.csv", folder / f"{view}.csv"]
+
+
+def _write(connection: duckdb.DuckDBPyConnection, folder: Path, view: str, columns: Sequence[str]) -> int:
+    header, rows = _files(folder, view)
+    typed = [_TYPES.get(name, f"{name}:long" if name.endswith("_precision") else name) for name in columns]
+    header.write_text(",".join(typed) + "\n", encoding="utf-8")
+    lists = {name: f"array_to_string({name}, {SEPARATOR}) AS {name}" for name in ("aliases", "presence", "separators")}
+    picked = ", ".join({**lists, "kind": _LABELS}.get(name, name) for name in columns)
+    copied = connection.execute(f"COPY (SELECT {picked} FROM {view}) TO {literal(rows)} (FORMAT csv, HEADER false)")
+    return int(copied.fetchall()[0][0])
+
+
+def _write_snapshots(path: Path, snapshots: Sequence[Mapping[str, Any]]) -> None:
+    types = {int: "long", bool: "boolean", str: "string", list: "string[]"}
+    columns = {}
+    for name in snapshots[0]:
+        values = [one[name] for one in snapshots]
+        joined = [chr(31).join(value) if isinstance(value, list) else value for value in values]
+        columns[f"{name}:{types[type(values[0])]}"] = pa.array(joined)
+    pacsv.write_csv(pa.table(columns), path)

@@ -1,0 +1,42 @@
+"""The graph's scope as it is kept: on every Snapshot node, and beside the graph in ``$KGEDIT_HOME/graph.json``.
+
+The file is for a graph that is lost in the midst of being written anew: the same command must end in the same graph.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kgedit.store.files import write_json
+from kgedit.store.scope import Scope
+
+
+def scope_properties(scope: Scope) -> dict[str, Any]:
+    """A scope as properties of a node."""
+    return asdict(scope) | {"properties": list(scope.properties), "scope": scope.describe()}
+
+
+def scope_from(properties: Mapping[str, Any]) -> Scope:
+    """The scope that a node's properties or the file's content tell."""
+    return Scope(
+        evidence=properties.get("evidence", True),
+        items_only=properties.get("items_only", False),
+        properties=tuple(properties.get("properties") or ()),
+        around_changes=properties.get("around_changes", False),
+    )
+
+
+def keep_scope(home: Path, scope: Scope) -> None:
+    """Write the scope beside the graph, if it is another one than what is written there."""
+    if kept_scope(home) != scope:
+        write_json(home / "graph.json", scope_properties(scope))
+
+
+def kept_scope(home: Path) -> Scope | None:
+    """The scope that was last written there, or None."""
+    path = home / "graph.json"
+    return scope_from(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None

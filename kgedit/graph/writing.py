@@ -1,0 +1,120 @@
+"""Rows from Parquet files into the graph over Bolt: batches in parallel, each applied exactly once.
+
+A batch and the note that it is applied are one transaction: a node `Load` counts the rows of a part that are written,
+and a batch whose first row is not the next one does nothing. Whatever is killed, or sent twice by the driver after a
+lost answer, ends in the same graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.errors import GraphError
+from kgedit.graph.connection import Graph
+from kgedit.graph.queries import write_query
+
+BATCH_ROWS = 10_000
+PARTS = 4
+"""Sessions that write at once."""
+
+_ROWS_OF_ONE_PART = 40_000
+"""Fewer rows are not worth several sessions."""
+
+Progress = Callable[[int, int], None]
+"""Called with the percentage done and the rows written."""
+
+
+def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str, Any], *, progress: Progress) -> None:
+    """Write the rows of each step, in order, resuming where an earlier attempt stopped.
+
+    Args:
+        graph: Where to write.
+        files: Step -> Parquet file, always with the same rows in the same order. A step is a file of cypher/write.
+        constants: Parameters that every batch gets.
+        progress: Called after every batch.
+
+    Raises:
+        GraphError: if rows find no place in the graph, which then holds something else than the store.
+    """
+    rows = {step: pq.read_metadata(path).num_rows for step, path in files.items()}
+    count = _Count(sum(rows.values()), progress)
+    for step, path in files.items():
+        parts = PARTS if rows[step] > _ROWS_OF_ONE_PART else 1
+        bounds = [rows[step] * part // parts for part in range(parts + 1)]
+        with ThreadPoolExecutor(parts) as pool:
+            running = [
+                pool.submit(_write_part, graph, step, path, (start, stop), constants, count)
+                for start, stop in zip(bounds, bounds[1:], strict=False)
+                if start < stop
+            ]
+            for part in running:
+                part.result()
+
+
+def forget_progress(graph: Graph) -> None:
+    """Take away the notes of a load that is complete."""
+    graph.write("MATCH (l:Load) DELETE l")
+
+
+class _Count:
+    """Rows written by all parts."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total = total
+        self._written = 0
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def add(self, rows: int) -> None:
+        with self._lock:
+            self._written += rows
+            self._progress(100 * self._written // max(self._total, 1), self._written)
+
+
+def _write_part(
+    graph: Graph, step: str, path: Path, bounds: tuple[int, int], constants: Mapping[str, Any], count: _Count
+) -> None:
+    start, stop = bounds
+    load = f"{step} {start}-{stop}"
+    note = "MERGE (l:Load {id: $load}) ON CREATE SET l.written = 0 RETURN l.written AS written"
+    written = graph.write(note, {"load": load})[0]["written"]
+    count.add(written)
+    text = write_query(step)
+    for batch in _batches(path, start + written, stop):
+        place = {"load": load, "before": written, "after": written + batch.num_rows}
+        found = graph.write(text, {**constants, **place, "rows": batch.to_pylist()})[0]["done"]
+        # A batch that the driver sent twice finds its rows counted already, and does nothing.
+        if found != batch.num_rows and graph.write(note, {"load": load})[0]["written"] != place["after"]:
+            raise GraphError(_about_difference(step))
+        if 0 < found != batch.num_rows:
+            raise GraphError(_about_difference(step))
+        written += batch.num_rows
+        count.add(batch.num_rows)
+
+
+def _about_difference(step: str) -> str:
+    return (
+        f"The graph holds something else than the snapshot store: rows of the step '{step}' find nothing there to "
+        "change. Build it anew: kgedit graph rebuild"
+    )
+
+
+def _batches(path: Path, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    """The rows [start, stop) of a file; row groups outside are not read."""
+    file = pq.ParquetFile(path)
+    sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]
+    chosen = [n for n, (size, end) in enumerate(zip(sizes, ends, strict=True)) if end > start and end - size < stop]
+    place = ends[chosen[0]] - sizes[chosen[0]] if chosen else 0
+    for batch in file.iter_batches(BATCH_ROWS, row_groups=chosen):
+        first, last = max(start - place, 0), min(stop - place, batch.num_rows)
+        place += batch.num_rows
+        if first < last:
+            yield batch.slice(first, last - first)

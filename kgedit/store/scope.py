@@ -1,0 +1,55 @@
+"""Which part of the store the graph holds: a choice that is made once and kept with the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgedit.errors import GraphError
+from kgedit.wikidata.ids import is_property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """What of the store goes into the graph.
+
+    Attributes:
+        evidence: Whether the versions of statements (CLAIM edges) are there beside the facts.
+        items_only: Only facts whose object is an item; no literals, no properties as objects.
+        properties: Only facts of these properties; empty for all.
+        around_changes: Only facts about what is near a change: about the subjects and objects of facts that began or
+            ended between two snapshots. Such a graph is built anew at every load, since each one widens it.
+    """
+
+    evidence: bool = True
+    items_only: bool = False
+    properties: tuple[str, ...] = ()
+    around_changes: bool = False
+
+    def __post_init__(self) -> None:
+        wrong = [name for name in self.properties if not is_property(name)]
+        if wrong:
+            raise GraphError(f"{', '.join(map(repr, wrong))} is no property. Give ids such as P6.")
+        object.__setattr__(self, "properties", tuple(sorted(set(self.properties), key=lambda name: int(name[1:]))))
+
+    def condition(self) -> str:
+        """SQL that holds for a row with `kind` of the object and `property` if it is within the scope.
+
+        >>> Scope(items_only=True, properties=("P6",)).condition()
+        "kind = 'item' AND property IN ('P6')"
+        """
+        parts = ["kind = 'item'"] if self.items_only else []
+        if self.properties:
+            listed = ", ".join(f"'{name}'" for name in self.properties)
+            parts.append(f"property IN ({listed})")
+        return " AND ".join(parts) or "true"
+
+    def describe(self) -> str:
+        """The scope in words.
+
+        >>> Scope(evidence=False).describe()
+        'all facts, without evidence'
+        """
+        facts = "item-valued facts" if self.items_only else "all facts"
+        of = f" of {', '.join(self.properties)}" if self.properties else ""
+        near = " around what changed" if self.around_changes else ""
+        return f"{facts}{of}{near}, {'with' if self.evidence else 'without'} evidence"

@@ -1,0 +1,264 @@
+"""Facts, statements, redirects and terms over several snapshots, as SQL over the store: what the graph holds, exactly.
+
+Whatever a snapshot has or lacks is in the graph for half-open intervals of snapshots [since, until). The views of a
+timeline say what all its snapshots give (whole_facts, whole_claims, whole_redirects, whole_terms);
+kgedit.store.delta says what the newest one changes. Both come from anti-joins of neighbouring snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import duckdb
+
+from kgedit.store import captions
+from kgedit.store.engine import literal, open_engine
+from kgedit.store.facts import KIND, TERM, VALUE_TYPE
+from kgedit.store.scope import Scope
+from kgedit.store.snapshots import Snapshot
+from kgedit.wikidata.times import OPEN_END
+
+_VALUE = ("value_type", "value", "unit", "language", "precision", "calendar")
+
+TERM_COLUMNS = ("id", "kind", "label", "description", "aliases", "datatype", *_VALUE, "presence")
+"""``presence``: snapshots in which an entity appeared, left, appeared again, ...; null for what no dump describes."""
+
+FACT_COLUMNS = (
+    "subject", "object", "property", "property_label", "statement_id", "start_time", "end_time", "point_in_time",
+    "caption", "since", "until",
+)  # fmt: skip
+
+CLAIM_COLUMNS = (
+    "subject", "object", "statement_id", "property", "property_label", "rank", "restricted",
+    "start_time", "start_precision", "end_time", "end_precision", "point_in_time", "point_precision",
+    "separators", "since", "until",
+)  # fmt: skip
+
+REDIRECT_COLUMNS = ("source", "target", "since", "until")
+
+KEYS = {
+    "fact": "subject, property, object",
+    "claim": "statement_id, version, restricted",
+    "redirect": "source, target",
+    "entity": "id",
+}
+"""What makes a row of one snapshot the same as a row of another."""
+
+_VIEWS = {
+    "fact": f"""
+        SELECT subject, property, object, kind, statement_id, start_time, end_time, point_time AS point_in_time,
+               {", ".join(_VALUE)}
+        FROM {{facts}} WHERE {{condition}}
+    """,
+    "claim": f"""
+        SELECT subject, property, {TERM} AS object, {KIND.format(id=f"({TERM})")} AS kind, statement_id, version, rank,
+               restricted, start_time, start_precision, end_time, end_precision, end_first, point_time AS point_in_time,
+               point_precision, CASE WHEN len(separators) > 0 THEN separators END AS separators,
+               CASE WHEN claims.object IS NULL THEN {VALUE_TYPE} END AS value_type, {", ".join(_VALUE[1:])}
+        FROM {{claims}} AS claims WHERE snak = 'value' AND {{condition}}
+    """,
+    "redirect": "SELECT id AS source, redirect_target AS target FROM {entities} "
+    "WHERE redirect_target IS NOT NULL AND {condition}",
+    "entity": (
+        "SELECT * REPLACE (CASE WHEN len(aliases) > 0 THEN aliases END AS aliases) FROM {entities} "
+        "WHERE redirect_target IS NULL"
+    ),
+}  # fmt: skip
+"""One snapshot's rows; made for each, with its number as suffix."""
+
+_CONTENT = "kind, label, description, aliases, datatype"
+"""What an entity's term shows of it."""
+
+
+def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB connection with views over these snapshots, oldest first.
+
+    Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
+    ``whole_facts``, ``whole_claims``, ``whole_redirects``, ``whole_terms`` of all.
+
+    Args:
+        snapshots: One or more.
+        scope: Which facts and statements count.
+        spill: Folder for what does not fit in memory; it goes when the connection is closed.
+    """
+    connection = open_engine(spill)
+    last = len(snapshots) - 1
+    for k, snapshot in enumerate(snapshots):
+        for name in KEYS:
+            make_view(connection, name, k, snapshot, scope.condition() if name in ("fact", "claim") else "true")
+    if scope.around_changes:
+        _keep_what_is_near_a_change(connection, snapshots, scope)
+    for name in KEYS:
+        _find_begun(connection, name, snapshots)
+    labels = " UNION ALL ".join(
+        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM entity_{k} "
+        "WHERE id[1] = 'P' AND label IS NOT NULL"
+        for k, snapshot in enumerate(snapshots)
+    )
+    connection.execute(f"CREATE VIEW property_labels AS {labels}")
+    for k in range(1, last + 1):
+        connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k)}")
+    for name, select in (
+        ("whole_facts", _whole_facts(snapshots)),
+        ("whole_claims", claims_in_words(_intervals("claim", snapshots))),
+        ("whole_redirects", _intervals("redirect", snapshots)),
+        ("whole_terms", _whole_terms(snapshots, scope)),
+    ):
+        connection.execute(f"CREATE VIEW {name} AS {select}")
+    return connection
+
+
+def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str) -> None:
+    """Make (or make anew) one snapshot's view of facts, claims, redirects or entities."""
+    files = {file: literal(getattr(snapshot, file)) for file in ("facts", "claims", "entities")}
+    connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**files, condition=condition)}")
+
+
+def only(name: str, here: int, there: int) -> str:
+    """SQL for the rows of one snapshot that another lacks."""
+    return f"SELECT * FROM {name}_{here} ANTI JOIN {name}_{there} USING ({KEYS[name]})"
+
+
+def ends_of(k: int) -> str:
+    """SQL for when facts that ended with snapshot k did so by their statements' own word: the latest end."""
+    return f"""
+        SELECT subject, property, object, max_by(end_time, (end_first, end_time)) AS end_time
+        FROM claim_{k} SEMI JOIN ({only("fact", k - 1, k)}) ended USING (subject, property, object)
+        WHERE end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
+        GROUP BY subject, property, object
+    """
+
+
+def _keep_what_is_near_a_change(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope
+) -> None:
+    changed = [only("fact", k, k - 1) for k in range(1, len(snapshots))]
+    changed += [only("fact", k - 1, k) for k in range(1, len(snapshots))]
+    rows = " UNION ALL ".join(changed) or "SELECT * FROM fact_0 LIMIT 0"
+    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT subject, object FROM ({rows})")
+    connection.execute("CREATE TABLE near AS SELECT subject AS id FROM changed UNION SELECT object FROM changed")
+    views = []
+    for k, snapshot in enumerate(snapshots):
+        for name in ("fact", "claim") if scope.evidence else ("fact",):
+            make_view(connection, name, k, snapshot, f"{scope.condition()} AND subject IN (FROM near)")
+            views.append(f"SELECT object FROM {name}_{k} UNION SELECT property FROM {name}_{k}")
+    connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
+    for k, snapshot in enumerate(snapshots):
+        make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
+
+
+def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
+    """Table ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date."""
+    connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
+    for k in range(1, len(snapshots)):
+        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
+        connection.execute(f"INSERT INTO begun_{name} {rows}")
+
+
+def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
+    """SQL for every row with the interval in which it was seen; its content is that of the last time it was."""
+    keys, first, last = KEYS[name], snapshots[0].date, len(snapshots) - 1
+
+    def dated(rows: str, until: int) -> str:
+        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"
+        return (
+            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "
+            f"FROM ({rows}) r LEFT JOIN ({begun}) begun USING ({keys})"
+        )
+
+    ended = [dated(only(name, k - 1, k), snapshots[k].date) for k in range(1, last + 1)]
+    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])
+
+
+def _whole_facts(snapshots: Sequence[Snapshot]) -> str:
+    first, intervals = snapshots[0].date, _intervals("fact", snapshots)
+    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]
+    if not ends:
+        return facts_in_words(intervals, first=first)
+    rows = f"""
+        SELECT f.* REPLACE (coalesce(e.end_time, f.end_time) AS end_time)
+        FROM ({intervals}) f LEFT JOIN ({" UNION ALL ".join(ends)}) e USING (subject, property, object, until)
+    """
+    return facts_in_words(rows, first=first)
+
+
+def facts_in_words(rows: str, *, first: int) -> str:
+    """SQL for FACT_COLUMNS of rows with since and until: the property's label when first seen, and the caption.
+
+    Args:
+        rows: SQL.
+        first: Day number of the oldest snapshot.
+    """
+    return f"""
+        WITH labelled AS (
+            SELECT f.*, coalesce(p.property_label, f.property) AS property_label
+            FROM ({rows}) f LEFT JOIN property_labels p USING (property, since)
+        ), captioned AS (
+            SELECT *, property_label || CASE WHEN until = {OPEN_END}
+                THEN coalesce({captions.lasting()}, {captions.seen("since", first=first)})
+                ELSE coalesce({captions.ended("until")}, {captions.seen_between("since", "until")}) END AS caption
+            FROM labelled
+        )
+        SELECT {", ".join(FACT_COLUMNS)} FROM captioned
+    """
+
+
+def claims_in_words(rows: str) -> str:
+    """SQL for CLAIM_COLUMNS of rows with since and until: the property's label when first seen."""
+    return f"""
+        SELECT {", ".join(CLAIM_COLUMNS)} FROM (
+            SELECT c.*, coalesce(p.property_label, c.property) AS property_label
+            FROM ({rows}) c LEFT JOIN property_labels p USING (property, since)
+        )
+    """
+
+
+def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
+    ids = range(len(snapshots))
+    named = object_terms(
+        [f"fact_{k}" for k in ids] + ([f"claim_{k}" for k in ids] if scope.evidence else []),
+        [f"redirect_{k}" for k in ids],
+    )
+    near = "SEMI JOIN named USING (id)" if scope.around_changes else ""
+    return f"""
+        WITH entity AS (
+            SELECT id, unnest(max_by(struct_pack({", ".join(f"{n} := {n}" for n in _CONTENT.split(", "))}), since)),
+                   flatten(list(CASE until WHEN {OPEN_END} THEN [since] ELSE [since, until] END ORDER BY since))
+                       AS presence
+            FROM ({_intervals("entity", snapshots)}) GROUP BY id
+        )
+        SELECT {_columns("kind", "label", "description", "aliases", "datatype", "presence")} FROM entity {near}
+        UNION ALL
+        SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN entity USING (id)
+    """
+
+
+def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
+    """SQL for the terms that facts, claims and redirects name, each once; of entities nothing but the id is known.
+
+    Args:
+        rows: Views with object, kind and a literal's columns.
+        redirects: Views with source and target.
+    """
+    named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]
+    nulls = ", ".join(f"NULL AS {name}" for name in _VALUE)
+    named += [
+        f"SELECT {end}, {KIND.format(id=end)}, {nulls} FROM {view}"
+        for view in redirects
+        for end in ("source", "target")
+    ]
+    one_line = "regexp_replace(any_value({0}), '[\\r\\n]+', ' ', 'g')"
+    values = ", ".join(f"{one_line.format(name)} AS {name}" for name in _VALUE)
+    return f"""
+        SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label
+        FROM ({" UNION ALL ".join(named)}) GROUP BY id
+    """
+
+
+def _columns(*known: str) -> str:
+    """TERM_COLUMNS with nulls for what is not known."""
+    types = {"aliases": "VARCHAR[]", "presence": "INTEGER[]"}
+    return ", ".join(
+        name if name in ("id", *known) else f"NULL::{types.get(name, 'VARCHAR')} AS {name}" for name in TERM_COLUMNS
+    )
