@@ -18,6 +18,7 @@ from typing import Any
 from kgedit import __version__
 from kgedit.errors import SourceError, StoreError
 from kgedit.store.blocks import Progress, parse_blocks
+from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.joining import Joined, join_parts, read_redirects
 from kgedit.store.schemas import Loader
@@ -107,11 +108,13 @@ def ingest(
     Raises:
         SourceError: if the dump cannot be read, too much of it is bad, or no entity is in it; the store stays as it
             was.
-        StoreError: if another dump is loaded under this date and `overwrite` is not set.
+        StoreError: if another dump is loaded under this date and `overwrite` is not set, or if the store cannot be
+            written (disk full, permissions, a file in place of a folder).
     """
     folder = snapshot_folder(home, load.date)
     staging = folder.with_name(f".{folder.name}.loading")
-    with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {load.date}"):
+    lock = folder.with_name(f".{folder.name}.lock")
+    with disk_errors(home), only_writer(lock, of=f"the snapshot of {load.date}"):
         if (folder / "manifest.json").is_file() and not overwrite:
             snapshot = _same_snapshot(open_snapshot(home, load.date), load, source)
         else:
