@@ -312,10 +312,11 @@ def _read_qualifiers(
     said = ""
     for property_id in sorted(by_property):
         snaks = by_property[property_id]
-        read = sorted(
-            [(canonical_text(property_id, value), value[1]) for value in _read_leniently(snaks, counts)], key=_first
-        )
-        said += "".join([f"\x1e{text}" for text, _ in read])
+        read = [(canonical_text(property_id, value), value[1]) for value in _read_leniently(snaks, counts)]
+        if len(read) > 1:
+            read.sort(key=_first)
+        for text, _ in read:
+            said += f"\x1e{text}"
         if not is_property_id(property_id):
             counts["unreadable qualifier"] += 1
             continue
