@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -19,49 +19,32 @@ from typing import Annotated, Any, Literal
 import msgspec
 import pyarrow as pa
 
+from kgedit.store.lines import entity_texts
 from kgedit.store.schemas import CLAIMS, ENTITIES, Parsed
-from kgedit.wikidata.ids import END_TIME, POINT_IN_TIME, SEPARATOR, START_TIME, TIME_QUALIFIERS
-from kgedit.wikidata.times import UNKNOWN_TIME, Time, parse_time
+from kgedit.wikidata.ids import SEPARATOR, START_TIME, TIME_QUALIFIERS
+from kgedit.wikidata.labels import plain_line
+from kgedit.wikidata.patterns import is_id_of, is_name, is_property_id, is_statement_id
+from kgedit.wikidata.snaks import (
+    NO_VALUE,
+    CanonicalValue,
+    Snak,
+    UnreadableError,
+    canonical_text,
+    implied_datatype,
+    read_snak,
+    read_time,
+)
+from kgedit.wikidata.times import UNKNOWN_TIME, Time
 
 SKIPPED_TYPES = ("lexeme", "mediainfo")
 
 
 # gc=False: what a line decodes to holds no cycles, and millions of tracked objects would keep the collector busy.
-class _Value(msgspec.Struct, gc=False, rename={"entity_type": "entity-type", "numeric_id": "numeric-id"}):
-    id: str | None = None
-    entity_type: str | None = None
-    numeric_id: int | None = None
-    amount: str | None = None
-    unit: str | None = None
-    upperBound: str | None = None  # noqa: N815 - the dump's spelling
-    lowerBound: str | None = None  # noqa: N815
-    time: str | None = None
-    precision: float | None = None
-    calendarmodel: str | None = None
-    text: str | None = None
-    language: str | None = None
-    latitude: float | None = None
-    longitude: float | None = None
-    globe: str | None = None
-
-
-class _DataValue(msgspec.Struct, gc=False):
-    type: str
-    value: _Value | str
-
-
-class _Snak(msgspec.Struct, gc=False):
-    snaktype: str
-    property: str
-    datavalue: _DataValue | None = None
-    datatype: str | None = None
-
-
 class _Statement(msgspec.Struct, gc=False):
-    mainsnak: _Snak
+    mainsnak: Snak
     id: str | None = None
     rank: Literal["preferred", "normal", "deprecated"] = "normal"
-    qualifiers: dict[str, list[_Snak]] | list[Any] = {}
+    qualifiers: dict[str, list[Snak]] | list[Any] = {}
 
 
 class _Term(msgspec.Struct, gc=False):
@@ -70,10 +53,6 @@ class _Term(msgspec.Struct, gc=False):
 
 class _Sitelink(msgspec.Struct, gc=False):
     title: str
-
-
-class UnreadableError(ValueError):
-    """A snak whose value cannot be read; the first argument is the reason to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +72,21 @@ class Parser:
     """Parses blocks of whole lines. Languages and wiki fix its decoder, so that all other labels are skipped unread."""
 
     options = Options
-    version = "2"  # raised whenever the same dump would give other rows
-    bad_lines = ("malformed JSON", "not an entity")
-    bad_statements = ("malformed statement", "unknown snak type", "unknown value type", "unreadable value")
+    version = "3"  # raised whenever the same dump would give other rows
+    bad_lines = ("malformed JSON", "nested too deeply", "not an entity", "unusable id")
+    bad_statements = (
+        "malformed statement",
+        "unknown snak type",
+        "unknown value type",
+        "unreadable value",
+        "unusable property id",
+    )
     notes = (
         "claims written as a list",
         "further values of a time qualifier",
         "qualifiers written as a list",
         "unreadable qualifier",
+        "unusable statement id",
     )
 
     def __init__(self, options: Options) -> None:
@@ -113,7 +99,7 @@ class Parser:
             ("id", str),
             ("type", str),
             ("datatype", str | None, None),
-            ("lastrevid", Annotated[int, msgspec.Meta(le=2**63 - 1)] | None, None),
+            ("lastrevid", Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None, None),
             ("labels", terms | list[Any], msgspec.field(default_factory=terms)),
             ("descriptions", terms | list[Any], msgspec.field(default_factory=terms)),
             ("aliases", aliases | list[Any], msgspec.field(default_factory=aliases)),
@@ -122,11 +108,12 @@ class Parser:
         claims: Any = ("claims", dict[str, list[_Statement]] | list[Any], msgspec.field(default_factory=dict))
         raw_claims: Any = ("claims", dict[str, list[msgspec.Raw]] | list[Any], msgspec.field(default_factory=dict))
         self._strict: Any = msgspec.json.Decoder(_struct([*entity, claims], {}))
-        self._lenient: Any = msgspec.json.Decoder(_struct([*entity, raw_claims], {}))
+        self._half_decoded = _struct([*entity, raw_claims], {})
+        self._lenient: Any = msgspec.json.Decoder(self._half_decoded)
         self._statement = msgspec.json.Decoder(_Statement)
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block of whole lines; array brackets, blank lines and trailing commas are no content."""
+        """Parse a block of whole lines; array brackets, blank lines and commas between entities are no content."""
         with _collector_resting():
             return self._parse(block)
 
@@ -134,57 +121,61 @@ class Parser:
         claims: list[tuple[Any, ...]] = []
         entities: dict[str, tuple[Any, ...]] = {}
         counts: Counter[str] = Counter()
-        for raw_line in block.splitlines():
-            line = raw_line.strip(b" \t\r\n,")
-            if line in (b"", b"[", b"]"):
-                continue
+        for text in entity_texts(block):
             counts["lines"] += 1
-            entity = self._decode(line, counts)
+            entity = self._decode(text, counts)
             if entity is None:
                 continue
-            statements = _statements_of(entity, counts)
+            statements = self._statements_of(entity, counts)
             if entity.id in entities:
                 counts["repeated entity"] += 1
                 counts["statements"] += len(statements)
                 counts["statement of a repeated entity"] += len(statements)
                 continue
             entities[entity.id] = self._entity_row(entity)
-            for statement in statements:
-                _append_claim(claims, counts, entity.id, statement)
+            _append_claims(claims, counts, entity.id, statements)
         return Parsed(_table(claims, CLAIMS), _table(list(entities.values()), ENTITIES), counts)
 
-    def _decode(self, line: bytes, counts: Counter[str]) -> Any:
-        """The entity in a line, or None, with the reason counted."""
+    def _decode(self, text: bytes, counts: Counter[str]) -> Any:
+        """The entity in a text, or None, with the reason counted."""
         try:
-            entity = self._decode_as_far_as_possible(line, counts)
+            entity = self._decode_as_far_as_possible(text)
         except msgspec.ValidationError:
-            kind = _type_of(line)
-            counts[kind if kind in SKIPPED_TYPES else "not an entity"] += 1
-            return None
+            reason = _reason_to_skip(_type_of(text))
         except (msgspec.DecodeError, UnicodeDecodeError):
-            counts["malformed JSON"] += 1
-            return None
-        if entity.type not in ("item", "property"):
-            counts[entity.type if entity.type in SKIPPED_TYPES else "not an entity"] += 1
-            return None
-        return entity
+            reason = "malformed JSON"
+        except RecursionError:
+            reason = "nested too deeply"
+        else:
+            if entity.type not in ("item", "property"):
+                reason = _reason_to_skip(entity.type)
+            elif is_id_of(entity.type, entity.id):
+                return entity
+            else:
+                reason = "unusable id"
+        counts[reason] += 1
+        return None
 
-    def _decode_as_far_as_possible(self, line: bytes, counts: Counter[str]) -> Any:
-        """Decode an entity; of which some statement is malformed, without that statement."""
+    def _decode_as_far_as_possible(self, text: bytes) -> Any:
+        """Decode an entity; if something in it is malformed, its statements stay undecoded."""
         try:
-            return self._strict.decode(line)
-        except msgspec.ValidationError:
-            entity = self._lenient.decode(line)
-        if isinstance(entity.claims, dict):
-            for property_id, statements in entity.claims.items():
-                entity.claims[property_id] = list(self._statements(statements, counts))
-        return entity
+            return self._strict.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._lenient.decode(text)
 
-    def _statements(self, statements: list[msgspec.Raw], counts: Counter[str]) -> Any:
+    def _statements_of(self, entity: Any, counts: Counter[str]) -> list[_Statement]:
+        if isinstance(entity.claims, list):
+            # PHP writes an empty map as []; anything in it could not be assigned to a property.
+            counts["claims written as a list"] += bool(entity.claims)
+            return []
+        statements: Any = chain.from_iterable(entity.claims.values())
+        return list(self._well_formed(statements, counts) if isinstance(entity, self._half_decoded) else statements)
+
+    def _well_formed(self, statements: Iterator[msgspec.Raw], counts: Counter[str]) -> Iterator[_Statement]:
         for raw in statements:
             try:
                 yield self._statement.decode(raw)
-            except (msgspec.ValidationError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 counts["statements"] += 1
                 counts["malformed statement"] += 1
 
@@ -194,20 +185,27 @@ class Parser:
         aliases: list[str] = []
         if not isinstance(entity.aliases, list):
             for number in range(len(self._languages)):
-                aliases += [term.value for term in getattr(entity.aliases, f"language_{number}") or ()]
+                terms = getattr(entity.aliases, f"language_{number}")
+                if terms:
+                    aliases += [plain_line(term.value) for term in terms]
         link = None if isinstance(entity.sitelinks, list) else entity.sitelinks.wiki
-        title = link.title if link else None
+        title = plain_line(link.title) if link else None
+        datatype = entity.datatype
+        if datatype is not None and not is_name(datatype):
+            datatype = None
         return (
-            entity.id, entity.type, label, language, description, list(dict.fromkeys(aliases)),
-            title, entity.datatype, entity.lastrevid, None,
+            entity.id, entity.type, label, language, description, _without_repetition(aliases),
+            title or None, datatype, entity.lastrevid, None,
         )  # fmt: skip
 
     def _first(self, terms: Any) -> tuple[str | None, str | None]:
+        """The first term that is not empty, and its language."""
         if not isinstance(terms, list):
             for number, language in enumerate(self._languages):
                 term = getattr(terms, f"language_{number}")
-                if term is not None:
-                    return term.value, language
+                text = plain_line(term.value) if term is not None else ""
+                if text:
+                    return text, language
         return None, None
 
 
@@ -215,11 +213,19 @@ class _Type(msgspec.Struct):
     type: str
 
 
-def _type_of(line: bytes) -> str:
+def _type_of(text: bytes) -> str:
     try:
-        return msgspec.json.decode(line, type=_Type).type
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(text, type=_Type).type
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
+
+
+def _reason_to_skip(entity_type: str) -> str:
+    return entity_type if entity_type in SKIPPED_TYPES else "not an entity"
+
+
+def _without_repetition(texts: list[str]) -> list[str]:
+    return [text for text in dict.fromkeys(texts) if text] if texts else texts
 
 
 @contextmanager
@@ -238,74 +244,62 @@ def _struct(fields: list[Any], names: dict[str, str]) -> Any:
     return msgspec.defstruct("_Part", fields, rename=names, gc=False)
 
 
-def _statements_of(entity: Any, counts: Counter[str]) -> list[_Statement]:
-    if isinstance(entity.claims, list):
-        # PHP writes an empty map as []; anything in it could not be assigned to a property.
-        counts["claims written as a list"] += bool(entity.claims)
-        return []
-    return list(chain.from_iterable(entity.claims.values()))
-
-
 def _table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _append_claim(claims: list[tuple[Any, ...]], counts: Counter[str], subject: str, statement: _Statement) -> None:
-    counts["statements"] += 1
-    try:
-        claims.append(_claim_row(subject, statement, counts))
-    except UnreadableError as error:
-        counts[error.args[0]] += 1
+def _append_claims(
+    claims: list[tuple[Any, ...]], counts: Counter[str], subject: str, statements: list[_Statement]
+) -> None:
+    counts["statements"] += len(statements)
+    for statement in statements:
+        try:
+            claims.append(_claim_row(subject, statement, counts))
+        except UnreadableError as error:
+            counts[error.args[0]] += 1
+        except RecursionError:
+            counts["malformed statement"] += 1
 
 
-_Read = tuple[str, str | None, str | None, str | None, str | None, str | None, str | None, str | None]
-"""kind of value (somevalue and novalue too), entity, literal, unit, language, precision, calendar, bounds."""
-
-_NO_VALUE = ("somevalue", "novalue")
 _NO_TIME = (None, None, None, None)
+_NO_TIMES = _NO_TIME * 3
 
 
 def _claim_row(subject: str, statement: _Statement, counts: Counter[str]) -> tuple[Any, ...]:
     snak = statement.mainsnak
-    main = _read(snak)
+    if not is_property_id(snak.property):
+        raise UnreadableError("unusable property id")
+    main = read_snak(snak)
     kind, entity, value, unit, language, precision, calendar, _bounds = main
-    content = _text(snak.property, main)
+    content = canonical_text(snak.property, main)
     said = f"{subject}\x1e{statement.rank}\x1e{content}"
     qualifiers: list[str] = []
     separators: list[str] = []
-    times: dict[str, tuple[Any, ...]] = {}
+    times: tuple[Any, ...] = _NO_TIMES
     if statement.qualifiers:
-        said += _read_qualifiers(statement.qualifiers, qualifiers, separators, times, counts)
+        found: dict[str, tuple[Any, ...]] = {}
+        said += _read_qualifiers(statement.qualifiers, qualifiers, separators, found, counts)
+        if found:
+            times = tuple(chain.from_iterable(found.get(name, _NO_TIME) for name in TIME_QUALIFIERS))
     version = int.from_bytes(blake2b(said.encode(), digest_size=8).digest(), "little", signed=True)
-    statement_id = statement.id or f"{subject}${blake2b(content.encode(), digest_size=16).hexdigest()}"
+    statement_id = statement.id
+    if statement_id is None or not is_statement_id(statement_id):
+        counts["unusable statement id"] += statement_id is not None
+        statement_id = f"{subject}${blake2b(content.encode(), digest_size=16).hexdigest()}"
+    datatype = snak.datatype
+    if datatype is None or not is_name(datatype):
+        datatype = implied_datatype(kind, entity)
     return (
-        statement_id, subject, snak.property, statement.rank, kind if kind in _NO_VALUE else "value",
-        snak.datatype or _datatype(kind, entity), entity, value, unit, language, precision, calendar,
-        *times.get(START_TIME, _NO_TIME), *times.get(END_TIME, _NO_TIME), *times.get(POINT_IN_TIME, _NO_TIME),
-        qualifiers, separators, version,
+        statement_id, subject, snak.property, statement.rank, kind if kind in NO_VALUE else "value",
+        datatype, entity, value, unit, language, precision, calendar,
+        *times, qualifiers, separators, version,
     )  # fmt: skip
 
 
-def _text(property_id: str, read: _Read) -> str:
-    """What a snak says, without its datatype: properties change theirs, and dumps before 2015 do not have it."""
-    kind, entity, value, unit, language, precision, calendar, bounds = read
-    return (
-        f"{property_id}\x1f{kind}\x1f{entity or ''}\x1f{value or ''}\x1f{unit or ''}"
-        f"\x1f{language or ''}\x1f{precision or ''}\x1f{calendar or ''}\x1f{bounds or ''}"
-    )
-
-
-def _datatype(kind: str, entity: str | None) -> str | None:
-    """The datatype where a snak does not name it."""
-    if entity is not None:
-        return {"P": "wikibase-property", "L": "wikibase-lexeme"}.get(entity[0], "wikibase-item")
-    return None if kind in _NO_VALUE else "globe-coordinate" if kind == "globecoordinate" else kind
-
-
 def _read_qualifiers(
-    by_property: dict[str, list[_Snak]] | list[Any],
+    by_property: dict[str, list[Snak]] | list[Any],
     properties: list[str],
     separators: list[str],
     times: dict[str, tuple[Any, ...]],
@@ -318,8 +312,14 @@ def _read_qualifiers(
     said = ""
     for property_id in sorted(by_property):
         snaks = by_property[property_id]
-        read = sorted([(_text(property_id, value), value[1]) for value in _read_leniently(snaks, counts)], key=_first)
-        said += "".join([f"\x1e{text}" for text, _ in read])
+        read = [(canonical_text(property_id, value), value[1]) for value in _read_leniently(snaks, counts)]
+        if len(read) > 1:
+            read.sort(key=_first)
+        for text, _ in read:
+            said += f"\x1e{text}"
+        if not is_property_id(property_id):
+            counts["unreadable qualifier"] += 1
+            continue
         properties.append(property_id)
         if property_id in TIME_QUALIFIERS:
             times[property_id] = _one_time(property_id, snaks, counts)
@@ -332,24 +332,24 @@ def _first(pair: tuple[str, Any]) -> str:
     return pair[0]
 
 
-def _read_leniently(snaks: list[_Snak], counts: Counter[str]) -> Iterator[_Read]:
+def _read_leniently(snaks: list[Snak], counts: Counter[str]) -> Iterator[CanonicalValue]:
     """Qualifiers; one that cannot be read still tells versions apart, and does not cost its statement."""
     for snak in snaks:
         try:
-            yield _read(snak)
+            yield read_snak(snak)
         except UnreadableError:
             counts["unreadable qualifier"] += 1
             yield ("unreadable", None, f"{snak.snaktype} {snak.datavalue}", None, None, None, None, None)
 
 
-def _one_time(property_id: str, snaks: list[_Snak], counts: Counter[str]) -> tuple[Any, ...]:
+def _one_time(property_id: str, snaks: list[Snak], counts: Counter[str]) -> tuple[Any, ...]:
     """The time that a qualifier gives. Of several the earliest start, the latest end or point; a known one first."""
     counts["further values of a time qualifier"] += len(snaks) > 1
     times = []
     for snak in snaks:
         # A time that cannot be read is counted with the other qualifiers.
         with suppress(UnreadableError):
-            times.append(_time(snak))
+            times.append(read_time(snak))
     known = sorted([time for time in times if time is not None and time.first is not None], key=_earlier)
     if known:
         return known[0 if property_id == START_TIME else -1]
@@ -358,88 +358,3 @@ def _one_time(property_id: str, snaks: list[_Snak], counts: Counter[str]) -> tup
 
 def _earlier(time: Time) -> tuple[Any, ...]:
     return time.first, time.until, time.text
-
-
-def _read(snak: _Snak) -> _Read:
-    """A snak in canonical form: spellings of the same value become equal."""
-    if snak.snaktype in _NO_VALUE:
-        return (snak.snaktype, None, None, None, None, None, None, None)
-    if snak.snaktype != "value" or snak.datavalue is None:
-        raise UnreadableError("unknown snak type")
-    kind, value = snak.datavalue.type, snak.datavalue.value
-    if isinstance(value, str):
-        return (kind, None, value, None, None, None, None, None)
-    reader = _READERS.get(kind)
-    if reader is None:
-        raise UnreadableError("unknown value type")
-    return reader(value)
-
-
-_PREFIXES = {"item": "Q", "property": "P", "lexeme": "L"}
-
-
-def _read_entity(value: _Value) -> _Read:
-    entity = value.id
-    if not entity:
-        if value.numeric_id is None or value.entity_type not in _PREFIXES:
-            raise UnreadableError("unreadable value")
-        entity = f"{_PREFIXES[value.entity_type]}{value.numeric_id}"
-    return ("wikibase-entityid", entity, None, None, None, None, None, None)
-
-
-def _read_quantity(value: _Value) -> _Read:
-    if value.amount is None:
-        raise UnreadableError("unreadable value")
-    unit = None if value.unit in (None, "1", "") else _last_part(value.unit)
-    bounds = f"{value.lowerBound}..{value.upperBound}" if value.upperBound else None
-    return ("quantity", None, value.amount.removeprefix("+"), unit, None, None, None, bounds)
-
-
-def _read_time(value: _Value) -> _Read:
-    time = _parse(value)
-    return ("time", None, time.text, None, None, str(time.precision), _last_part(value.calendarmodel), None)
-
-
-def _read_text(value: _Value) -> _Read:
-    if value.text is None:
-        raise UnreadableError("unreadable value")
-    return ("monolingualtext", None, value.text, None, value.language, None, None, None)
-
-
-def _read_place(value: _Value) -> _Read:
-    if value.latitude is None or value.longitude is None:
-        raise UnreadableError("unreadable value")
-    # Six digits: dumps of different years write the same fraction with 14 or with 17.
-    place = f"{round(value.latitude, 6) + 0.0:.6f},{round(value.longitude, 6) + 0.0:.6f}"
-    precision = None if value.precision is None else f"{value.precision:.6g}"
-    return ("globecoordinate", None, place, _last_part(value.globe), None, precision, None, None)
-
-
-_READERS: dict[str, Callable[[_Value], _Read]] = {
-    "wikibase-entityid": _read_entity,
-    "quantity": _read_quantity,
-    "time": _read_time,
-    "monolingualtext": _read_text,
-    "globecoordinate": _read_place,
-}
-
-
-def _last_part(address: str | None) -> str | None:
-    """The id at the end of an entity's address: "Q2" of "http://www.wikidata.org/entity/Q2"."""
-    return address.rpartition("/")[2] or None if address else None
-
-
-def _time(snak: _Snak) -> Time | None:
-    """A qualifier's time; None where Wikidata says that there is none (novalue)."""
-    if snak.snaktype == "somevalue":
-        return UNKNOWN_TIME
-    if snak.snaktype == "value" and snak.datavalue is not None and isinstance(snak.datavalue.value, _Value):
-        return _parse(snak.datavalue.value)
-    return None
-
-
-def _parse(value: _Value) -> Time:
-    try:
-        return parse_time(value.time or "", int(value.precision if value.precision is not None else -1))
-    except ValueError as error:
-        raise UnreadableError("unreadable value") from error

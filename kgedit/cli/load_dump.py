@@ -121,9 +121,11 @@ def snapshots(as_json: bool) -> None:
     """
     import json
 
+    from kgedit.store.disk import disk_errors
     from kgedit.store.snapshots import list_snapshots
 
-    found = list_snapshots(home())
+    with disk_errors(home()):
+        found = list_snapshots(home())
     if as_json:
         click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
         return

@@ -1,7 +1,7 @@
 """Blocks of a dump to numbered part files, in worker processes.
 
-A block's count file is written last and names the block's hash: a load that dies goes on after the blocks that have
-one, and a block that is another than before is parsed again.
+A block's count file is written last and names the block's hash: a load that dies is resumed after the blocks that
+have one, and a block that is another than before is parsed again.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import StoreError
 from kgedit.store.files import write_json
+from kgedit.store.lines import entity_texts
 from kgedit.store.schemas import Loader
 from kgedit.store.sources import Source
 
@@ -44,7 +45,7 @@ def parse_blocks(
     """Parse every block that has no count file yet; about one block for each worker is in memory.
 
     Returns:
-        Number of blocks, and the counts of all of them.
+        Number of blocks, and the counts of all of them; among these "entities", the rows that became of them.
 
     Raises:
         SourceError: if the dump cannot be read to its end (or the limit).
@@ -95,8 +96,7 @@ def _limited(blocks: Iterator[bytes], limit: int | None) -> Iterator[bytes]:
         return
     left = limit
     for block in blocks:
-        lines = (line for line in block.splitlines() if line.strip(b" \t\r\n,[]"))
-        taken = list(islice(lines, left))
+        taken = list(islice(entity_texts(block), left))
         left -= len(taken)
         yield b"\n".join(taken)
         if left == 0:
@@ -124,9 +124,9 @@ def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[st
     parsed = loader.parse(block)
     pq.write_table(parsed.claims, parts / f"claims-{number:06d}.parquet", compression="zstd")
     pq.write_table(parsed.entities, parts / f"entities-{number:06d}.parquet", compression="zstd")
-    counts = {"block": _hash(block), "counts": dict(sorted(parsed.counts.items()))}
-    write_json(_counts_file(parts, number), counts)
-    return parsed.counts
+    counts = parsed.counts + Counter(entities=parsed.entities.num_rows)
+    write_json(_counts_file(parts, number), {"block": _hash(block), "counts": dict(sorted(counts.items()))})
+    return counts
 
 
 def _parse_in_workers(
@@ -148,7 +148,7 @@ def _parse_in_workers(
     except BrokenProcessPool as error:
         raise StoreError(
             "A process that was parsing the dump was killed, probably because memory ran out. Give the same command "
-            f"again with fewer processes (--workers {max(workers // 2, 1)}): it goes on where it was."
+            f"again with fewer processes (--workers {max(workers // 2, 1)}): it resumes."
         ) from error
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from kgedit import __version__
 from kgedit.errors import SourceError, StoreError
 from kgedit.store.blocks import Progress, parse_blocks
+from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.joining import Joined, join_parts, read_redirects
 from kgedit.store.schemas import Loader
@@ -25,8 +26,8 @@ from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.sources import Source
 from kgedit.wikidata.times import day_number
 
-READ = ("lines", "statements")
-"""Counts of what was read; every other count names a reason for leaving something out, or a note."""
+READ = ("lines", "statements", "entities")
+"""Counts of what was read and kept; every other count names a reason for leaving something out, or a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Load:
     notes: tuple[str, ...] = ()
 
     def identity(self, source: Source) -> dict[str, Any]:
-        """What must agree for half a load to be gone on with."""
+        """What must agree for an interrupted load to be resumed."""
         return {
             "kgedit": __version__,
             "date": str(self.date),
@@ -105,12 +106,15 @@ def ingest(
         joining: Called with the thousandths and the rows that are joined so far.
 
     Raises:
-        SourceError: if the dump cannot be read, or too much of it is bad; the store stays as it was.
-        StoreError: if another dump is loaded under this date and `overwrite` is not set.
+        SourceError: if the dump cannot be read, too much of it is bad, or no entity is in it; the store stays as it
+            was.
+        StoreError: if another dump is loaded under this date and `overwrite` is not set, or if the store cannot be
+            written (disk full, permissions, a file in place of a folder).
     """
     folder = snapshot_folder(home, load.date)
     staging = folder.with_name(f".{folder.name}.loading")
-    with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {load.date}"):
+    lock = folder.with_name(f".{folder.name}.lock")
+    with disk_errors(home), only_writer(lock, of=f"the snapshot of {load.date}"):
         if (folder / "manifest.json").is_file() and not overwrite:
             snapshot = _same_snapshot(open_snapshot(home, load.date), load, source)
         else:
@@ -127,6 +131,7 @@ def _load(
     redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
     parts, whole = staging / "parts", staging / "whole"
     blocks, counts = parse_blocks(parts, source, load.make_loader, limit=load.limit, workers=workers, progress=progress)
+    _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
@@ -162,6 +167,18 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
     write_json(marker, identity)
 
 
+def _check_entities(counts: Counter[str], load: Load, source: Source) -> None:
+    if counts["lines"] == 0:
+        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
+    if counts["entities"] == 0:
+        beside = (*READ, *load.bad_statements, *load.notes)
+        found = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()) if reason not in beside)
+        raise SourceError(
+            f"No item or property is among the {counts['lines']:,} lines of {source.path} ({found}). The store is "
+            "unchanged. Give a JSON dump of Wikidata's items with one entity a line, as Wikidata publishes them."
+        )
+
+
 def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
     for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", load.bad_statements, "statements")):
         bad = sum(counts[reason] for reason in reasons)
@@ -171,8 +188,6 @@ def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
                 f"{bad:,} of {counts[read]:,} {what} of {source.path} cannot be read ({reasons_found}), more than "
                 f"{load.max_error_rate:.1%}. The store is unchanged. If this is acceptable, raise --max-error-rate."
             )
-    if counts["lines"] == 0:
-        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
 
 
 def _manifest(load: Load, source: Source, counts: Counter[str], rows: Joined) -> dict[str, Any]:

@@ -16,12 +16,13 @@ from typing import IO, Any
 import zstandard
 
 from kgedit.errors import SourceError
+from kgedit.store.lines import BYTE_ORDER_MARK
 
 BLOCK_BYTES = 64 << 20
 """Size of a block of lines. Part of a load's identity: a resumed load must cut in the same places."""
 
-LONGEST_LINE = 1 << 30
-"""No entity is nearly as long. What goes on longer has no lines, and would be read into memory as a whole."""
+LONGEST_LINE = 1 << 28
+"""No entity is nearly as long, and a whole dump on one line must fit in memory."""
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
@@ -96,11 +97,16 @@ class Source:
     sha256: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        if not self.path.is_file():
+        try:
+            is_file, self.size = self.path.is_file(), self.path.stat().st_size
+        except (FileNotFoundError, NotADirectoryError):
+            is_file = False
+        except OSError as error:
+            raise self._unopened(error) from error
+        if not is_file:
             raise SourceError(
                 f"There is no file {self.path}. Give the path of a Wikidata dump (.json, .gz, .bz2, .zst)."
             )
-        self.size = self.path.stat().st_size
 
     def blocks(self) -> Iterator[bytes]:
         """Blocks of whole lines, always cut in the same places.
@@ -115,10 +121,10 @@ class Source:
             stream = _decompressed(io.BufferedReader(through, 1 << 20), compression)
             for block in self._whole_lines(stream):
                 self.position = through.position
-                first = first or block.lstrip()[:1]
+                first = first or _without_mark(block).lstrip()[:1]
                 end = (end + block[-64:]).rstrip()[-64:]
                 yield block
-            while through.readinto(bytearray(1 << 20)):
+            while self._read(through):
                 pass
             self.position, self.sha256 = through.position, through.digest.hexdigest()
         if not end:
@@ -138,7 +144,7 @@ class Source:
             elif len(rest) + len(data) > LONGEST_LINE:
                 raise SourceError(
                     f"{self.path} has a line longer than {LONGEST_LINE:,} bytes. kgedit reads dumps with one entity "
-                    "a line, as Wikidata publishes them; split this file into lines."
+                    "a line, as Wikidata publishes them. Split an array into lines: jq -c '.[]' OLD.json > NEW.json"
                 )
             else:
                 rest += data
@@ -159,9 +165,12 @@ class Source:
         try:
             raw = self.path.open("rb")
         except OSError as error:
-            raise SourceError(f"{self.path} cannot be opened: {error.strerror}. Make it readable.") from error
+            raise self._unopened(error) from error
         with raw:
             yield raw
+
+    def _unopened(self, error: OSError) -> SourceError:
+        return SourceError(f"{self.path} cannot be opened: {error.strerror}. Make it readable.")
 
     def _compression(self) -> str:
         """How the file is compressed, if its name says the same."""
@@ -171,7 +180,7 @@ class Source:
             raise SourceError(f"{self.path} is empty. Download it again.")
         found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), _PLAIN)
         named = _SUFFIXES.get(self.path.suffix.lower(), _PLAIN)
-        if head.lstrip()[:1] == b"<":
+        if _without_mark(head).lstrip()[:1] == b"<":
             raise SourceError(
                 f"{self.path} is an HTML or XML page, not a JSON dump: a server probably answered with an error page. "
                 "Look at it, then download the dump again."
@@ -181,6 +190,10 @@ class Source:
                 f"The name of {self.path} says {named}, its content is {found}. Rename it or download it again."
             )
         return found
+
+
+def _without_mark(text: bytes) -> bytes:
+    return text.removeprefix(BYTE_ORDER_MARK)
 
 
 def _decompressed(raw: Any, compression: str) -> Any:

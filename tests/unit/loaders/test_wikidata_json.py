@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kgedit.loaders.wikidata_json import Options, Parser
 from world.dumps import (
@@ -23,6 +23,8 @@ from world.dumps import (
 )
 
 PARSER = Parser(Options())
+
+
 HUMAN = statement(snak("P31", entity_value("Q5"), "wikibase-item"))
 
 
@@ -285,6 +287,47 @@ def test_an_entity_has_the_words_of_the_wanted_languages() -> None:
     assert picked(french, "label", "description", "wiki_title") == ("univers", None, "Universum")
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("New\r\nYork", "New York"),
+        (" New  York\t", "New York"),
+        ("New\u2028York\u00a0", "New York"),
+        ("\x1b[31mNew\x00 \x9b\x7f York", "[31mNew York"),
+        ("\x1b \n", None),
+        ("", None),
+        ("Sa\u0303o Tomé \U0001f600", "Sa\u0303o Tomé \U0001f600"),
+    ],
+)
+def test_words_are_one_line_of_plain_text_and_absent_if_nothing_is_left(written: str, read: str | None) -> None:
+    term = {"language": "en", "value": written}
+    item = entity("Q1") | {
+        "labels": {"en": term},
+        "descriptions": {"en": term},
+        "aliases": {"en": [term, term | {"value": "other"}, term]},
+        "sitelinks": {"enwiki": {"title": written}},
+    }
+    row = parse([item])[1][0]
+    assert picked(row, "label", "description", "wiki_title") == (read, read, read)
+    assert row["aliases"] == [text for text in (read, "other") if text]
+    assert row["label_language"] == ("en" if read else None)
+
+
+def test_case_35_labels_are_trimmed_and_double_spaces_collapse() -> None:
+    items = [entity(f"Q{number}", label=label) for number, label in enumerate(("The  Hague ", "The Hague"), start=1)]
+    assert [row["label"] for row in parse(items)[1]] == ["The Hague", "The Hague"]
+
+
+def test_an_empty_label_gives_way_to_the_next_language() -> None:
+    labels = {code: {"language": code, "value": text} for code, text in (("en", " "), ("mul", "universe"))}
+    assert picked(parse([entity("Q1", labels=labels)])[1][0], "label", "label_language") == ("universe", "mul")
+
+
+def test_a_literal_keeps_its_text() -> None:
+    text = " two\r\nlines \u2028\x1b\x00 "
+    assert claim(statement(snak("P1", text_value(text))))["value"] == text
+
+
 def test_empty_maps_written_as_lists_are_empty() -> None:
     empty: Json = {name: [] for name in ("labels", "descriptions", "aliases", "claims", "sitelinks")}
     claims, entities, counts = parse([entity("Q1") | empty])
@@ -323,8 +366,22 @@ def test_lexemes_are_counted_and_left_out() -> None:
         ("text", "malformed statement"),
         ({"mainsnak": snak("P1", text_value("a")), "rank": "best"}, "malformed statement"),
         ({"mainsnak": snak("P1", text_value("a")), "qualifiers": "none"}, "malformed statement"),
+        *[({"mainsnak": snak(name, text_value("a"))}, "unusable property id") for name in ("", "Q1", "P01", "P1\n")],
+        *[
+            ({"mainsnak": snak("P1", {"type": "wikibase-entityid", "value": value})}, "unreadable value")
+            for value in (
+                {"entity-type": "item", "id": "Q1;2"}, {"entity-type": "item", "id": "Q1 "}, {"id": "NULL"}, "Q1",
+                {"entity-type": "item", "numeric-id": 0}, {"entity-type": "item", "numeric-id": 10**18},
+            )
+        ],
+        *[({"mainsnak": snak("P1", quantity_value("+1", unit))}, "unreadable value") for unit in ("Q1;2", "a\nb")],
+        ({"mainsnak": snak("P1", {"type": "novel\r", "value": "a"})}, "unknown value type"),
+        (
+            {"mainsnak": snak("P1", {"type": "monolingualtext", "value": {"text": "a", "language": "e\nn"}})},
+            "unreadable value",
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_bad_statement_costs_only_itself(broken: Any, reason: str) -> None:
     item = entity("Q1", HUMAN, label="one")
     item["claims"]["P1"] = [broken]
@@ -345,12 +402,49 @@ def test_a_bad_statement_costs_only_itself(broken: Any, reason: str) -> None:
         (b'{"error":"too many requests"}', "not an entity"),
         (b'{"id":"E1","type":"novelty"}', "not an entity"),
         (b"17", "not an entity"),
+        (b'{"id":"Q1","type":"item","x":' + b"[" * 1000 + b"]" * 1000 + b"}", "nested too deeply"),
+        (b'{"id":"Q1","type":"item","labels":' + b'{"en":' * 5000, "nested too deeply"),
+        (b"[" * 1000 + b"]" * 1000, "not an entity"),
+        *[
+            (json.dumps({"id": name, "type": "item"}).encode(), "unusable id")
+            for name in ("", "NULL", "Q1;2", "Q1 ", "Q1\n", "q1", "Q0", "Q01", "P1", "Q\u0661", f"Q{10**18}")
+        ],
+        (b'{"id":"Q1","type":"property"}', "unusable id"),
+        (b'{"id":"Q1","type":"item","lastrevid":-1}', "not an entity"),
     ],
 )
 def test_a_bad_line_costs_only_itself(line: bytes, reason: str) -> None:
     rows, entities, counts = parse(b"[\n" + line + b",\n" + json.dumps(entity("Q2", HUMAN)).encode() + b"\n]")
     assert counts == {"lines": 2, "statements": 1, reason: 1}
     assert ([row["subject"] for row in rows], [row["id"] for row in entities]) == (["Q2"], ["Q2"])
+
+
+def test_invalid_utf_8_in_a_statement_costs_only_that_statement() -> None:
+    block = lines([entity("Q1", HUMAN, statement(snak("P1", text_value("X"))), label="one")]).replace(b'"X"', b'"\xff"')
+    rows, entities, counts = parse(block)
+    assert counts == {"lines": 1, "statements": 2, "malformed statement": 1}
+    assert ([row["object"] for row in rows], [row["label"] for row in entities]) == (["Q5"], ["one"])
+
+
+@pytest.mark.parametrize("unusable", ["", "Q1 $A", "Q1$A\n", "Q1$\x1b", "Q1$\u2028", "Q1$" + "A" * 200])
+def test_a_statement_id_that_is_none_is_replaced_and_noted(unusable: str) -> None:
+    (row,), _, counts = parse([entity("Q1", HUMAN | {"id": unusable})])
+    assert counts == {"lines": 1, "statements": 1, "unusable statement id": 1}
+    assert row["statement_id"].startswith("Q1$")
+    assert row["statement_id"].removeprefix("Q1$").isalnum()
+
+
+@pytest.mark.parametrize("kind", ["", "wikibase-item\n", "a;b"])
+def test_a_datatype_that_is_none_is_that_of_the_value(kind: str) -> None:
+    assert claim(statement(snak("P1", entity_value("Q5")) | {"datatype": kind}))["datatype"] == "wikibase-item"
+    assert parse([entity("P1", datatype=kind)])[1][0]["datatype"] is None
+
+
+def test_a_qualifier_of_no_property_is_noted_and_still_tells_versions_apart() -> None:
+    made = statement(HUMAN["mainsnak"], snak("P1;P2", text_value("a")), ROLE)
+    (row,), _, counts = parse([entity("Q1", made)])
+    assert (counts["unreadable qualifier"], row["qualifier_properties"]) == (1, ["P642"])
+    assert row["version"] != claim(statement(HUMAN["mainsnak"], ROLE))["version"]
 
 
 def test_claims_and_qualifiers_in_a_list_are_noted() -> None:
@@ -378,6 +472,13 @@ def test_of_an_entity_twice_in_a_block_the_first_stays() -> None:
         pytest.param(b"\n".join, id="bare lines"),
         pytest.param(lambda texts: b"[\n" + b",\n".join(texts) + b"\n]\n", id="array"),
         pytest.param(lambda texts: b"[\r\n" + b",\r\n".join(texts) + b"\r\n]\r\n", id="CRLF"),
+        pytest.param(lambda texts: b"\xef\xbb\xbf" + b"\n".join(texts), id="byte order mark"),
+        pytest.param(lambda texts: b"\xef\xbb\xbf[\n" + b",\n".join(texts) + b"\n]", id="byte order mark, array"),
+        pytest.param(lambda texts: b"[" + b",\n".join(texts) + b"]\n", id="brackets on the entities' lines"),
+        pytest.param(lambda texts: b"[ " + b"\n,".join(texts) + b" ]", id="commas first"),
+        pytest.param(lambda texts: b"[" + b",".join(texts) + b"]", id="all on one line"),
+        pytest.param(lambda texts: b"\xef\xbb\xbf [" + b" , ".join(texts) + b"]\r\n", id="one line with a mark"),
+        pytest.param(lambda texts: b"[" + b",".join(texts[:2]) + b",\n" + texts[2] + b"]", id="two on the first line"),
         pytest.param(lambda texts: b"\n\n[\n" + b",\n \t\n".join(texts) + b",\n\n]", id="blank lines, last comma"),
     ],
 )
@@ -388,6 +489,7 @@ def test_brackets_commas_and_line_ends_are_no_content(layout: Callable[[list[byt
     assert [row["id"] for row in entities] == [row["subject"] for row in rows] == ["Q9", "Q10", "Q2"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=5), st.data())
 def test_whatever_is_in_a_block_its_counts_add_up(noise: list[bytes], data: st.DataObject) -> None:
     good = lines([entity("Q1", HUMAN), entity("Q2", HUMAN)])

@@ -231,6 +231,48 @@ def test_a_dump_without_lines_fails(tmp_path: Path) -> None:
         load(tmp_path, write_dump(tmp_path / "dump.json", b"[\n]\n"), DATE)
 
 
+LEXEME = {"type": "lexeme", "id": "L1", "claims": []}
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (lines([LEXEME, LEXEME]), "2 lines .*2 lexeme"),
+        (b"once\nupon\na time\n", "3 lines .*3 malformed JSON"),
+        (
+            json.dumps([entity("Q1")], indent=1).encode(),
+            "6 lines .*2 malformed JSON, 4 not an entity.*one entity a line",
+        ),
+        (lines([entity("Q1")]).decode().encode("utf-16"), "4 lines .*4 malformed JSON"),
+    ],
+    ids=["lexemes", "prose", "indented", "UTF-16"],
+)
+def test_a_dump_of_which_no_entity_can_be_read_fails_whatever_the_error_rate(
+    tmp_path: Path, content: bytes, found: str
+) -> None:
+    dump = write_dump(tmp_path / "dump.json", content)
+    with pytest.raises(SourceError, match=rf"No item or property is among the {found}"):
+        load(tmp_path, dump, DATE, max_error_rate=1.0)
+    assert list_snapshots(tmp_path) == []
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("between", [b",", b",\n"])
+def test_an_array_loads_with_its_brackets_on_the_lines_of_entities(tmp_path: Path, mark: bytes, between: bytes) -> None:
+    content = mark + b"[" + between.join(json.dumps(item).encode() for item in items(range(1, 200))) + b"]"
+    snapshot = load(tmp_path, write_dump(tmp_path / "dump.json", content), DATE)
+    assert (snapshot.manifest["lines"], snapshot.manifest["entities"], snapshot.manifest["left_out"]) == (199, 199, {})
+    limited = load(tmp_path, tmp_path / "dump.json", DATE, limit=7, overwrite=True)
+    assert (limited.manifest["lines"], limited.manifest["entities"]) == (7, 7)
+
+
+def test_a_line_nested_deep_costs_only_itself(tmp_path: Path) -> None:
+    deep = b'{"id":"Q0","type":"item","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+    dump = write_dump(tmp_path / "dump.json", deep + lines(items(range(1, 200))))
+    manifest = load(tmp_path, dump, DATE, workers=2, block_bytes=SMALL).manifest
+    assert (manifest["entities"], manifest["left_out"]) == (199, {"nested too deeply": 1})
+
+
 def test_a_truncated_dump_fails_and_the_whole_one_loads(tmp_path: Path, dump: Path) -> None:
     content = dump.read_bytes()
     dump.write_bytes(content[:-500])
@@ -258,7 +300,8 @@ if __name__ == "__main__":
 def start(folder: Path, home: Path, dump: Path, workers: int) -> subprocess.Popen[str]:
     script = folder / "load.py"
     script.write_text(LOAD)
-    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2]))
+    tests = Path(__file__).parents[2]
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
     arguments = [sys.executable, str(script), str(home), str(dump), DATE, str(workers)]
     return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
