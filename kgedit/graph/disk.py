@@ -36,31 +36,39 @@ def about_disk(error: OSError, folder: Path) -> str:
     """What happened to the server's folder, and what to do."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return about_full_disk(folder)
+    if error.errno == errno.ENOENT and not os.path.lexists(folder):
+        return (
+            f"The folder {folder} cannot be created: there is no {error.filename}. Set KGEDIT_HOME to another folder."
+        )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         file = next((path for path in (folder, *folder.parents) if path.is_file()), folder)
         return f"{file} is a file where a folder is needed. Set KGEDIT_HOME to a folder."
-    if error.errno == errno.EROFS:
-        return (
-            f"The folder {folder} is read-only: its Neo4j can be queried here while it runs, but not started or "
-            f"stopped. Start it where the folder can be written, set KGEDIT_HOME to one that you can write to, "
-            f"{_ANOTHER_SERVER}."
-        )
-    if error.errno in CANNOT_WRITE and not os.path.lexists(folder):
-        return (
-            f"The folder {folder} cannot be created or seen: it lies in a folder of {_owner(folder)}. Set KGEDIT_HOME "
-            f"to a folder of your own, {_ANOTHER_SERVER}."
-        )
     if error.errno in CANNOT_WRITE:
-        return (
-            f"You may not use the Neo4j in {folder}: {error.filename or folder} belongs to {_owner(folder)}, and so "
-            f"does its password. Set KGEDIT_HOME to a folder of your own, {_ANOTHER_SERVER}."
-        )
+        return _about_permission(error, folder)
     return f"The Neo4j in {folder} cannot be used: {error}"
 
 
 def about_full_disk(folder: Path) -> str:
     """The sentence for a disk without room."""
     return f"The disk of {folder} is full. Make room, or set KGEDIT_HOME to a folder on another disk."
+
+
+def _about_permission(error: OSError, folder: Path) -> str:
+    if error.errno == errno.EROFS:
+        return (
+            f"The folder {folder} is read-only: its Neo4j can be queried here while it runs, but not started or "
+            f"stopped. Start it where the folder can be written, set KGEDIT_HOME to one that you can write to, "
+            f"{_ANOTHER_SERVER}."
+        )
+    if not os.path.lexists(folder):
+        return (
+            f"The folder {folder} cannot be created or seen: it lies in a folder of {_owner(folder)}. Set KGEDIT_HOME "
+            f"to a folder of your own, {_ANOTHER_SERVER}."
+        )
+    return (
+        f"You may not use the Neo4j in {folder}: {error.filename or folder} belongs to {_owner(folder)}, and so "
+        f"does its password. Set KGEDIT_HOME to a folder of your own, {_ANOTHER_SERVER}."
+    )
 
 
 def _owner(folder: Path) -> str:

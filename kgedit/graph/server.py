@@ -38,7 +38,7 @@ USER = "neo4j"
 _SECONDS_TO_START = 300.0  # a recovery after a kill replays the transaction log; without one it takes 10
 _SECONDS_TO_STOP = 90.0  # a clean shutdown writes the page cache to disk
 _LAUNCHES = 3
-_BYTES_TO_RUN = 4 * 1024 * 1024  # with less, what went wrong is most likely the disk
+_BYTES_TO_RUN = 1024 * 1024  # with less, what went wrong is most likely the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,10 +257,16 @@ class ManagedServer:
             return False  # another server has the port
 
     def _with_whole_jars(self, action: Callable[[], None]) -> None:
-        """Run Neo4j; if that fails and jars prove to be damaged, fetch those again and run it once more."""
+        """Run Neo4j; if that fails and jars prove to be damaged, fetch those again and run it once more.
+
+        Raises:
+            GraphError: if it fails otherwise; a full disk is named as the cause.
+        """
         try:
             action()
-        except GraphError:
+        except GraphError as error:
+            if self._disk_is_full() and not self.running():
+                raise GraphError(about_full_disk(self.folder)) from error
             wrong = install.wrong_jars()
             if not wrong:
                 raise
@@ -278,8 +284,6 @@ class ManagedServer:
             # Someone may have taken a port between our choice and the server's; the next launch chooses anew.
             if "already in use" not in printed:
                 break
-        if shutil.disk_usage(self.folder).free < _BYTES_TO_RUN:
-            raise GraphError(about_full_disk(self.folder))
         raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{last_words(printed)}")
 
     def _launch(self) -> None:
@@ -325,17 +329,25 @@ class ManagedServer:
             GraphError: if it lives, and does not answer in time.
         """
         address = self.address()
-        until = time.monotonic() + _SECONDS_TO_START
-        while time.monotonic() < until:
+        began = time.monotonic()
+        while time.monotonic() < began + _SECONDS_TO_START:
             if answers(address):
                 return True
             if not self.running():
                 return False
+            if time.monotonic() > began + _SECONDS_TO_START / 10 and self._disk_is_full():
+                raise GraphError(
+                    f"{about_full_disk(self.folder)} Neo4j runs there and does not answer: stop it (kgedit graph "
+                    f"stop) and start it again when there is room."
+                )
             time.sleep(0.2)
         raise GraphError(
             f"Neo4j runs, but has not answered at {address.uri} for {_SECONDS_TO_START:.0f} s. See {self.log_file}; "
             f"wait and try again, or stop it: kgedit graph stop"
         )
+
+    def _disk_is_full(self) -> bool:
+        return shutil.disk_usage(self.folder).free < _BYTES_TO_RUN
 
     def _end(self) -> None:
         end_process(self._pid_file, self._mark, patience=_SECONDS_TO_STOP)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -239,6 +241,29 @@ def test_a_disk_that_fills_up_while_starting_is_named(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(server_module, "write_settings", full)
+    assert "is full" in refusal(tmp_path)
+
+
+def test_a_server_that_fails_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: ManagedServer) -> None:
+        raise GraphError("Neo4j's first password cannot be set")
+
+    monkeypatch.setattr(ManagedServer, "_launch_and_wait", fail)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=8192))
+    assert "is full" in refusal(tmp_path)
+
+
+def test_a_server_that_runs_on_a_full_disk_is_not_waited_for_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "neo4j"
+    folder.mkdir()
+    choose_ports(folder / "ports.json")
+    (folder / "password").write_text("secret", encoding="utf-8")
+    monkeypatch.setattr(ManagedServer, "running", lambda self: True)
+    monkeypatch.setattr(server_module, "answers", lambda address: False)
+    monkeypatch.setattr(server_module, "_SECONDS_TO_START", 2.0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=8192))
     assert "is full" in refusal(tmp_path)
 
 
