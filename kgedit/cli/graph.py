@@ -26,6 +26,8 @@ def graph() -> None:
 def install() -> None:
     """Fetch Neo4j (150 MB) into the cache and start nothing, for machines that have a network only now.
 
+    What is there already is checked, and fetched again where it is damaged.
+
     \b
     Example:
       kgedit graph install
@@ -34,21 +36,28 @@ def install() -> None:
     from kgedit.graph.java import find_java
 
     java = find_java()
-    click.echo(fetch())
+    click.echo(fetch(verify=True))
     click.echo(f"It will run on Java {java.version}: {java.path}", err=True)
 
 
 @graph.command()
-def start() -> None:
+@click.option("--idle-stop", metavar="TIME", help="Stop it after so long without a client: 30m, 2h; off for never.")
+def start(idle_stop: str | None) -> None:
     """Start the server unless it runs; print its Bolt address and the page of Neo4j Browser.
 
+    It runs until `kgedit graph stop`, or with --idle-stop until nobody was connected for that long (an open page of
+    Neo4j Browser is a connection). KGEDIT_GRAPH_IDLE_STOP=30m does the same for servers that other commands start.
+
     \b
-    Example:
+    Examples:
       kgedit graph start
+      kgedit graph start --idle-stop 30m
     """
+    from kgedit.graph.idle import parse_idle_stop
     from kgedit.graph.server import ManagedServer
 
-    address = ManagedServer(home()).start()
+    seconds = None if idle_stop is None else parse_idle_stop(idle_stop, "--idle-stop")
+    address = ManagedServer(home()).start(idle_stop=seconds)
     click.echo(address.uri)
     click.echo(address.browser_page())
 

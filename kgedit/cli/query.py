@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
 import click
 
+from kgedit.cli.cells import csv_cell, table_cell
 from kgedit.errors import GraphError
 from kgedit.resources import home
 
@@ -17,10 +19,16 @@ FORMATS = ("table", "json", "csv")
 @click.argument("name", required=False)
 @click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="One parameter; repeat.")
 @click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
-@click.option("--cypher", help="Your own Cypher instead, read-only.")
+@click.option("--cypher", help="Your own Cypher instead, which may only read the graph.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="Rows to print at most.")
-@click.option("--timeout", default=60.0, show_default=True, help="Seconds after which the server gives up.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.001, max=1e6),
+    default=60.0,
+    show_default=True,
+    help="Seconds after which the server gives up.",
+)
 def query(
     name: str | None,
     parameters: tuple[str, ...],
@@ -43,6 +51,8 @@ def query(
     if listing:
         _list()
         return
+    if math.isnan(timeout):
+        raise click.BadParameter("nan is no time.", param_hint="--timeout")
     if (name is None) == (cypher is None):
         raise click.UsageError("Give the name of a query (kgedit query --list) or --cypher, and not both.")
     given = _given(parameters)
@@ -87,8 +97,8 @@ def _print(rows: list[dict[str, Any]], form: str) -> None:
 
         writer = csv.writer(sys.stdout, lineterminator="\n")
         if rows:
-            writer.writerow(rows[0])
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+            writer.writerow([csv_cell(name) for name in rows[0]])
+        writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
     else:
         _print_table(rows)
 
@@ -97,18 +107,13 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(*(rows[0] if rows else ["no rows"]), header_style="bold", box=None, pad_edge=False)
+    names = [table_cell(name) for name in rows[0]] if rows else ["no rows"]
+    table = Table(*names, header_style="bold", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*(_cell(value) for value in row.values()))
+        table.add_row(*(table_cell(value) for value in row.values()))
     # Piped output is for programs: one line a row, whatever its length.
     Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
     click.echo(f"{len(rows):,} rows", err=True)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 @click.command()

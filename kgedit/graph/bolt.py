@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kgedit import __version__
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
 
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 _SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
 _SECONDS_TO_CONNECT = 15.0
 _SECONDS_TO_RETRY = 30.0
+
+OLDEST_VERSION = (5, 23)
+"""The first with `CALL (x) {...}`, which our queries use."""
 
 OUT_OF_MEMORY = frozenset(
     {
@@ -32,8 +37,12 @@ _WRITES = "Neo.ClientError.Statement.AccessMode"
 _NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 
-def open_driver(address: Address) -> Driver:
+def open_driver(address: Address, *, user_agent: str = f"kgedit/{__version__}") -> Driver:
     """A driver for an address; nothing is connected yet. The caller closes it.
+
+    Args:
+        address: Where, and as whom.
+        user_agent: What the server lists for the connection.
 
     Raises:
         GraphError: if the address is not one that Bolt understands.
@@ -53,6 +62,7 @@ def open_driver(address: Address) -> Driver:
         return GraphDatabase.driver(
             address.uri,
             auth=(address.user, address.password),
+            user_agent=user_agent,
             connection_timeout=_SECONDS_TO_CONNECT,
             max_transaction_retry_time=_SECONDS_TO_RETRY,
         )
@@ -61,6 +71,26 @@ def open_driver(address: Address) -> Driver:
             f"'{address.uri}' is not the address of a graph ({error}). Set KGEDIT_GRAPH_URI to one that begins "
             f"with {':// or '.join(_SCHEMES)}://"
         ) from error
+
+
+def refuse_old_server(agent: str, uri: str) -> None:
+    """Refuse a Neo4j that does not know the Cypher of our queries; other servers that speak Bolt pass.
+
+    Args:
+        agent: What the server calls itself: "Neo4j/5.26.30".
+        uri: Its address, for the message.
+
+    Raises:
+        GraphError: if it is too old.
+    """
+    found = re.match(r"Neo4j/(\d+)\.(\d+)", agent)
+    if found is None or (int(found[1]), int(found[2])) >= OLDEST_VERSION:
+        return
+    oldest = ".".join(map(str, OLDEST_VERSION))
+    raise GraphError(
+        f"Neo4j {agent.removeprefix('Neo4j/')} at {uri} is too old; kgedit needs {oldest} or newer. Update that "
+        f"server, or unset KGEDIT_GRAPH_URI to use kgedit's own."
+    )
 
 
 def answers(address: Address) -> bool:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
-from kgedit.graph.bolt import OUT_OF_MEMORY, in_words, open_driver
+from kgedit.graph.bolt import OUT_OF_MEMORY, in_words, open_driver, refuse_old_server
 from kgedit.graph.columns import table_from_batches
+from kgedit.graph.guard import refuse_all_but_reading
+from kgedit.graph.parameters import refuse_what_bolt_cannot_carry
 from kgedit.graph.server import ManagedServer
 
 if TYPE_CHECKING:
@@ -81,11 +83,12 @@ class Graph:
             start: Whether the home's own server is started if it does not run.
 
         Raises:
-            GraphError: if it does not answer, or not to us.
+            GraphError: if it does not answer, not to us, or is too old.
         """
         graph = cls(find_address(home, start=start))
         try:
-            graph.rows("RETURN 1 AS one")
+            with graph._read("RETURN 1 AS one", None, None) as result:
+                refuse_old_server(result.consume().server.agent, graph.address.uri)
         except GraphError:
             graph.close()
             raise
@@ -137,7 +140,7 @@ class Graph:
     def read_only_query(
         self, cypher: str, parameters: Parameters | None = None, *, timeout: float, limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """Run a user's own Cypher, which may read only: the server refuses all writes.
+        """Run a user's own Cypher, which may only read the graph; `kgedit.graph.guard` holds the rules.
 
         Args:
             cypher: Any Cypher.
@@ -149,8 +152,9 @@ class Graph:
             Rows; a node or relationship becomes a dict of its properties, a path a list of nodes and types.
 
         Raises:
-            GraphError: if it would write, is wrong, or is not finished in time.
+            GraphError: if it would do more than read, is wrong, or is not finished in time.
         """
+        self._refuse_all_but_reading(cypher, parameters, timeout)
         with self._read(cypher, parameters, timeout) as result:
             records = result if limit is None else result.fetch(limit)
             return [record.data() for record in records]
@@ -219,10 +223,22 @@ class Graph:
                 f"is used when KGEDIT_GRAPH_URI is not set."
             )
 
+    def _refuse_all_but_reading(self, cypher: str, parameters: Parameters | None, timeout: float) -> None:
+        try:
+            # The server keeps the plan, so that the query itself is not planned again.
+            with self._read(f"EXPLAIN {cypher}", parameters, timeout) as result:
+                summary = result.consume()
+        except GraphError as error:
+            if "conflicting values for execution mode" in str(error):
+                raise GraphError("A query here is run and not profiled: leave PROFILE out.") from error
+            raise
+        refuse_all_but_reading(summary.query_type, summary.plan, self.address.uri)
+
     @contextmanager
     def _read(self, cypher: str, parameters: Parameters | None, timeout: float | None) -> Iterator[Result]:
         from neo4j import READ_ACCESS, Query
 
+        refuse_what_bolt_cannot_carry(cypher, parameters or {})
         query: Query = Query(cypher, timeout=timeout)
         with (
             in_words(self.address, timeout=timeout),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import tomllib
@@ -71,13 +72,29 @@ def jar_folder() -> Path:
 
 
 def is_installed() -> bool:
-    """Whether all jars of this lock were fetched and checked."""
-    marker = _marker(jar_folder())
-    return marker.is_file() and marker.read_text(encoding="utf-8") == _digest(LOCK)
+    """Whether all jars of this lock were fetched and checked, and still have the sizes they had then."""
+    folder = jar_folder()
+    try:
+        record = json.loads(_marker(folder).read_text(encoding="utf-8"))
+        return bool(record == _record(folder))
+    except (OSError, ValueError):
+        return False
 
 
-def install() -> Path:
+def wrong_jars() -> list[str]:
+    """File names of jars that are missing, or are not what the lock says; reads all 150 MB."""
+    folder = jar_folder()
+    jars = read_lock()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        whole = pool.map(lambda jar: _is_whole(folder / jar.name, jar), jars)
+        return [jar.name for jar, is_whole in zip(jars, whole, strict=True) if not is_whole]
+
+
+def install(*, verify: bool = False) -> Path:
     """Fetch what is missing of Neo4j's jars, 150 MB in all; where nothing is missing, do nothing and say nothing.
+
+    Args:
+        verify: Whether the hashes of all jars are checked (a fraction of a second); else their names and sizes are.
 
     Returns:
         The folder of the jars; every one of them belongs on the class path.
@@ -87,12 +104,12 @@ def install() -> Path:
         GraphError: if Maven Central is out of reach, serves other bytes than the lock names, or the disk is full.
     """
     folder = jar_folder()
-    if is_installed():
+    if is_installed() and not (verify and wrong_jars()):
         return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder.parent / "install.lock"):
-            if not is_installed():
+            if verify or not is_installed():
                 _fill(folder, read_lock())
     except OSError as error:
         raise GraphError(_about_disk(error, folder)) from error
@@ -113,8 +130,14 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
         # Everything in the folder is on the class path; a jar of another lock would shadow ours.
         (folder / stranger).unlink()
     aside = _marker(folder).with_suffix(".part")
-    aside.write_text(_digest(LOCK), encoding="utf-8")
+    aside.write_text(json.dumps(_record(folder)), encoding="utf-8")
     aside.replace(_marker(folder))
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """What the marker of a complete folder holds: the lock's hash, and the size of every file."""
+    with os.scandir(folder) as files:
+        return {"lock": _digest(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
 def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
@@ -180,7 +203,7 @@ def fetch(jar: Jar, destination: Path, maven: Any) -> None:
         found = f"a file with sha256 {found}, and not {jar.sha256}"
     raise GraphError(
         f"Maven Central is out of reach or does not serve {jar.group}:{jar.name} as expected: {found}. What was "
-        f"fetched is kept; go on: kgedit graph install. On a machine without network, run that on another "
+        f"fetched is kept; to resume: kgedit graph install. On a machine without network, run that on another "
         f"one and copy {destination.parent.parent}, or set KGEDIT_GRAPH_URI to a server that runs elsewhere."
     )
 
@@ -210,7 +233,7 @@ def _about_disk(error: OSError, folder: Path) -> str:
     if error.errno == errno.ENOSPC:
         return (
             f"The disk of {folder} is full; Neo4j's jars need 150 MB. Make room, or set KGEDIT_CACHE to a folder "
-            f"on another disk, and go on: kgedit graph install"
+            f"on another disk, and repeat: kgedit graph install"
         )
     return (
         f"Neo4j's jars cannot be kept in {folder}: {os.strerror(error.errno or 0)}. "

@@ -29,22 +29,28 @@ class Memory:
     bulk_import: int
 
 
-def plan_memory(available: int | None = None) -> Memory:
-    """Share out memory: a quarter for the heap, an eighth for the page cache, so that a model fits beside them.
+def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory:
+    """Share out memory by what a graph needs, so that a model and other homes' servers fit beside it.
 
-    KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m") override.
+    The heap is an eighth of the memory, at least 1 GB and at most 4 GB (a query over a whole graph of millions of
+    facts needs 1 GB). The page cache is twice the store, because deltas let it grow; Neo4j takes it page by page, so
+    that what a small graph does not fill costs nothing. KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m")
+    override.
 
     Args:
         available: Bytes to share out; None asks the machine.
+        store_bytes: Size of the graph on disk.
 
     Raises:
         GraphError: if an override is not a size.
     """
     available = available or available_memory()
+    heap = _between(_GIGABYTE, available // 8, 4 * _GIGABYTE)
+    page_cache = _between(256 * _MEGABYTE, 2 * store_bytes, available // 4)
     return Memory(
-        heap=_from_environment("KGEDIT_GRAPH_HEAP") or _between(512 * _MEGABYTE, available // 4, 8 * _GIGABYTE),
-        page_cache=_from_environment("KGEDIT_GRAPH_PAGECACHE")
-        or _between(128 * _MEGABYTE, available // 8, 16 * _GIGABYTE),
+        # A machine of less than 2 GB keeps half of it.
+        heap=_from_environment("KGEDIT_GRAPH_HEAP") or min(heap, available // 2),
+        page_cache=_from_environment("KGEDIT_GRAPH_PAGECACHE") or min(page_cache, available // 4),
         bulk_import=_from_environment("KGEDIT_GRAPH_PAGECACHE") or max(256 * _MEGABYTE, available // 4),
     )
 

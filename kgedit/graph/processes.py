@@ -6,7 +6,9 @@ back from the system and must hold a mark that only our server has.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -53,18 +55,30 @@ def start_detached(
 
     A shell between us and it writes the pid file and ends: a kill of ours at any moment leaves no server without a
     pid file, and its parent is the system's first process, which clears it away when it ends.
+
+    Raises:
+        OSError: if the pid file cannot be written; then nothing is left running.
     """
     with log.open("wb") as output:
-        subprocess.run(
-            ["/bin/sh", "-c", '"$@" & echo $! > "$0"', str(pid_file), *command],
+        ended = subprocess.run(
+            ["/bin/sh", "-c", '"$@" & echo $! > "$0" || { kill $!; exit 1; }', str(pid_file), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
             env=dict(environment),
             start_new_session=True,
-            check=True,
+            check=False,
         )
+    if ended.returncode != 0:
+        raise OSError(_why_not_written(pid_file), f"{pid_file} cannot be written")
+
+
+def _why_not_written(path: Path) -> int:
+    try:
+        return errno.ENOSPC if shutil.disk_usage(path.parent).free < 4096 else errno.EIO
+    except OSError as error:
+        return error.errno or errno.EIO
 
 
 def end_process(pid_file: Path, mark: str, *, patience: float) -> None:

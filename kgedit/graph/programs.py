@@ -12,7 +12,8 @@ from kgedit.errors import GraphError
 from kgedit.graph.java import Java
 
 # Neo4j reaches into these packages of Java for direct memory and selectors; it says so when they stay closed.
-_OPENED = ("java.nio", "java.io", "sun.nio.ch", "java.util.concurrent")
+_OPENED = ("java.nio", "sun.nio.ch", "java.util.concurrent")
+_OPENED_FOR_SERVER = ("java.io",)
 
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
@@ -20,7 +21,7 @@ _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
     """The server, with `folder` as its home and `heap` bytes of Java heap."""
     return [
-        *_java(java, jars, heap),
+        *_java(java, jars, heap, _OPENED + _OPENED_FOR_SERVER),
         # A server without memory answers some queries and not others; one that ended is started again.
         "-XX:+ExitOnOutOfMemoryError",
         "org.neo4j.server.CommunityEntryPoint",
@@ -32,7 +33,8 @@ def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[s
 
 def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
     """The admin tool (neo4j-admin) with these arguments; its home comes from environment_of."""
-    return [*_java(java, jars, heap), "org.neo4j.cli.AdminTool", *arguments]
+    # With java.io opened, an import would allocate 256 MB for a transaction log, whatever neo4j.conf says.
+    return [*_java(java, jars, heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -72,6 +74,6 @@ def last_words(printed: str, *, lines: int = 15) -> str:
     return "\n".join(list(dict.fromkeys(telling))[-lines:])
 
 
-def _java(java: Java, jars: Path, heap: int) -> list[str]:
-    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-    return [str(java.path), f"-Xmx{heap}", *opened, "-cp", f"{jars}/*"]
+def _java(java: Java, jars: Path, heap: int, opened: Sequence[str]) -> list[str]:
+    options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
+    return [str(java.path), f"-Xmx{heap}", *options, "-cp", f"{jars}/*"]

@@ -7,10 +7,12 @@ believed only after the process proved to be ours, so that a kill -9 of anyone l
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +21,16 @@ from kgedit.errors import GraphError
 from kgedit.graph import install
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
-from kgedit.graph.browser import style_command
 from kgedit.graph.bulk_import import import_csv
+from kgedit.graph.disk import CANNOT_WRITE, about_full_disk, disk_errors
+from kgedit.graph.idle import idle_stop_from_environment, start_watcher
 from kgedit.graph.java import find_java
 from kgedit.graph.locks import locked, say
 from kgedit.graph.memory import plan_memory
 from kgedit.graph.ports import Ports, choose_ports
 from kgedit.graph.processes import end_process, find_process, start_detached
 from kgedit.graph.programs import admin_tool, environment_of, last_words, run_program, server_program
+from kgedit.graph.settings import write_settings
 
 DATABASE = "neo4j"
 USER = "neo4j"
@@ -34,22 +38,7 @@ USER = "neo4j"
 _SECONDS_TO_START = 300.0  # a recovery after a kill replays the transaction log; without one it takes 10
 _SECONDS_TO_STOP = 90.0  # a clean shutdown writes the page cache to disk
 _LAUNCHES = 3
-
-_SETTINGS = """\
-# Written by kgedit at every start; changes made here are lost.
-server.default_listen_address=127.0.0.1
-server.default_advertised_address=127.0.0.1
-server.bolt.listen_address=127.0.0.1:{bolt}
-server.bolt.advertised_address=127.0.0.1:{bolt}
-server.http.listen_address=127.0.0.1:{http}
-server.http.advertised_address=127.0.0.1:{http}
-server.https.enabled=false
-server.memory.pagecache.size={page_cache}
-dbms.usage_report.enabled=false
-client.allow_telemetry=false
-db.tx_log.preallocate=false
-browser.post_connect_cmd={style}
-"""
+_BYTES_TO_RUN = 1024 * 1024  # with less, what went wrong is most likely the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +88,52 @@ class ManagedServer:
         # With the next option in it, so that .../neo4j is not taken for .../neo4j-old.
         self._mark = f"--home-dir={self.folder} --config-dir"
 
-    def start(self) -> Address:
+    def start(self, *, idle_stop: float | None = None) -> Address:
         """Start the server unless it runs, and wait until it answers.
+
+        Where it answers already, nothing is written or locked, so that a read-only home can be queried.
+
+        Args:
+            idle_stop: Seconds without a client after which it stops by itself, 0 for never. None leaves a running
+                server as it is, and starts one with KGEDIT_GRAPH_IDLE_STOP.
 
         Raises:
             MissingExtraError: if the extra `neo4j` is not installed.
             GraphError: if it cannot be fetched or started, or if its graph is half imported.
         """
-        with self._locked():
-            if self.import_unfinished():
-                raise GraphError(
-                    f"The graph in {self.folder} is half imported: its import failed or was interrupted. Import it "
-                    f"again (kgedit load-dump ...), or remove that folder to begin with an empty graph."
-                )
-            if not self.running() or not self._wait_until_it_answers():
-                self._launch_and_wait()
-        return self.address()
+        with disk_errors(self.folder):
+            if idle_stop is None and self.running() and answers(self.address()):
+                return self.address()
+            try:
+                with self._locked():
+                    self._start_under_lock(idle_stop)
+            except OSError as error:
+                if error.errno not in CANNOT_WRITE or not self._answers_in_read_only_home():
+                    raise
+            return self.address()
 
     def stop(self) -> bool:
-        """Shut the server down, cleanly if it can; whether it was running."""
-        with self._locked():
+        """Shut the server down, cleanly if it can; whether it was running.
+
+        Raises:
+            GraphError: if the home cannot be written.
+        """
+        with disk_errors(self.folder), self._locked():
             was_running = self.running()
             self._end()
         return was_running
+
+    def stop_if(self, condition: Callable[[], bool]) -> bool:
+        """Shut the server down if a condition holds while no other kgedit process starts, stops or fills it.
+
+        Returns:
+            Whether it held.
+        """
+        with disk_errors(self.folder), self._locked():
+            held = condition()
+            if held:
+                self._end()
+        return held
 
     def running(self) -> bool:
         """Whether our server's process lives (it may still be starting)."""
@@ -141,36 +153,42 @@ class ManagedServer:
         Raises:
             GraphError: if it has never been started.
         """
-        ports = Ports.read(self._ports_file)
-        if ports is None or not self.password_file.is_file():
-            raise GraphError(f"No Neo4j has been started in {self.folder} yet. Start it: kgedit graph start")
-        return Address(
-            uri=f"bolt://127.0.0.1:{ports.bolt}",
-            user=USER,
-            password=self.password_file.read_text(encoding="utf-8"),
-            database=DATABASE,
-            browser_url=f"http://127.0.0.1:{ports.http}/browser/",
-            managed=True,
-        )
+        with disk_errors(self.folder):
+            ports = Ports.read(self._ports_file)
+            if ports is None or not self.password_file.is_file():
+                raise GraphError(f"No Neo4j has been started in {self.folder} yet. Start it: kgedit graph start")
+            return Address(
+                uri=f"bolt://127.0.0.1:{ports.bolt}",
+                user=USER,
+                password=self.password_file.read_text(encoding="utf-8"),
+                database=DATABASE,
+                browser_url=f"http://127.0.0.1:{ports.http}/browser/",
+                managed=True,
+            )
 
     def status(self) -> Status:
-        """What there is, without starting or locking anything."""
-        pid, ports = self.pid(), Ports.read(self._ports_file)
-        address = self.address() if ports and self.password_file.is_file() else None
-        return Status(
-            running=pid is not None,
-            pid=pid,
-            version=install.neo4j_version(),
-            installed=install.is_installed(),
-            bolt=address.uri if address else None,
-            browser=address.browser_page() if address else None,
-            store_bytes=sum(
-                _bytes_in(self.folder / "data" / kind / DATABASE) for kind in ("databases", "transactions")
-            ),
-            password_file=self.password_file,
-            log_file=self.log_file,
-            import_unfinished=self.import_unfinished(),
-        )
+        """What there is, without starting or locking anything.
+
+        Raises:
+            GraphError: if the home is another user's.
+        """
+        with disk_errors(self.folder):
+            pid, ports = self.pid(), Ports.read(self._ports_file)
+            address = self.address() if ports and self.password_file.is_file() else None
+            return Status(
+                running=pid is not None,
+                pid=pid,
+                version=install.neo4j_version(),
+                installed=install.is_installed(),
+                bolt=address.uri if address else None,
+                browser=address.browser_page() if address else None,
+                store_bytes=sum(
+                    _bytes_in(self.folder / "data" / kind / DATABASE) for kind in ("databases", "transactions")
+                ),
+                password_file=self.password_file,
+                log_file=self.log_file,
+                import_unfinished=self.import_unfinished(),
+            )
 
     def bulk_import(
         self,
@@ -192,12 +210,15 @@ class ManagedServer:
         Raises:
             GraphError: if the tool fails, or finds a single bad row; the message holds the end of its report.
         """
-        with self._locked() as lock:
+        with disk_errors(self.folder), self._locked() as lock:
             self._end()
             self._prepare()
+            write_settings(self.folder)
             self._import_marker.touch()
-            # The tool holds our lock too: should we be killed, nobody starts the server while it goes on.
-            import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
+            self._with_whole_jars(
+                # The tool holds our lock too: should we be killed, nobody starts the server while it goes on.
+                lambda: import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
+            )
             self._import_marker.unlink()
 
     def _locked(self) -> AbstractContextManager[int]:
@@ -206,8 +227,55 @@ class ManagedServer:
             waiting=f"Waiting for another kgedit process that starts, stops or fills Neo4j in {self.folder} ...",
         )
 
+    def _start_under_lock(self, idle_stop: float | None) -> None:
+        if self.import_unfinished():
+            raise GraphError(
+                f"The graph in {self.folder} is half imported: its import failed or was interrupted. Import it "
+                f"again (kgedit load-dump ...), or remove that folder to begin with an empty graph."
+            )
+        if not self.running() or not self._wait_until_it_answers():
+            if idle_stop is None:
+                idle_stop = idle_stop_from_environment()
+            say(f"Starting Neo4j in {self.folder} ... (stop it: kgedit graph stop)")
+            self._with_whole_jars(self._launch_and_wait)
+        pid = self.pid()
+        if idle_stop is not None and pid is not None:
+            start_watcher(self.folder, pid, idle_stop)
+
+    def _answers_in_read_only_home(self) -> bool:
+        """Whether the server of a home that we cannot write answers; one that is just starting is waited for.
+
+        Its process may be invisible from here (another container, another machine's mount), so the port is tried too.
+        """
+        if Ports.read(self._ports_file) is None or not self.password_file.is_file():
+            return False
+        if self.running():
+            return self._wait_until_it_answers()
+        try:
+            return answers(self.address())
+        except GraphError:
+            return False  # another server has the port
+
+    def _with_whole_jars(self, action: Callable[[], None]) -> None:
+        """Run Neo4j; if that fails and jars prove to be damaged, fetch those again and run it once more.
+
+        Raises:
+            GraphError: if it fails otherwise; a full disk is named as the cause.
+        """
+        try:
+            action()
+        except GraphError as error:
+            if self._disk_is_full() and not self.running():
+                raise GraphError(about_full_disk(self.folder)) from error
+            wrong = install.wrong_jars()
+            if not wrong:
+                raise
+            say(f"Damaged among Neo4j's jars: {', '.join(wrong)}")
+            self._end()
+            install.install(verify=True)
+            action()
+
     def _launch_and_wait(self) -> None:
-        say(f"Starting Neo4j in {self.folder} ... (stop it: kgedit graph stop)")
         for _ in range(_LAUNCHES):
             self._launch()
             if self._wait_until_it_answers():
@@ -221,11 +289,8 @@ class ManagedServer:
     def _launch(self) -> None:
         self._prepare()
         ports = choose_ports(self._ports_file)
-        memory = plan_memory()
-        settings = _SETTINGS.format(
-            bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, style=style_command()
-        )
-        (self.folder / "conf" / "neo4j.conf").write_text(settings, encoding="utf-8")
+        memory = plan_memory(store_bytes=_bytes_in(self.folder / "data" / "databases" / DATABASE))
+        write_settings(self.folder, ports, memory)
         self._set_first_password()
         start_detached(
             server_program(self.folder, find_java(), install.install(), heap=memory.heap),
@@ -264,17 +329,25 @@ class ManagedServer:
             GraphError: if it lives, and does not answer in time.
         """
         address = self.address()
-        until = time.monotonic() + _SECONDS_TO_START
-        while time.monotonic() < until:
+        began = time.monotonic()
+        while time.monotonic() < began + _SECONDS_TO_START:
             if answers(address):
                 return True
             if not self.running():
                 return False
+            if time.monotonic() > began + _SECONDS_TO_START / 10 and self._disk_is_full():
+                raise GraphError(
+                    f"{about_full_disk(self.folder)} Neo4j runs there and does not answer: stop it (kgedit graph "
+                    f"stop) and start it again when there is room."
+                )
             time.sleep(0.2)
         raise GraphError(
             f"Neo4j runs, but has not answered at {address.uri} for {_SECONDS_TO_START:.0f} s. See {self.log_file}; "
             f"wait and try again, or stop it: kgedit graph stop"
         )
+
+    def _disk_is_full(self) -> bool:
+        return shutil.disk_usage(self.folder).free < _BYTES_TO_RUN
 
     def _end(self) -> None:
         end_process(self._pid_file, self._mark, patience=_SECONDS_TO_STOP)
@@ -290,4 +363,10 @@ def _write_privately(path: Path, text: str) -> None:
 
 
 def _bytes_in(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
+    """Bytes of all files under a folder that a running server may change meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += (Path(parent) / name).stat().st_size
+    return total

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
+from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph, find_address
 
@@ -83,6 +89,134 @@ def test_a_users_query_that_writes_is_refused_and_changes_nothing(graph: Graph, 
         graph.read_only_query(cypher, timeout=30)
     assert graph.rows("MATCH (n) RETURN n.label AS label") == [{"label": "kept"}]
     assert graph.rows("SHOW INDEXES YIELD name WHERE name = 'refused' RETURN name") == []
+
+
+@pytest.mark.parametrize(
+    ("cypher", "said"),
+    [
+        ("LOAD CSV FROM 'file:///etc/passwd' AS r RETURN r", "LOAD CSV"),
+        ("load /* x */ csv FROM 'http://127.0.0.1' AS r RETURN r", "LOAD CSV"),
+        ("MATCH (n) RETURN COLLECT { LOAD CSV FROM 'file:///etc/passwd' AS r RETURN r } AS lines", "LOAD CSV"),
+        ("TERMINATE TRANSACTIONS 'neo4j-transaction-1'", "ends transactions"),
+        ("SHOW TRANSACTIONS YIELD transactionId AS id TERMINATE TRANSACTION id YIELD message RETURN message", "ends"),
+        ("// EXPLAIN\nCYPHER 5 TERMINATE TRANSACTION 'neo4j-transaction-1'", "ends transactions"),
+        ("CALL dbms.killConnections(['bolt-1'])", "dbms.killConnections"),
+        ("CALL `dbms`.`killConnection`('bolt-1')", "dbms.killConnection"),
+        ("USE system CALL dbms.killConnection('bolt-1')", "dbms.killConnection"),
+        ("RETURN COLLECT { CALL dbms.listConnections() YIELD connectionId RETURN connectionId } AS x", "listConn"),
+        ("CALL db.clearQueryCaches()", "db.clearQueryCaches"),
+        ("CALL db.stats.clear('QUERIES')", "db.stats.clear"),
+        ("CALL tx.setMetaData({a: 1})", "tx.setMetaData"),
+        ("SHOW USERS", "administration"),
+        ("SHOW USERS YIELD user RETURN user", "administration"),
+        ("SHOW CURRENT USER", "administration"),
+        ("SHOW DATABASES", "administration"),
+        ("ALTER USER neo4j SET PASSWORD 'changed-changed'", "administration"),
+        ("DROP USER neo4j", "administration"),
+    ],
+)
+def test_a_users_query_that_does_more_than_read_the_graph_is_refused(graph: Graph, cypher: str, said: str) -> None:
+    with pytest.raises(GraphError, match=f"not run: .*{said}.*only reading is allowed"):
+        graph.read_only_query(cypher, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "cypher", ["SHOW ROLES", "SHOW PRIVILEGES", "CREATE DATABASE x", "PROFILE RETURN 1", "RETURN 1;;"]
+)
+def test_what_this_server_does_not_do_is_an_error_too(graph: Graph, cypher: str) -> None:
+    with pytest.raises(GraphError):
+        graph.read_only_query(cypher, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "cypher",
+    [
+        "RETURN 'LOAD CSV FROM x TERMINATE TRANSACTIONS' AS text",
+        "MATCH (n:`SHOW USERS`) RETURN n.`CALL dbms.killConnection()` // TERMINATE TRANSACTION",
+        "/* DROP USER neo4j */ MATCH (load)-[csv]->() RETURN load, csv",
+        "SHOW INDEXES",
+        "SHOW CONSTRAINTS",
+        "SHOW PROCEDURES",
+        "CALL db.schema.visualization()",
+        "CALL dbms.components()",
+        "MATCH (n) CALL db.labels() YIELD label RETURN label",
+        "EXPLAIN MATCH (n) RETURN n",
+        "CYPHER runtime=slotted MATCH (n) RETURN n",
+    ],
+)
+def test_a_users_query_that_reads_is_run_whatever_words_are_in_it(graph: Graph, cypher: str) -> None:
+    graph.read_only_query(cypher, timeout=30)
+
+
+def test_a_users_query_may_search_a_full_text_index(graph: Graph) -> None:
+    graph.write("CREATE FULLTEXT INDEX words IF NOT EXISTS FOR (n:Word) ON EACH [n.text]")
+    graph.write("CALL db.awaitIndexes(60)")
+    try:
+        found = graph.read_only_query("CALL db.index.fulltext.queryNodes('words', 'none') YIELD node", timeout=30)
+        assert found == []
+    finally:
+        graph.write("DROP INDEX words")
+
+
+@pytest.fixture
+def requests() -> Iterator[tuple[int, list[str]]]:
+    """The port of a web server on this machine, and the paths that it was asked for."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"a,b\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port, paths
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_managed_server_loads_no_file_and_no_address(graph: Graph, requests: tuple[int, list[str]]) -> None:
+    port, asked = requests
+    for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
+        # With `rows`, which trusts its caller: here the server is what refuses.
+        with pytest.raises(GraphError, match="blocked via"):
+            graph.rows("LOAD CSV FROM $url AS row RETURN row", {"url": f"http://{host}:{port}/x"})
+    for url in ("file:///etc/passwd", "file:///password"):
+        with pytest.raises(GraphError, match="allow_csv_import_from_file_urls"):
+            graph.rows("LOAD CSV FROM $url AS row RETURN row", {"url": url})
+    assert asked == []
+
+
+def test_an_integer_of_more_than_64_bits_is_refused_in_a_sentence(graph: Graph) -> None:
+    for given in (2**63, [{"a": -(2**64)}]):
+        with pytest.raises(GraphError, match=r"Parameter limit: .* does not fit 64 bits"):
+            graph.rows("RETURN $limit AS x", {"limit": given})
+    ran = CliRunner().invoke(main, ["query", "item_neighbourhood", "-p", "item=Q1", "-p", f"limit={10**20}"])
+    assert ran.exit_code == 1
+    assert "does not fit 64 bits" in ran.stderr
+
+
+def test_a_server_that_is_too_old_is_refused_when_connecting(
+    graph: Graph, graph_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.graph.bolt.OLDEST_VERSION", (2099, 1))
+    with pytest.raises(GraphError, match=r"Neo4j 5\.26\.\d+ at bolt://.* is too old; kgedit needs 2099\.1 or newer"):
+        Graph.open(graph_home)
+
+
+def test_labels_reach_the_terminal_without_their_escapes(graph: Graph) -> None:
+    label = "\x1b[31mred\x07"
+    graph.write("CREATE (:Term {id: 'Q1', label: $label})", {"label": label})
+    command = ["query", "--cypher", "MATCH (t:Term) RETURN t.label AS label, t", "--format"]
+    assert "␛[31mred␇" in CliRunner().invoke(main, [*command, "table"]).stdout
+    assert json.loads(CliRunner().invoke(main, [*command, "json"]).stdout)[0]["label"] == label
+    for form in ("table", "csv"):
+        assert "\x1b" not in CliRunner().invoke(main, [*command, form]).stdout
 
 
 def test_a_users_query_returns_plain_values_and_no_more_rows_than_asked(graph: Graph) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,8 +19,10 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
+from kgedit.graph.bolt import answers
 from kgedit.graph.connection import Graph
 from kgedit.graph.ports import is_free
+from kgedit.graph.processes import find_process
 from kgedit.graph.server import ManagedServer
 
 pytestmark = pytest.mark.graph
@@ -126,6 +129,8 @@ def test_a_bulk_import_replaces_the_graph(server: ManagedServer, graph: Graph, g
             for subject, target, version, restricted in (("Q1", "Q2", "v1", False), ("Q2", "Q3", "v2", True))
         ]
         assert filled.rows("MATCH (s:Snapshot) RETURN s.date AS date") == [{"date": 20240101}]
+    # Neo4j would keep 256 MB of transaction log for these four nodes.
+    assert server.status().store_bytes < 4_000_000
 
 
 @pytest.mark.parametrize(
@@ -188,6 +193,97 @@ def test_the_command_line_tells_where_the_server_answers(server: ManagedServer) 
     assert address.password not in told.output
     started = CliRunner().invoke(main, ["graph", "start"])
     assert started.stdout.splitlines() == [address.uri, address.browser_page()]
+
+
+def test_the_transaction_log_does_not_grow_with_what_is_written(server: ManagedServer, graph: Graph) -> None:
+    text = "x" * 1000
+    for _ in range(30):
+        graph.write("UNWIND range(1, 5000) AS i CREATE (:Term {id: i + $text})", {"text": text})
+    logs = server.folder / "data" / "transactions" / "neo4j"
+    assert sum(path.stat().st_size for path in logs.iterdir()) < 130_000_000
+
+
+def watcher_runs(server: ManagedServer) -> bool:
+    return find_process(server.folder / "idle-stop.pid", "kgedit.graph.idle") is not None
+
+
+def wait_until(condition, *, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_server_that_nobody_uses_stops_by_itself_and_its_watcher_with_it(
+    server: ManagedServer, graph_home: Path
+) -> None:
+    server.start()
+    pid = server.pid()
+    assert CliRunner().invoke(main, ["graph", "start", "--idle-stop", "3s"]).exit_code == 0
+    assert server.pid() == pid
+    assert watcher_runs(server)
+    with Graph.open(graph_home) as idle:
+        idle.rows("RETURN 1 AS one")
+        time.sleep(6)  # connected, though it asks nothing
+        assert server.running()
+    for _ in range(6):
+        assert answers(server.address())  # connections that come and go between two looks
+        time.sleep(1)
+    wait_until(lambda: not server.running() and not watcher_runs(server), seconds=30)
+    assert "Stopped after 3 s without a client." in (server.folder / "logs" / "idle-stop.log").read_text("utf-8")
+
+
+def test_the_watcher_ends_when_it_is_told_or_the_server_is_gone(
+    server: ManagedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.stop()
+    monkeypatch.setenv("KGEDIT_GRAPH_IDLE_STOP", "1h")
+    server.start()
+    assert watcher_runs(server)
+    server.start(idle_stop=0)
+    assert not watcher_runs(server)
+    server.start(idle_stop=3600)
+    assert watcher_runs(server)
+    pid = server.pid()
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not watcher_runs(server), seconds=10)
+
+
+READ_ONLY = """
+mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" "$1" || exit 77
+shift
+exec "$@"
+"""
+
+
+def in_read_only_home(home: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run kgedit where a home is mounted read-only, if this system lets us mount."""
+    program = [sys.executable, "-c", "import sys; from kgedit.cli import main; main(sys.argv[1:])", *command]
+    if not shutil.which("unshare"):
+        pytest.skip("no unshare here")
+    ran = subprocess.run(
+        ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", str(home), *program], capture_output=True, text=True, check=False
+    )
+    if ran.returncode == 77 or "unshare failed" in ran.stderr:
+        pytest.skip("no mounts here")
+    return ran
+
+
+def test_a_read_only_home_answers_while_its_server_runs_and_says_why_not_when_it_does_not(
+    server: ManagedServer, graph_home: Path
+) -> None:
+    server.start()
+    query = ["query", "--cypher", "RETURN 1 AS one", "--format", "csv"]
+    ran = in_read_only_home(graph_home, *query)
+    assert (ran.returncode, ran.stdout) == (0, "one\n1\n"), ran.stderr
+    refused = in_read_only_home(graph_home, "graph", "stop")
+    assert (refused.returncode, server.running()) == (1, True)
+    server.stop()
+    refused = in_read_only_home(graph_home, *query)
+    assert refused.returncode == 1
+    assert "is read-only" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
 
 
 def test_browser_answers_at_its_page(server: ManagedServer) -> None:

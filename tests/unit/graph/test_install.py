@@ -7,10 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kgedit.cli import main
 from kgedit.errors import GraphError, MissingExtraError
 from kgedit.graph import install
 from kgedit.graph.install import Jar
+from kgedit.graph.server import ManagedServer
 
 REPOSITORY = "repository"
 
@@ -129,3 +132,64 @@ def test_without_jgo_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(__import__("sys").modules, "jgo.maven", None)
     with pytest.raises(MissingExtraError, match=r"kgedit\[neo4j\]"):
         install.fetch_all([jar_of(b"")], tmp_path, tmp_path / "fetching")
+
+
+@pytest.fixture
+def installed(two_jars: tuple[Path, list[Jar]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of two jars that were installed and can be fetched again."""
+    folder = two_jars[0]
+    contents = dict(zip(install.read_lock(), (b"one", b"two"), strict=True))
+
+    def reachable(repository: Path):
+        maven = [serve(repository.parent, jar, content) for jar, content in contents.items()]
+        return maven[-1]
+
+    monkeypatch.setattr(install, "_maven", reachable)
+    install.install()
+    assert install.is_installed()
+    return folder
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda jar: jar.write_bytes(b"o")], ids=["deleted", "truncated"])
+def test_a_jar_that_is_gone_or_shorter_is_seen_at_once_and_fetched_again(installed: Path, damage) -> None:
+    damage(installed / "neo4j-1.0.jar")
+    assert not install.is_installed()
+    install.install()
+    assert (installed / "neo4j-1.0.jar").read_bytes() == b"one"
+    assert install.is_installed()
+
+
+def test_a_jar_of_the_right_size_and_other_bytes_is_found_by_its_hash(installed: Path) -> None:
+    (installed / "neo4j-1.0.jar").write_bytes(b"eno")
+    assert install.wrong_jars() == ["neo4j-1.0.jar"]
+    install.install(verify=True)
+    assert (installed / "neo4j-1.0.jar").read_bytes() == b"one"
+
+
+def test_the_command_checks_every_hash(installed: Path) -> None:
+    (installed / "neo4j-1.0.jar").write_bytes(b"eno")
+    ran = CliRunner().invoke(main, ["graph", "install"])
+    assert ran.exit_code == 0, ran.output
+    assert install.wrong_jars() == []
+
+
+def test_what_is_whole_is_checked_without_writing(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install, "locked", None)
+    assert install.install(verify=True) == installed
+
+
+def test_a_start_that_fails_because_of_a_damaged_jar_is_mended_and_tried_again(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (installed / "neo4j-1.0.jar").write_bytes(b"eno")
+    launches = []
+
+    def launch(self: ManagedServer) -> None:
+        launches.append(install.wrong_jars())
+        if launches[-1]:
+            raise GraphError("Neo4j did not start: NoClassDefFoundError")
+
+    monkeypatch.setattr(ManagedServer, "_launch_and_wait", launch)
+    monkeypatch.setattr(ManagedServer, "address", lambda self: "started")
+    assert ManagedServer(tmp_path / "home").start() == "started"
+    assert launches == [["neo4j-1.0.jar"], []]

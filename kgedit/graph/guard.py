@@ -1,0 +1,95 @@
+"""What a user's own query may do: read the graph, and nothing else.
+
+The server itself is asked. It plans the query (EXPLAIN, which runs nothing) and tells its type and its operators, so
+that no word in a string, a comment or a quoted name can trigger a rule or hide from it. The rules:
+
+* its type is read-only: no data, schema, users or databases are changed;
+* no operator reads a file or an address (LOAD CSV), or ends other transactions (TERMINATE TRANSACTIONS);
+* no administration command, not even one that only shows (SHOW USERS, SHOW DATABASES);
+* procedures only from a list of Neo4j's own that read the graph. Others clear caches, close connections, or are
+  someone's plugin, which may do anything.
+
+Functions are not listed in a plan: those of a plugin (apoc.*) on an outside server are not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kgedit.errors import GraphError
+
+_READING_PROCEDURES = frozenset(
+    {
+        "db.awaitIndex",
+        "db.awaitIndexes",
+        "db.index.fulltext.awaitEventuallyConsistentIndexRefresh",
+        "db.index.fulltext.listAvailableAnalyzers",
+        "db.index.fulltext.queryNodes",
+        "db.index.fulltext.queryRelationships",
+        "db.index.vector.queryNodes",
+        "db.index.vector.queryRelationships",
+        "db.info",
+        "db.labels",
+        "db.ping",
+        "db.propertyKeys",
+        "db.relationshipTypes",
+        "db.schema.nodeTypeProperties",
+        "db.schema.relTypeProperties",
+        "db.schema.visualization",
+        "dbms.components",
+        "dbms.info",
+    }
+)
+_REFUSED_OPERATORS = {
+    "LoadCSV": "it loads a file or an address (LOAD CSV)",
+    "TerminateTransactions": "it ends transactions",
+    "AdministrationCommand": "it is an administration command",
+}
+
+Plan = Mapping[str, Any]
+
+
+def refuse_all_but_reading(query_type: str | None, plan: Plan | None, uri: str) -> None:
+    """Refuse what a server says a query would do, unless it only reads the graph.
+
+    Args:
+        query_type: Of the summary: r, w, rw, or s for schema, administration and procedures of the server's own.
+        plan: Of the summary: operators as nested maps.
+        uri: The server, for the message.
+
+    Raises:
+        GraphError: if the query does anything but read, or the server does not tell.
+    """
+    if plan is None:
+        raise GraphError(f"The server at {uri} does not explain queries, so a query of your own cannot be checked.")
+    procedures = []
+    for operator, details in _operators(plan):
+        if operator == "ProcedureCall":
+            procedures.append(details.partition("(")[0].strip())
+        elif "." in operator:  # a procedure called in the system database
+            procedures.append(operator)
+        elif operator in _REFUSED_OPERATORS:
+            _refuse(_REFUSED_OPERATORS[operator])
+    for name in procedures:
+        if name not in _READING_PROCEDURES:
+            _refuse(f"it calls {name}, which is not one of the procedures that only read the graph")
+    if query_type != "r" and not (query_type == "s" and procedures):
+        _refuse("it writes")
+
+
+def _refuse(reason: str) -> None:
+    raise GraphError(
+        f"This query was not run: {reason}, and only reading is allowed here. Nothing was changed. To do it "
+        f"nevertheless, use Neo4j Browser (kgedit browse)."
+    )
+
+
+def _operators(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Every operator's name, without the database's, and its details."""
+    waiting = [plan]
+    while waiting:
+        operator = waiting.pop()
+        name = str(operator["operatorType"]).partition("@")[0]
+        yield name, str((operator.get("args") or {}).get("Details", ""))
+        waiting.extend(operator.get("children") or ())

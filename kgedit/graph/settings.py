@@ -1,0 +1,56 @@
+"""The managed server's neo4j.conf: written before every start and every bulk import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kgedit.graph.browser import style_command
+from kgedit.graph.memory import Memory
+from kgedit.graph.ports import Ports
+
+_NO_NETWORK = "0.0.0.0/0,::/0"
+
+_ALWAYS = f"""\
+# Written by kgedit at every start; changes made here are lost.
+dbms.usage_report.enabled=false
+client.allow_telemetry=false
+
+# LOAD CSV would read every file that this user can read, and fetch any address.
+dbms.security.allow_csv_import_from_file_urls=false
+internal.dbms.cypher_ip_blocklist={_NO_NETWORK}
+server.directories.import=import
+
+# The graph can be rebuilt from the snapshots, so the log is kept only for a recovery after a kill.
+db.tx_log.preallocate=false
+db.tx_log.rotation.size=16m
+db.tx_log.rotation.retention_policy=keep_none
+db.checkpoint=VOLUME
+db.checkpoint.interval.volume=64m
+"""
+
+_SERVER = """\
+
+server.default_listen_address=127.0.0.1
+server.default_advertised_address=127.0.0.1
+server.bolt.listen_address=127.0.0.1:{bolt}
+server.bolt.advertised_address=127.0.0.1:{bolt}
+server.http.listen_address=127.0.0.1:{http}
+server.http.advertised_address=127.0.0.1:{http}
+server.https.enabled=false
+server.memory.pagecache.size={page_cache}
+browser.post_connect_cmd={style}
+"""
+
+
+def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | None = None) -> None:
+    """Write ``conf/neo4j.conf`` under a server's folder.
+
+    Args:
+        folder: Neo4j's home; its ``conf`` exists.
+        ports: Where the server listens; None for the import tool, which does not.
+        memory: Its page cache; None likewise.
+    """
+    text = _ALWAYS
+    if ports is not None and memory is not None:
+        text += _SERVER.format(bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, style=style_command())
+    (folder / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")

@@ -1,0 +1,68 @@
+"""Rows on the terminal and in CSV: text of the graph is shown and never obeyed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from kgedit.cli import main
+from kgedit.cli.cells import csv_cell, table_cell, visible
+from kgedit.cli.query import _print
+
+ESCAPES = "\x1b]0;title\x07 red \x9b31m \x7f \u202e"
+
+
+def test_control_characters_are_shown_and_not_sent() -> None:
+    assert visible(ESCAPES) == "␛]0;title␇ red \ufffd31m ␡ \ufffd"
+    assert visible("line\nline\tcell\x1b", keep="\n\t") == "line\nline\tcell␛"
+    assert visible("Zoë, 東京, עברית, \u200eمرحبا") == "Zoë, 東京, עברית, \u200eمرحبا"
+
+
+def test_a_line_break_does_not_break_a_row_of_the_table() -> None:
+    assert table_cell("two\nlines") == "two␊lines"
+    assert table_cell(["a\x1b", 1, None]) == "a␛, 1, None"
+    assert table_cell(None) == ""
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-0044-03-15", "+", "=\n1"])
+def test_a_cell_that_a_spreadsheet_would_run_begins_with_an_apostrophe(formula: str) -> None:
+    assert csv_cell(formula) == f"'{formula}"
+
+
+@pytest.mark.parametrize("value", [-5, -5.25, "-5", "+10", "-1.5e-7", "a=b", "x-1", "two\nlines", math.inf])
+def test_numbers_and_other_text_stay_what_they_are(value: object) -> None:
+    assert csv_cell(value) == str(value)
+
+
+def printed(form: str, capsys: pytest.CaptureFixture[str]) -> str:
+    _print([{"label\x1b": ESCAPES, "=cmd": -5, "list": ["=a", "b"]}], form)
+    return capsys.readouterr().out
+
+
+def test_the_table_and_csv_hold_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("table", "csv"):
+        shown = printed(form, capsys)
+        assert "␛]0;title" in shown
+        assert visible(shown, keep="\n") == shown
+
+
+def test_csv_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
+    header, row = csv.reader(io.StringIO(printed("csv", capsys)))
+    assert header == ["label␛", "'=cmd", "list"]
+    assert row[1:] == ["-5", "'=a, b"]
+
+
+def test_json_holds_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(printed("json", capsys))[0]["label\x1b"] == ESCAPES
+
+
+@pytest.mark.parametrize("timeout", ["0", "-1", "inf", "nan"])
+def test_a_timeout_that_is_no_time_is_refused(timeout: str) -> None:
+    ran = CliRunner().invoke(main, ["query", "--cypher", "RETURN 1", "--timeout", timeout])
+    assert ran.exit_code == 2, ran.output
+    assert "--timeout" in ran.stderr
