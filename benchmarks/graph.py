@@ -5,7 +5,11 @@
 Makes dumps of each size (see generated_dumps.py), loads two snapshots into a home with a server of its own, and prints
 for each figure the processor seconds of the whole job, client and server together, the seconds on the clock, and how
 the processor seconds grow: the exponent between one size and the next, 1 where twice the statements take twice as long.
-DuckDB answers the same questions from the store in the same run. With --data the dumps are kept there and used again.
+DuckDB answers the same questions from the store in the same run. With --data the dumps and the store are kept there,
+and the dumps are used again.
+
+It measures the kgedit that is imported: PYTHONPATH=CHECKOUT measures another one's, earlier or later. A size whose
+function for a delta has another name needs --compute; --show prints files of several runs as one table.
 """
 
 from __future__ import annotations
@@ -44,10 +48,11 @@ from kgedit.store.sources import Source
 OLD, NEW = DATES[:2]
 QUERIES = ("changed_edges", "two_hop_changes")
 WARM_UPS, REPEATS = 3, 3
-COMPUTE, VERIFY = "kgedit.store.versions:write_delta", "kgedit.graph.projection:_verify"
+COMPUTE = "kgedit.store.delta:write_delta,kgedit.store.versions:write_delta"
+VERIFY = "kgedit.graph.projection:_verify"
 LOCALITY = "kgedit.benchmark.export:find_locality"
 
-Figures = dict[str, Cost | None]
+Figures = dict[str, Cost]
 Facts = dict[str, Any]
 """Counts and sizes of one run: what was found, so that two runs can be seen to have done the same."""
 
@@ -209,8 +214,8 @@ def as_table(runs: list[tuple[Figures, Facts]]) -> str:
     lines = [f"{'processor s (wall s)':<42}{heads}   growth"]
     for name in runs[0][0]:
         costs = [figures[name] for figures, _ in runs]
-        cells = "".join(f"{f'{cost.processor:,.2f} ({cost.wall:,.2f})':>22}" for cost in costs if cost)
-        lines.append(f"{name:<42}{cells}   {_exponents(sizes, [cost.processor for cost in costs if cost])}")
+        cells = "".join(f"{f'{cost.processor:,.2f} ({cost.wall:,.2f})':>22}" for cost in costs)
+        lines.append(f"{name:<42}{cells}   {_exponents(sizes, [cost.processor for cost in costs])}")
     for name in runs[0][1]:
         values = [facts[name] for _, facts in runs]
         if isinstance(values[0], bool):
@@ -235,11 +240,17 @@ def as_json(runs: list[tuple[Figures, Facts]]) -> str:
         "kgedit": kgedit.__version__,
         "commit": commit.stdout.strip() or None,
         "runs": [
-            facts | {"seconds": {name: asdict(cost) for name, cost in figures.items() if cost}}
-            for figures, facts in runs
+            facts | {"seconds": {name: asdict(cost) for name, cost in figures.items()}} for figures, facts in runs
         ],
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def read_runs(paths: list[Path]) -> list[tuple[Figures, Facts]]:
+    """The runs in files that as_json made, by size."""
+    found = [run for path in paths for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    found.sort(key=lambda run: run["statements"])
+    return [({name: Cost(**cost) for name, cost in run.pop("seconds").items()}, run) for run in found]
 
 
 def _say(text: str) -> None:
@@ -256,13 +267,22 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--json", type=Path, help="Write the figures here as well, after each size.")
     arguments.add_argument("--data", type=Path, help="Folder for dumps and stores, kept; default: a temporary one.")
-    arguments.add_argument("--compute", default=COMPUTE, help="Function that computes a delta, module:name.")
+    arguments.add_argument(
+        "--compute", default=COMPUTE, help="Function that computes a delta, module:name; commas between."
+    )
     arguments.add_argument("--keep-graph", action="store_true", help="Keep Neo4j's folders in --data.")
+    arguments.add_argument("--show", type=Path, nargs="+", help="Measure nothing; print what these files hold.")
     arguments.add_argument("--export-of", type=Path, help=argparse.SUPPRESS)
     given = arguments.parse_args()
     if given.export_of:
         _export(given.export_of)
-        return
+    elif given.show:
+        print(as_table(read_runs(given.show)))
+    else:
+        _measure_all(given)
+
+
+def _measure_all(given: argparse.Namespace) -> None:
     _say(f"measuring {Path(kgedit.__file__).parent}")
     runs = []
     with tempfile.TemporaryDirectory() as aside:

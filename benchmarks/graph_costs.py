@@ -74,10 +74,10 @@ class Meter:
         """Measure every call of a function within a block, whichever module of kgedit calls it.
 
         Args:
-            function: "module:name".
+            function: "module:name", or several after one another with commas, of which the first that exists counts.
             name: Of the costs. If there is no such function they stay empty, and a line on stderr says so.
         """
-        original = _find(function)
+        original = next(filter(None, map(_find, function.split(","))), None)
         if original is None:
             print(f"There is no {function}: '{name}' is not measured.", file=sys.stderr)
             yield
