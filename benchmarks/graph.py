@@ -1,116 +1,300 @@
-"""What the graph's two hot paths gain: batched deltas over row-by-row writes, index seeks over scans.
+"""What the graph costs as it grows: load, delta, queries, locality, export and disk, at several sizes.
 
-    python benchmarks/graph.py [COPIES]
+    python benchmarks/graph.py --statements 250000 1000000 4000000 [--json FILE] [--data FOLDER]
 
-Takes two snapshots of the bundled sample, adds COPIES (default 60) of its items that do not change, loads them into a
-temporary home with a server of its own, and prints each figure with its ratio to a baseline measured in the same run.
+Makes dumps of each size (see generated_dumps.py), loads two snapshots into a home with a server of its own, and prints
+for each figure the processor seconds of the whole job, client and server together, the seconds on the clock, and how
+the processor seconds grow: the exponent between one size and the next, 1 where twice the statements take twice as long.
+DuckDB answers the same questions from the store in the same run. With --data the dumps and the store are kept there,
+and the dumps are used again.
+
+It measures the kgedit that is imported: PYTHONPATH=CHECKOUT measures another one's, earlier or later. A size whose
+function for a delta has another name needs --compute; --show prints files of several runs as one table.
 """
 
 from __future__ import annotations
 
-import re
+import argparse
+import json
+import math
+import shutil
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
+from dataclasses import asdict
+from datetime import date
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import duckdb
-import pyarrow.parquet as pq
+import graph_baseline
+import pyarrow as pa
+from generated_dumps import DATES, write_dumps
+from graph_costs import Cost, Meter, peak_memory
 from kgedit.loaders.wikidata_json import Options, Parser
 
-from kgedit.graph import projection
+import kgedit
+from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.graph.connection import Graph
-from kgedit.graph.queries import read_query, write_query
+from kgedit.graph.projection import bring_up_to_date
+from kgedit.graph.queries import read_query
 from kgedit.graph.server import ManagedServer
-from kgedit.sample.generate import SNAPSHOT_DATES, write_world
-from kgedit.store.files import write_json
 from kgedit.store.ingest import Load, ingest
-from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import Source
-from kgedit.store.versions import write_delta
+
+OLD, NEW = DATES[:2]
+QUERIES = ("changed_edges", "two_hop_changes")
+WARM_UPS, REPEATS = 3, 3
+COMPUTE = "kgedit.store.delta:write_delta,kgedit.store.versions:write_delta"
+VERIFY = "kgedit.graph.projection:_verify"
+LOCALITY = "kgedit.benchmark.export:find_locality"
+
+Figures = dict[str, Cost]
+Facts = dict[str, Any]
+"""Counts and sizes of one run: what was found, so that two runs can be seen to have done the same."""
 
 
-def timed(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+def measure(folder: Path, statements: int, *, seed: int, compute: str, keep_graph: bool) -> tuple[Figures, Facts]:
+    """All figures of one size.
+
+    Args:
+        folder: Dumps are written, or found, in ``dumps``; the home is ``home``, made anew.
+        statements: In the older snapshot.
+        seed: Of the dumps.
+        compute: The function that computes a delta, "module:name".
+        keep_graph: Whether the home's Neo4j folder is to stay.
+    """
+    home = folder / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    dumps = [folder / "dumps" / f"{day:%Y%m%d}.json.zst" for day in (OLD, NEW)]
+    if not all(path.is_file() for path in dumps):
+        _say(f"{statements:,} statements: writing dumps")
+        write_dumps(folder / "dumps", statements=statements, seed=seed)
+    meter, facts = Meter(home), Facts(statements=statements)
+    try:
+        _load(meter, dumps)
+        _fill(meter, compute)
+        _ask(meter, facts)
+        exported = _export_apart(home)
+        facts |= exported.pop("facts") | _edges(home)
+        ManagedServer(home).stop()
+        facts |= _bytes(home, facts)
+    finally:
+        ManagedServer(home).stop()
+        if not keep_graph:
+            shutil.rmtree(home / "neo4j", ignore_errors=True)
+    return _figures(meter) | {name: Cost(**cost) for name, cost in exported.items()}, facts
 
 
-def add_what_does_not_change(snapshots: list[Snapshot], copies: int) -> None:
-    """Add to both snapshots the same disjoint copies of the first: ids of items and statements get a number."""
-    with duckdb.connect() as connection:
-        for name, ids in (("claims", ("subject", "object")), ("entities", ("id", "redirect_target"))):
-            renamed = [
-                f"CASE {column}[1] WHEN 'Q' THEN {column} || '00' || n ELSE {column} END AS {column}" for column in ids
-            ]
-            if name == "claims":
-                renamed.append("statement_id || '-' || n AS statement_id")
-            connection.execute(
-                f"CREATE TABLE {name} AS SELECT * EXCLUDE (n) REPLACE ({', '.join(renamed)}) "
-                f"FROM '{getattr(snapshots[0], name)}' CROSS JOIN (SELECT unnest(range({copies})) AS n) "
-                f"WHERE {ids[0]}[1] = 'Q'"
-            )
-            for snapshot in snapshots:
-                path = getattr(snapshot, name)
-                whole = f"SELECT * FROM '{path}' UNION ALL SELECT * FROM {name}"
-                connection.execute(f"COPY ({whole}) TO '{path.with_suffix('.aside')}' (FORMAT parquet)")
-                path.with_suffix(".aside").replace(path)
-        for snapshot in snapshots:
-            count = f"SELECT count(*) FROM '{snapshot.claims}' WHERE snak = 'value'"
-            claims = {"claims_with_value": connection.execute(count).fetchall()[0][0]}
-            write_json(snapshot.folder / "manifest.json", snapshot.manifest | claims)
+def _load(meter: Meter, dumps: list[Path]) -> None:
+    for path, day, name in zip(dumps, (OLD, NEW), ("older", "newer"), strict=True):
+        _say(f"loading the {name} snapshot into the store")
+        source = Source(path)
+        with meter.measure(f"store: load the {name} snapshot"):
+            ingest(meter.home, _job(path, day), source, workers=2, overwrite=False, progress=_silent)
+
+
+def _job(path: Path, day: date) -> Load:
+    return Load(
+        date=day,
+        loader="wikidata_json",
+        loader_version=Parser.version,
+        make_loader=partial(Parser, Options()),
+        options={"languages": ["en", "mul"], "wiki": "enwiki"},
+        limit=None,
+        redirects=path.with_name("redirects.tsv"),
+        bad_lines=Parser.bad_lines,
+        bad_statements=Parser.bad_statements,
+        max_error_rate=0.0,
+        notes=Parser.notes,
+    )
+
+
+def _fill(meter: Meter, compute: str) -> None:
+    """The first snapshot by bulk import, server start included; the second as a delta."""
+    snapshots = list_snapshots(meter.home)
+    _say("bulk import")
+    with meter.measure("graph: bulk import of the older snapshot"):
+        bring_up_to_date(meter.home, snapshots[:1], progress=_silent)
+    _say("delta")
+    with meter.calls_of(compute, "delta: compute"), meter.calls_of(VERIFY, "verify"), meter.measure("delta: all"):
+        bring_up_to_date(meter.home, snapshots, progress=_silent)
+
+
+def _ask(meter: Meter, facts: Facts) -> None:
+    """Both queries on a warm server, and DuckDB's answers to the same questions."""
+    old, new = list_snapshots(meter.home)
+    with Graph.open(meter.home) as graph:
+        for name in QUERIES:
+            _say(name)
+            query = read_query(name)
+            bound = query.bind({"from": str(OLD), "to": str(NEW)})
+            found = _repeat(meter, name, partial(graph.table, query.text, bound))
+            expected = _repeat(meter, f"DuckDB: {name}", partial(getattr(graph_baseline, name), old, new))
+            facts[f"rows of {name}"] = found.num_rows
+            facts[f"{name} equal to DuckDB's"] = found.to_pylist() == expected.to_pylist()
+
+
+def _repeat(meter: Meter, name: str, work: Callable[[], pa.Table]) -> pa.Table:
+    for _ in range(WARM_UPS):
+        found = work()
+    for _ in range(REPEATS):
+        with meter.measure(name):
+            work()
+    return found
+
+
+def _export_apart(home: Path) -> dict[str, Any]:
+    """An export in a process of its own, which knows its peak memory."""
+    _say("export")
+    command = [sys.executable, str(Path(__file__).resolve()), "--export-of", str(home)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise SystemExit(f"The export failed:\n{answer.stderr}")
+    found: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+    return found
+
+
+def _export(home: Path) -> None:
+    """What that process does: export, then print costs and counts as one line of JSON."""
+    meter, folder = Meter(home), home / "benchmark"
+    old, new = list_snapshots(home)
+    with Graph.open(home) as graph, meter.calls_of(LOCALITY, "export: locality"), meter.measure("export: all"):
+        export_timestep(graph, old, new, folder, settings=Settings())
+    manifest = json.loads((folder / "timestep.json").read_text(encoding="utf-8"))
+    facts = {name: manifest.get(name) for name in ("funnel", "cases", "locality", "two_hops")}
+    costs = {name: asdict(meter.total(name)) for name in meter.costs}
+    print(json.dumps(costs | {"facts": facts | {"export: peak memory in bytes": peak_memory()}}))
+
+
+def _edges(home: Path) -> Facts:
+    """Counts that the server has ready."""
+    with Graph.open(home) as graph:
+        counts = {
+            "edges": "()-[r]->()",
+            "CLAIM edges": "()-[r:CLAIM]->()",
+            "FACT edges": "()-[r:FACT]->()",
+            "nodes": "(r)",
+        }
+        return {name: graph.rows(f"MATCH {what} RETURN count(r) AS n")[0]["n"] for name, what in counts.items()}
+
+
+def _bytes(home: Path, facts: Facts) -> Facts:
+    """Size of the stopped server's database, without its transaction log."""
+    files = (home / "neo4j" / "data" / "databases" / "neo4j").rglob("*")
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    return {"bytes on disk": size, "bytes per edge": round(size / facts["edges"], 1)}
+
+
+def _figures(meter: Meter) -> Figures:
+    whole, compute, verify = (meter.total(name) for name in ("delta: all", "delta: compute", "verify"))
+    figures: Figures = {name: meter.total(name) for name in meter.costs if ": load" in name or ": bulk" in name}
+    figures |= {"delta: compute": compute, "delta: write": whole - compute - verify, "delta: verify": verify}
+    for name in QUERIES:
+        figures |= {f"query: {name}": meter.median(name), f"DuckDB: {name}": meter.median(f"DuckDB: {name}")}
+    return figures
+
+
+def growth(smaller: tuple[int, float], larger: tuple[int, float]) -> float:
+    """The exponent k in cost = c * size ** k between two (size, cost).
+
+    >>> growth((10, 1.0), (100, 100.0))
+    2.0
+    """
+    return math.log(larger[1] / smaller[1]) / math.log(larger[0] / smaller[0])
+
+
+def as_table(runs: list[tuple[Figures, Facts]]) -> str:
+    """One line for each figure, and then for each count."""
+    sizes = [facts["statements"] for _, facts in runs]
+    heads = "".join(f"{f'{size:,}':>22}" for size in sizes)
+    lines = [f"{'processor s (wall s)':<42}{heads}   growth"]
+    for name in runs[0][0]:
+        costs = [figures[name] for figures, _ in runs]
+        cells = "".join(f"{f'{cost.processor:,.2f} ({cost.wall:,.2f})':>22}" for cost in costs)
+        lines.append(f"{name:<42}{cells}   {_exponents(sizes, [cost.processor for cost in costs])}")
+    for name in runs[0][1]:
+        values = [facts[name] for _, facts in runs]
+        if isinstance(values[0], bool):
+            lines.append(f"{name:<42}" + "".join(f"{'yes' if value else 'NO':>22}" for value in values))
+        elif isinstance(values[0], int | float):
+            cells = "".join(f"{f'{value:,}':>22}" for value in values)
+            lines.append(f"{name:<42}{cells}   {_exponents(sizes, values)}")
+    return "\n".join(lines)
+
+
+def _exponents(sizes: list[int], values: list[float]) -> str:
+    pairs = pairwise(zip(sizes, values, strict=True))
+    return " ".join(f"{growth(small, large):.2f}" if small[1] > 0 and large[1] > 0 else "-" for small, large in pairs)
+
+
+def as_json(runs: list[tuple[Figures, Facts]]) -> str:
+    """Everything that was measured, and of which code."""
+    code = Path(kgedit.__file__).parent
+    version = ["git", "-C", code, "describe", "--always", "--dirty", "--abbrev=12"]
+    commit = subprocess.run(version, capture_output=True, text=True, check=False)
+    content = {
+        "kgedit": kgedit.__version__,
+        "commit": commit.stdout.strip() or None,
+        "runs": [
+            facts | {"seconds": {name: asdict(cost) for name, cost in figures.items()}} for figures, facts in runs
+        ],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def read_runs(paths: list[Path]) -> list[tuple[Figures, Facts]]:
+    """The runs in files that as_json made, by size."""
+    found = [run for path in paths for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    found.sort(key=lambda run: run["statements"])
+    return [({name: Cost(**cost) for name, cost in run.pop("seconds").items()}, run) for run in found]
+
+
+def _say(text: str) -> None:
+    print(f"  {text} ...", file=sys.stderr, flush=True)
+
+
+def _silent(_done: int, _counted: int) -> None:
+    """Progress is not wanted here."""
 
 
 def main() -> None:
-    copies = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        for path, date in zip(write_world(home / "sample")[:2], SNAPSHOT_DATES[:2], strict=True):
-            load = Load(
-                date=date, loader="wikidata_json", loader_version=Parser.version, make_loader=lambda: Parser(Options()),
-                options={}, limit=None, redirects=None, bad_lines=(), bad_statements=(), max_error_rate=0.0,
-            )  # fmt: skip
-            ingest(home, load, Source(path), workers=1, overwrite=False, progress=lambda *_: None)
-        add_what_does_not_change(list_snapshots(home), copies)
-        try:
-            measure(home)
-        finally:
-            ManagedServer(home).stop()
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--statements", type=int, nargs="+", default=[250_000, 1_000_000])
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--json", type=Path, help="Write the figures here as well, after each size.")
+    arguments.add_argument("--data", type=Path, help="Folder for dumps and stores, kept; default: a temporary one.")
+    arguments.add_argument(
+        "--compute", default=COMPUTE, help="Function that computes a delta, module:name; commas between."
+    )
+    arguments.add_argument("--keep-graph", action="store_true", help="Keep Neo4j's folders in --data.")
+    arguments.add_argument("--show", type=Path, nargs="+", help="Measure nothing; print what these files hold.")
+    arguments.add_argument("--export-of", type=Path, help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    if given.export_of:
+        _export(given.export_of)
+    elif given.show:
+        print(as_table(read_runs(given.show)))
+    else:
+        _measure_all(given)
 
 
-def measure(home: Path) -> None:
-    snapshots = list_snapshots(home)
-    ignore = lambda *_: None  # noqa: E731 - progress is not wanted here
-    claims = snapshots[0].manifest["claims_with_value"]
-    seconds = timed(lambda: projection.bring_up_to_date(home, snapshots[:1], progress=ignore))
-    print(f"bulk import, server start included: {claims:,} claims in {seconds:.1f} s, {claims / seconds:,.0f}/s")
-    (home / "rows").mkdir()
-    write_delta(snapshots, home / "rows")
-    added = pq.read_table(home / "rows" / "added.parquet")
-    projection.bring_up_to_date(home, snapshots, progress=ignore)
-    with Graph.open(home) as graph:
-        rows = [projection.claim_parameters(row) for row in added.to_pylist()]
-        text, place = write_query("added"), {"date": snapshots[1].date, "step": "added", "written": 0}
-        # Replaying what is there already writes nothing new, but finds and sets all of it: the two do the same work.
-        batched = min(timed(lambda: graph.write(text, place | {"rows": rows})) for _ in range(3))
-        single = timed(lambda: [graph.write(text, place | {"rows": [row]}) for row in rows])
-        print(
-            f"delta: {len(rows):,} claims in {batched:.2f} s as one batch, {single:.2f} s one by one: "
-            f"ratio {single / batched:.1f}"
-        )
-        window = {"from": snapshots[0].date, "to": snapshots[1].date}
-        query = read_query("changed_edges").text
-        scan = re.sub(r"USING INDEX SEEK c:CLAIM\(\w+\) WHERE c\.(\w+) >", r"WHERE 0 + c.\1 >", query)
-        scan = re.sub(r"AND c\.(\w+) <= \$to\n", r"AND 0 + c.\1 <= $to\n", scan)
-        found = graph.table(query, window)
-        assert found.equals(graph.table(scan, window))
-        by_index = min(timed(lambda: graph.table(query, window)) for _ in range(3))
-        by_scan = min(timed(lambda: graph.table(scan, window)) for _ in range(3))
-        print(
-            f"changed_edges: {found.num_rows:,} rows in {by_index:.2f} s by index, {by_scan:.2f} s by scan of all "
-            f"claims: ratio {by_scan / by_index:.1f}"
-        )
+def _measure_all(given: argparse.Namespace) -> None:
+    _say(f"measuring {Path(kgedit.__file__).parent}")
+    runs = []
+    with tempfile.TemporaryDirectory() as aside:
+        for statements in sorted(given.statements):
+            folder = (given.data or Path(aside)) / str(statements)
+            _say(f"{statements:,} statements in {folder}")
+            runs.append(
+                measure(folder, statements, seed=given.seed, compute=given.compute, keep_graph=given.keep_graph)
+            )
+            if given.json:
+                given.json.write_text(as_json(runs), encoding="utf-8")
+    print(as_table(runs))
 
 
 if __name__ == "__main__":
