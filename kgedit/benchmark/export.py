@@ -122,7 +122,7 @@ def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
 
 
 def _choose_known_facts(workspace: duckdb.DuckDBPyConnection, limit: int) -> None:
-    """Table ``known_facts``: old answers first, then locality facts, then other unchanged ones; labels of the old day."""
+    """Table ``known_facts``: old answers, then locality facts, then other unchanged ones; labels of the old day."""
     workspace.execute(
         """
         CREATE TABLE known_facts AS
@@ -183,7 +183,7 @@ def _provenance(settings: Settings) -> dict[str, Any]:
 
 
 def _count(workspace: duckdb.DuckDBPyConnection, table: str) -> int:
-    row = workspace.execute(f"SELECT count(*) FROM {table}").fetchone()
+    row = workspace.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own names and numbers
     return int(row[0]) if row else 0
 
 

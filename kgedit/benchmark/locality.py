@@ -28,7 +28,7 @@ def find_locality(workspace: duckdb.DuckDBPyConnection, *, pool: int, max_df: in
     find_static_facts(workspace, edits)
     static = read_table(
         workspace,
-        "SELECT * FROM static "
+        "SELECT * FROM static "  # noqa: S608 - our own names and numbers
         f"QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= {pool} ORDER BY property, subject",
     )
     _label(workspace, "static_facts", static)
@@ -67,6 +67,6 @@ def _label(workspace: duckdb.DuckDBPyConnection, name: str, found: pa.Table) -> 
         FROM found f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
         LEFT JOIN new_entities p ON p.id = f.property
         WHERE {usable.format("s.label")} AND {usable.format("o.label")}
-        """
+        """  # noqa: S608 - our own names and numbers
     )
     workspace.unregister("found")

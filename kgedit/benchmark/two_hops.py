@@ -39,7 +39,7 @@ def find_two_hops(
                               AND second.object = found.object
         LEFT JOIN templates t1 ON t1.property = first.property
         LEFT JOIN templates t2 ON t2.property = second.property
-        """
+        """  # noqa: S608 - our own names and numbers
     )
     workspace.unregister("found")
     workspace.execute(

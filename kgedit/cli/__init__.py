@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kgedit import __version__
+from kgedit.cli.cells import visible
 from kgedit.errors import KgeditError
 from kgedit.registry import Registry
 
@@ -12,10 +13,13 @@ COMMANDS: Registry[click.Command] = Registry(
     "command",
     {
         "load-dump": "kgedit.cli.load_dump:load_dump",
-        "snapshots": "kgedit.cli.load_dump:snapshots",
+        "snapshots": "kgedit.cli.snapshots:snapshots",
+        "drop-snapshot": "kgedit.cli.snapshots:drop_snapshot",
         "graph": "kgedit.cli.graph:graph",
         "query": "kgedit.cli.query:query",
-        "browse": "kgedit.cli.query:browse",
+        "find": "kgedit.cli.browse:find",
+        "browse": "kgedit.cli.browse:browse",
+        "relations": "kgedit.cli.relations:relations",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
         "run-edit": "kgedit.cli.run_edit:run_edit",
         "configs": "kgedit.cli.configs:configs",
@@ -39,7 +43,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except KgeditError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(visible(str(error), keep="\n\t")) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

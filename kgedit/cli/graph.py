@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from kgedit.cli.scopes import scope_options
@@ -95,7 +97,9 @@ def rebuild(scope: Scope | None) -> None:
 @graph.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def status(as_json: bool) -> None:
-    """Tell whether the server runs, where it answers, how large the graph is and where the password lies.
+    """Tell whether the server runs, where it answers, what the graph holds and where the password lies.
+
+    Starts nothing: what the graph holds is told while its server runs.
 
     \b
     Example:
@@ -104,22 +108,38 @@ def status(as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from kgedit.graph.connection import external_address
+    from kgedit.graph.connection import Graph, external_address
     from kgedit.graph.server import ManagedServer
+    from kgedit.graph.summary import summarize
 
     found = asdict(ManagedServer(home()).status())
     external = external_address()
     found["instead"] = external.uri if external else None
+    found["holds"] = None
+    if external or found["running"]:
+        with Graph.open(home(), start=False) as opened:
+            found["holds"] = asdict(summarize(opened))
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
     for name, meaning in _LINES.items():
         if found[name] is not None:
             click.echo(f"{meaning:<14} {_in_words(found[name], name)}")
+    if found["holds"]:
+        _tell_content(found["holds"])
     if found["import_unfinished"]:
         click.echo("The last bulk import was interrupted: load the graph again before it can be used.", err=True)
     if external:
         click.echo(f"KGEDIT_GRAPH_URI is set: commands use {external.uri} and not this server.", err=True)
+
+
+def _tell_content(holds: dict[str, Any]) -> None:
+    click.echo(f"{'scope':<14} {holds['scope']}")
+    click.echo(f"{'terms':<14} {holds['terms']:,}")
+    click.echo(f"{'edges':<14} {holds['facts']:,} facts, {holds['claims']:,} versions of statements")
+    for date, facts in holds["snapshots"].items():
+        told = "is being written" if facts is None else f"{facts:,} facts current"
+        click.echo(f"{'snapshot':<14} {date // 10000}-{date // 100 % 100:02}-{date % 100:02}, {told}")
 
 
 _LINES = {

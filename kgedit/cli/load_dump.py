@@ -1,4 +1,4 @@
-"""``kgedit load-dump`` and ``kgedit snapshots``: dumps into the store, the store into the graph."""
+"""``kgedit load-dump``: dumps into the store, the store into the graph."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def load_dump(
 ) -> None:
     """Load a Wikidata dump (.json, .gz, .bz2, .zst) as the snapshot of a date.
 
-    A load that was interrupted goes on where it was when the same command is given again.
+    A load that was interrupted resumes when the same command is given again.
 
     \b
     Example:
@@ -108,32 +108,3 @@ def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:
     if held.rebuilt > 1:
         say(f"The graph was written anew from {held.rebuilt} snapshots.")
     say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Manifests as JSON.")
-def snapshots(as_json: bool) -> None:
-    """List the snapshots in the store.
-
-    \b
-    Example:
-      kgedit snapshots
-    """
-    import json
-
-    from kgedit.store.disk import disk_errors
-    from kgedit.store.snapshots import list_snapshots
-
-    with disk_errors(home()):
-        found = list_snapshots(home())
-    if as_json:
-        click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
-        return
-    if not found:
-        say(f"No snapshot is loaded in {home()}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
-        return
-    click.echo(f"{'date':<12}{'entities':>12}{'claims':>14}  source")
-    for snapshot in found:
-        manifest = snapshot.manifest
-        name = manifest["source"]["name"]
-        click.echo(f"{manifest['date']:<12}{manifest['entities']:>12,}{manifest['claims']:>14,}  {name}")

@@ -1,4 +1,4 @@
-"""``kgedit query`` and ``kgedit browse``: look at the graph, on the terminal or in Neo4j Browser."""
+"""``kgedit query``: a query file, or Cypher of the user's own, on the terminal."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def query(
         raise click.UsageError("Give the name of a query (kgedit query --list) or --cypher, and not both.")
     given = _given(parameters)
     from kgedit.graph.connection import Graph
+    from kgedit.graph.summary import graph_scope
 
     if name is not None:
         chosen = read_query(name)
@@ -64,7 +65,9 @@ def query(
     else:
         text, bound = cypher or "", dict(given)
     with Graph.open(home()) as graph:
-        _print(graph.read_only_query(text, bound, timeout=timeout, limit=limit), form)
+        if name is not None:
+            chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
+        print_rows(graph.read_only_query(text, bound, timeout=timeout, limit=limit), form)
 
 
 def _given(parameters: tuple[str, ...]) -> dict[str, str]:
@@ -87,7 +90,8 @@ def _list() -> None:
             click.echo(f"    -> {column}: {meaning}")
 
 
-def _print(rows: list[dict[str, Any]], form: str) -> None:
+def print_rows(rows: list[dict[str, Any]], form: str) -> None:
+    """Print rows as table, json or csv."""
     if form == "json":
         import json
 
@@ -114,36 +118,3 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     # Piped output is for programs: one line a row, whatever its length.
     Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
     click.echo(f"{len(rows):,} rows", err=True)
-
-
-@click.command()
-@click.option("--item", help="Start with the neighbourhood of this item, such as Q30.")
-@click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
-def browse(item: str | None, only_print: bool) -> None:
-    """Open Neo4j Browser on the loaded graph.
-
-    Nodes show labels and edges property names: the managed server brings the style sheet along.
-
-    \b
-    Example:
-      kgedit browse --item Q183 --print
-    """
-    from kgedit.graph.connection import find_address
-    from kgedit.graph.queries import read_query
-    from kgedit.graph.server import ManagedServer
-    from kgedit.resources import data_folder
-
-    text = ""
-    if item is not None:
-        chosen = read_query("item_neighbourhood")
-        # Browser takes a whole query; the item's id has been checked to be one.
-        text = chosen.text.replace("$item", f"'{chosen.bind({'item': item})['item']}'").replace("$limit", "100")
-    address = find_address(home())
-    page = address.browser_page(text)
-    if page is None:
-        raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
-    click.echo(page)
-    click.echo(f"User {address.user}, password in {ManagedServer(home()).password_file}", err=True)
-    click.echo(f"Style sheet: {data_folder('cypher') / 'browser' / 'style.grass'}", err=True)
-    if not only_print:
-        click.launch(page)

@@ -55,7 +55,6 @@ def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
     from kgedit.graph.projection import empty_graph
     from kgedit.store.disk import disk_errors
     from kgedit.store.snapshots import drop_snapshot as drop
-    from kgedit.store.snapshots import list_snapshots
 
     with disk_errors(home()):
         left = drop(home(), date.date())

@@ -188,6 +188,11 @@ class Graph:
         with in_words(self.address), self._driver.session(database=self.address.database) as session:
             return session.execute_write(work)
 
+    def snapshot_dates(self) -> list[int]:
+        """Day numbers of the snapshots that are wholly in the graph, oldest first."""
+        text = "MATCH (s:Snapshot {state: 'complete'}) RETURN s.date AS date ORDER BY date"
+        return [row["date"] for row in self.rows(text)]
+
     def clear(self) -> None:
         """Remove all of kgedit's nodes and edges, a batch at a time; what is killed meanwhile is done again.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_proper
 from kgedit.graph.server import ManagedServer
 from kgedit.graph.writing import Progress, forget_progress, write_steps
 from kgedit.store.delta import write_delta, write_whole
+from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import open_timeline
@@ -87,28 +89,33 @@ def bring_up_to_date(
     """
     if not snapshots:
         raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
-    with locked(home / "graph.lock"):
+    with disk_errors(home), locked(home / "graph.lock"):
         found = _found(home)
         chosen = _choose_scope(home, scope, found or [], rebuild=rebuild)
-        todo = None if rebuild or found is None else _missing(found, snapshots, chosen)
+        todo = _missing(found, snapshots)
         if found and external_address() and todo is None and not (rebuild or _is_unfinished(found)):
             raise GraphError(
                 "The graph at this address does not fit the store: its snapshots are not the store's oldest ones, and "
                 "deltas are written in order of date. Empty it and write it anew: kgedit graph rebuild"
             )
         keep_scope(home, chosen)
-        whole = todo is None or len(todo) == len(snapshots)
-        if whole:
+        if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.around_changes):
             _write_whole(home, snapshots, chosen, found, progress)
-        with Graph.open(home) as graph:
-            if not whole:
+            return _held(home, snapshots, chosen, rebuilt=len(snapshots))
+        if todo:
+            with Graph.open(home) as graph:
                 _prepare(graph)
-                for snapshot in todo or ():
-                    before = snapshots[snapshots.index(snapshot) - 1]
-                    _write_delta(home, graph, snapshots[0], before, snapshot, chosen, progress)
-            terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
-            facts = graph.rows("MATCH (s:Snapshot {date: $date}) RETURN s.facts AS facts", {"date": snapshots[-1].date})
-            return Projected(snapshots[-1].date, facts[0]["facts"], terms, len(snapshots) if whole else 0, chosen)
+                for older, newer in pairwise([snapshots[-len(todo) - 1], *todo]):
+                    _write_delta(home, graph, (snapshots[0], older, newer), chosen, progress)
+        return _held(home, snapshots, chosen, rebuilt=0)
+
+
+def _held(home: Path, snapshots: Sequence[Snapshot], scope: Scope, *, rebuilt: int) -> Projected:
+    newest = snapshots[-1].date
+    with Graph.open(home) as graph:
+        terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
+        facts = graph.rows("MATCH (s:Snapshot {date: $date}) RETURN s.facts AS facts", {"date": newest})[0]["facts"]
+    return Projected(newest, facts, terms, rebuilt, scope)
 
 
 def empty_graph(home: Path) -> None:
@@ -117,7 +124,7 @@ def empty_graph(home: Path) -> None:
     Raises:
         GraphError: if the database holds other data.
     """
-    with locked(home / "graph.lock"):
+    with disk_errors(home), locked(home / "graph.lock"):
         if external_address() is None and ManagedServer(home).status().store_bytes == 0:
             return
         with Graph.open(home) as graph:
@@ -162,16 +169,15 @@ def _is_unfinished(found: Sequence[_Found]) -> bool:
     return any(one.state in ("whole", "emptying") for one in found)
 
 
-def _missing(found: Sequence[_Found], snapshots: Sequence[Snapshot], scope: Scope) -> Sequence[Snapshot] | None:
-    """Snapshots still to be written as deltas; None if the graph must be written as a whole."""
+def _missing(found: Sequence[_Found] | None, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot] | None:
+    """Snapshots that the graph lacks, the newest ones; None if what it holds is not the store's oldest ones."""
+    if found is None or _is_unfinished(found):
+        return None
     wanted = [(snapshot.date, _sha256(snapshot)) for snapshot in snapshots]
     complete = [(one.date, one.sha256) for one in found if one.state == "complete"]
     begun = [(one.date, one.sha256) for one in found if one.state == "delta"]
-    todo = snapshots[len(complete) :]
     fits = complete == wanted[: len(complete)] and begun in ([], wanted[len(complete) :][:1])
-    if not fits or _is_unfinished(found) or (scope.around_changes and todo):
-        return None
-    return todo
+    return snapshots[len(complete) :] if fits else None
 
 
 def _sha256(snapshot: Snapshot) -> str:
@@ -270,9 +276,18 @@ def _verify(graph: Graph, rows: dict[str, int]) -> None:
 
 
 def _write_delta(
-    home: Path, graph: Graph, first: Snapshot, older: Snapshot, newer: Snapshot, scope: Scope, progress: Progress
+    home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope, progress: Progress
 ) -> None:
-    """Write what a snapshot changes, resuming where an earlier attempt stopped."""
+    """Write what a snapshot changes, resuming where an earlier attempt stopped.
+
+    Args:
+        home: The folder $KGEDIT_HOME.
+        graph: Where to write.
+        snapshots: The graph's oldest one, the one before the new one, and the new one.
+        scope: The graph's.
+        progress: Called after every batch.
+    """
+    first, older, newer = snapshots
     folder = home / "delta" / str(newer.date)
     folder.mkdir(parents=True, exist_ok=True)
     files = write_delta(older, newer, scope, folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str,
         with ThreadPoolExecutor(parts) as pool:
             running = [
                 pool.submit(_write_part, graph, step, path, (start, stop), constants, count)
-                for start, stop in zip(bounds, bounds[1:], strict=False)
+                for start, stop in pairwise(bounds)
                 if start < stop
             ]
             for part in running:

@@ -47,7 +47,7 @@ def measure_functionality(snapshot: Snapshot, *, min_subjects: int = 5) -> pa.Ta
         FROM measured LEFT JOIN declared USING (property)
         LEFT JOIN (SELECT id, label FROM {literal(snapshot.entities)} WHERE kind = 'property') ON id = property
         ORDER BY property[1], property[2:]::BIGINT
-    """
+    """  # noqa: S608 - our own names; paths through literal()
     with open_engine(snapshot.folder.parent / ".spill") as connection:
         measured: pa.Table = connection.sql(query, params={"min_subjects": min_subjects}).to_arrow_table()
     return measured

@@ -1,4 +1,4 @@
-"""Facts that did not change, and which of them are about subjects like an edited one: from the store, in bounded memory.
+"""Facts that did not change, and those of them that are about subjects like an edited one, in bounded memory.
 
 The same is in Cypher for people (cypher/read/static_facts, similar_static_facts); tests keep both equal.
 """
@@ -106,8 +106,9 @@ def find_similar_facts(
 ) -> Iterator[pa.RecordBatch]:
     """The static facts of each edit's property whose subjects are most like the edited one.
 
-    Likeness is the rarity of the (property, object) pairs that both have in the older snapshot; the edit's property does
-    not count. Neither subject nor object of what is found was edited, and its object is none that the edited subject has.
+    Likeness is the rarity of the (property, object) pairs that both have in the older snapshot; the edit's property
+    does not count. Neither subject nor object of what is found was edited, and its object is none that the edited
+    subject has.
 
     Args:
         connection: As find_static_facts left it.

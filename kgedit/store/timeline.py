@@ -50,14 +50,14 @@ _VIEWS = {
         SELECT subject, property, object, kind, statement_id, start_time, end_time, point_time AS point_in_time,
                {", ".join(_VALUE)}
         FROM {{facts}} WHERE {{condition}}
-    """,
+    """,  # noqa: S608 - our own names and numbers
     "claim": f"""
         SELECT subject, property, {TERM} AS object, {KIND.format(id=f"({TERM})")} AS kind, statement_id, version, rank,
                restricted, start_time, start_precision, end_time, end_precision, end_first, point_time AS point_in_time,
                point_precision, CASE WHEN len(separators) > 0 THEN separators END AS separators,
                CASE WHEN claims.object IS NULL THEN {VALUE_TYPE} END AS value_type, {", ".join(_VALUE[1:])}
         FROM {{claims}} AS claims WHERE snak = 'value' AND {{condition}}
-    """,
+    """,  # noqa: S608 - our own names and numbers
     "redirect": "SELECT id AS source, redirect_target AS target FROM {entities} "
     "WHERE redirect_target IS NOT NULL AND {condition}",
     "entity": (
@@ -92,7 +92,7 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     for name in KEYS:
         _find_begun(connection, name, snapshots)
     labels = " UNION ALL ".join(
-        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM entity_{k} "
+        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM entity_{k} "  # noqa: S608 - our own names and numbers
         "WHERE id[1] = 'P' AND label IS NOT NULL"
         for k, snapshot in enumerate(snapshots)
     )
@@ -117,7 +117,7 @@ def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot
 
 def only(name: str, here: int, there: int) -> str:
     """SQL for the rows of one snapshot that another lacks."""
-    return f"SELECT * FROM {name}_{here} ANTI JOIN {name}_{there} USING ({KEYS[name]})"
+    return f"SELECT * FROM {name}_{here} ANTI JOIN {name}_{there} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
 
 
 def ends_of(k: int) -> str:
@@ -127,7 +127,7 @@ def ends_of(k: int) -> str:
         FROM claim_{k} SEMI JOIN ({only("fact", k - 1, k)}) ended USING (subject, property, object)
         WHERE end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
         GROUP BY subject, property, object
-    """
+    """  # noqa: S608 - our own names and numbers
 
 
 def _keep_what_is_near_a_change(
@@ -136,13 +136,13 @@ def _keep_what_is_near_a_change(
     changed = [only("fact", k, k - 1) for k in range(1, len(snapshots))]
     changed += [only("fact", k - 1, k) for k in range(1, len(snapshots))]
     rows = " UNION ALL ".join(changed) or "SELECT * FROM fact_0 LIMIT 0"
-    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT subject, object FROM ({rows})")
+    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT subject, object FROM ({rows})")  # noqa: S608 - our own names and numbers
     connection.execute("CREATE TABLE near AS SELECT subject AS id FROM changed UNION SELECT object FROM changed")
     views = []
     for k, snapshot in enumerate(snapshots):
         for name in ("fact", "claim") if scope.evidence else ("fact",):
             make_view(connection, name, k, snapshot, f"{scope.condition()} AND subject IN (FROM near)")
-            views.append(f"SELECT object FROM {name}_{k} UNION SELECT property FROM {name}_{k}")
+            views.append(f"SELECT object FROM {name}_{k} UNION SELECT property FROM {name}_{k}")  # noqa: S608 - our own names and numbers
     connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
     for k, snapshot in enumerate(snapshots):
         make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
@@ -150,9 +150,9 @@ def _keep_what_is_near_a_change(
 
 def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
     """Table ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date."""
-    connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
+    connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")  # noqa: S608 - our own names and numbers
     for k in range(1, len(snapshots)):
-        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
+        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"  # noqa: S608 - our own names and numbers
         connection.execute(f"INSERT INTO begun_{name} {rows}")
 
 
@@ -161,25 +161,25 @@ def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
     keys, first, last = KEYS[name], snapshots[0].date, len(snapshots) - 1
 
     def dated(rows: str, until: int) -> str:
-        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"
+        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"  # noqa: S608 - our own names and numbers
         return (
-            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "
+            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "  # noqa: S608 - our own names and numbers
             f"FROM ({rows}) r LEFT JOIN ({begun}) begun USING ({keys})"
         )
 
     ended = [dated(only(name, k - 1, k), snapshots[k].date) for k in range(1, last + 1)]
-    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])
+    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])  # noqa: S608 - our own names and numbers
 
 
 def _whole_facts(snapshots: Sequence[Snapshot]) -> str:
     first, intervals = snapshots[0].date, _intervals("fact", snapshots)
-    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]
+    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]  # noqa: S608 - our own names and numbers
     if not ends:
         return facts_in_words(intervals, first=first)
     rows = f"""
         SELECT f.* REPLACE (coalesce(e.end_time, f.end_time) AS end_time)
         FROM ({intervals}) f LEFT JOIN ({" UNION ALL ".join(ends)}) e USING (subject, property, object, until)
-    """
+    """  # noqa: S608 - our own names and numbers
     return facts_in_words(rows, first=first)
 
 
@@ -201,7 +201,7 @@ def facts_in_words(rows: str, *, first: int) -> str:
             FROM labelled
         )
         SELECT {", ".join(FACT_COLUMNS)} FROM captioned
-    """
+    """  # noqa: S608 - our own names and numbers
 
 
 def claims_in_words(rows: str) -> str:
@@ -211,7 +211,7 @@ def claims_in_words(rows: str) -> str:
             SELECT c.*, coalesce(p.property_label, c.property) AS property_label
             FROM ({rows}) c LEFT JOIN property_labels p USING (property, since)
         )
-    """
+    """  # noqa: S608 - our own names and numbers
 
 
 def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
@@ -231,7 +231,7 @@ def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
         SELECT {_columns("kind", "label", "description", "aliases", "datatype", "presence")} FROM entity {near}
         UNION ALL
         SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN entity USING (id)
-    """
+    """  # noqa: S608 - our own names and numbers
 
 
 def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
@@ -241,10 +241,10 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
         rows: Views with object, kind and a literal's columns.
         redirects: Views with source and target.
     """
-    named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]
+    named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]  # noqa: S608 - our own names and numbers
     nulls = ", ".join(f"NULL AS {name}" for name in _VALUE)
     named += [
-        f"SELECT {end}, {KIND.format(id=end)}, {nulls} FROM {view}"
+        f"SELECT {end}, {KIND.format(id=end)}, {nulls} FROM {view}"  # noqa: S608 - our own names and numbers
         for view in redirects
         for end in ("source", "target")
     ]
@@ -253,7 +253,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
     return f"""
         SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label
         FROM ({" UNION ALL ".join(named)}) GROUP BY id
-    """
+    """  # noqa: S608 - our own names and numbers
 
 
 def _columns(*known: str) -> str:

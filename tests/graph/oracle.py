@@ -153,7 +153,8 @@ class Oracle:
                    CASE c.object WHEN 'Q19474404' THEN 'single value' ELSE 'single best value' END AS kind,
                    c.separators, list_has_any(c.separators, ['P580', 'P582', 'P585'])
             FROM new_claims c LEFT JOIN new_entities e ON e.id = c.subject
-            WHERE c.snak = 'value' AND c.property = 'P2302' AND c.rank <> 'deprecated' AND c.object IN ('Q19474404', 'Q52060874')
+            WHERE c.snak = 'value' AND c.property = 'P2302' AND c.rank <> 'deprecated'
+              AND c.object IN ('Q19474404', 'Q52060874')
             ORDER BY c.subject, kind, c.separators
             """
         )

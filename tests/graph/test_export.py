@@ -238,7 +238,8 @@ def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
     with duckdb.connect() as connection:
         for name, change in LATER.items():
             path = later / f"{name}.parquet"
-            connection.execute(f"COPY ({change.format(table=f"'{path}'")}) TO '{path}.new' (FORMAT parquet)")
+            changed = change.format(table=f"'{path}'")
+            connection.execute(f"COPY ({changed}) TO '{path}.new' (FORMAT parquet)")
             Path(f"{path}.new").replace(path)
     kgedit(sample_home, "graph", "rebuild")
     for number, (older, newer) in enumerate(STEPS):
@@ -255,7 +256,7 @@ LATER = {
     "entities": "SELECT * REPLACE (CASE WHEN hash(id) % 3 = 0 THEN 'renamed' ELSE label END AS label, "
     "CASE WHEN redirect_target IS NOT NULL THEN 'Q64' END AS redirect_target) FROM {table}",
     # Every fifth fact is gone, and every third item is a human: all pairs with Q5 become less rare.
-    "facts": "SELECT * FROM {table} WHERE hash(subject, property) % 5 > 0 UNION ALL SELECT * REPLACE ('P31' AS property, "
+    "facts": "SELECT * FROM {table} WHERE hash(subject, property) % 5 > 0 UNION ALL SELECT * REPLACE ('P31' AS property, "  # noqa: E501
     "'Q5' AS object) FROM {table} WHERE hash(subject) % 3 = 0 AND property = 'P17'",
 }
 

@@ -125,7 +125,7 @@ def test_nothing_is_there_twice_at_once(home: Path) -> None:
     with Graph.open(home) as graph:
         for kind, key in (("FACT", "property"), ("CLAIM", "statement_id")):
             overlaps = graph.rows(
-                f"MATCH (s)-[a:{kind}]->(o), (s)-[b:{kind}]->(o) WHERE a.{key} = b.{key} AND elementId(a) < elementId(b) "
+                f"MATCH (s)-[a:{kind}]->(o), (s)-[b:{kind}]->(o) WHERE a.{key} = b.{key} AND elementId(a) < elementId(b) "  # noqa: E501
                 "AND a.since < b.until AND b.since < a.until RETURN a, b"
             )
             assert overlaps == []

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.cli.cells import csv_cell, table_cell, visible
-from kgedit.cli.query import _print
+from kgedit.cli.query import print_rows
 
 ESCAPES = "\x1b]0;title\x07 red \x9b31m \x7f \u202e"
 
@@ -40,7 +40,7 @@ def test_numbers_and_other_text_stay_what_they_are(value: object) -> None:
 
 
 def printed(form: str, capsys: pytest.CaptureFixture[str]) -> str:
-    _print([{"label\x1b": ESCAPES, "=cmd": -5, "list": ["=a", "b"]}], form)
+    print_rows([{"label\x1b": ESCAPES, "=cmd": -5, "list": ["=a", "b"]}], form)
     return capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""What is current on the day of a snapshot: the cases of the rules by number, and a second opinion on everything else."""
+"""What is current on the day of a snapshot: the cases of the rules by number, and a second opinion on all else."""
 
 from __future__ import annotations
 

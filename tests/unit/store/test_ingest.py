@@ -136,7 +136,8 @@ def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Pat
     load(tmp_path / "one", dump, DATE, block_bytes=SMALL)
     expected = hashes(tmp_path / "one")
     assert set(expected) == {
-        f"snapshots/20210104/{name}" for name in ("claims.parquet", "entities.parquet", "manifest.json")
+        f"snapshots/20210104/{name}"
+        for name in ("claims.parquet", "entities.parquet", "facts.parquet", "manifest.json")
     }
     load(tmp_path / home, dump, DATE, block_bytes=SMALL, workers=2)
     assert hashes(tmp_path / home) == expected
@@ -146,7 +147,7 @@ def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Pat
 
 def test_rows_do_not_depend_on_the_size_of_blocks(tmp_path: Path, dump: Path) -> None:
     small, large = (load(tmp_path / str(size), dump, DATE, block_bytes=size) for size in (SMALL, 1 << 20))
-    for name in ("claims.parquet", "entities.parquet"):
+    for name in ("claims.parquet", "facts.parquet", "entities.parquet"):
         assert (small.folder / name).read_bytes() == (large.folder / name).read_bytes()
 
 

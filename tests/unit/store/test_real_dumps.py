@@ -12,10 +12,11 @@ from typing import Any
 
 import duckdb
 import pytest
-from kgedit.store.versions import connect
 from world.dumps import SHARED, load, write_dump
 
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.timeline import open_timeline
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not beside this checkout")
 
@@ -114,6 +115,7 @@ def test_processes_and_compression_change_no_byte_of_a_real_dump(tmp_path: Path,
     two = load(tmp_path, plain, "2015-11-09", workers=2, block_bytes=12 << 20)
     assert two.claims.read_bytes() == snapshot_2015.claims.read_bytes()
     assert two.entities.read_bytes() == snapshot_2015.entities.read_bytes()
+    assert two.facts.read_bytes() == snapshot_2015.facts.read_bytes()
 
 
 def test_every_revision_of_an_entity_can_be_read(tmp_path: Path) -> None:
@@ -136,8 +138,8 @@ def test_five_entities_of_2014_and_2015_change_only_where_their_statements_did(t
     kept, ids = 0, [{s["id"]: s for e in entities_of(path) for s in statements_of(e)} for path, _ in files]
     for name in ids[0].keys() & ids[1].keys():
         kept += essence(ids[0][name]) == essence(ids[1][name])
-    with connect([old, new]) as connection:
-        both = "SELECT count(*) FROM versions WHERE valid_from = 20140929 AND valid_to > 20151109"
+    with open_timeline([old, new], Scope(), spill=tmp_path / "spill") as connection:
+        both = "SELECT count(*) FROM whole_claims WHERE since = 20140929 AND until > 20151109"
         valued = connection.execute(both).fetchall()[0][0]
     assert 0 < valued == kept
 

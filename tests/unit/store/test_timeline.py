@@ -222,7 +222,7 @@ def test_deltas_applied_one_by_one_give_what_all_snapshots_give(states: list[Sta
         snapshots = write_all(states, Path(folder))
         graph: dict[str, dict[Any, Json]] = {name: {} for name in COLUMNS}
         for name in COLUMNS:
-            graph[name] = {n: row for n, row in enumerate(whole(snapshots[:1], name))}
+            graph[name] = dict(enumerate(whole(snapshots[:1], name)))
         graph["terms"] = {row["id"]: row for row in graph["terms"].values()}
         for count in (2, 3):
             delta = Path(folder) / f"delta-{count}"
@@ -230,9 +230,9 @@ def test_deltas_applied_one_by_one_give_what_all_snapshots_give(states: list[Sta
             files = write_delta(*snapshots[count - 2 : count], Scope(), delta)
             assert tuple(files) == DELTA_STEPS
             apply(graph, files, snapshots[count - 1].date)
-            for name in COLUMNS:
+            for name, columns in COLUMNS.items():
                 expected = sorted(map(repr, whole(snapshots[:count], name)))
-                found = [{column: row.get(column) for column in COLUMNS[name]} for row in graph[name].values()]
+                found = [{column: row.get(column) for column in columns} for row in graph[name].values()]
                 assert sorted(map(repr, found)) == expected
 
 

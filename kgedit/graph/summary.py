@@ -1,0 +1,52 @@
+"""What a graph holds, in a few numbers that the server knows without counting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgedit.graph.connection import Graph
+from kgedit.graph.scopes import scope_from
+from kgedit.store.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Content of a graph.
+
+    Attributes:
+        scope: What of the store it holds, in words.
+        snapshots: Day number -> facts that are current there, None while it is being written.
+        terms: Nodes that are items, properties or values.
+        facts: FACT edges, of all snapshots.
+        claims: CLAIM edges, of all snapshots.
+    """
+
+    scope: str
+    snapshots: dict[int, int | None]
+    terms: int
+    facts: int
+    claims: int
+
+
+def graph_scope(graph: Graph) -> Scope:
+    """The scope of a graph; everything where it holds no snapshot."""
+    rows = graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS properties ORDER BY s.date LIMIT 1")
+    return scope_from(rows[0]["properties"]) if rows else Scope()
+
+
+def summarize(graph: Graph) -> Summary:
+    """The content of a graph. Takes no longer however large it is."""
+    snapshots = graph.rows(
+        "MATCH (s:Snapshot) RETURN s.date AS date, CASE s.state WHEN 'complete' THEN s.facts END AS facts ORDER BY date"
+    )
+    counts = {
+        name: graph.rows(f"MATCH {pattern} RETURN count(*) AS n")[0]["n"]
+        for name, pattern in {"terms": "(:Term)", "facts": "()-[:FACT]->()", "claims": "()-[:CLAIM]->()"}.items()
+    }
+    return Summary(
+        scope=graph_scope(graph).describe(),
+        snapshots={row["date"]: row["facts"] for row in snapshots},
+        terms=counts["terms"],
+        facts=counts["facts"],
+        claims=counts["claims"],
+    )
