@@ -20,7 +20,8 @@ CALL () {
   UNION
   MATCH (s:Term)-[f:FACT]->() USING INDEX SEEK f:FACT(until) WHERE $from < f.until <= $to RETURN s, f.property AS property
 }
-MATCH (s)-[f:FACT {property: property}]->(o) WHERE f.since <= $to AND f.until > $from
+WITH s, collect(property) AS properties
+MATCH (s)-[f:FACT]->(o) WHERE f.property IN properties AND f.since <= $to AND f.until > $from
 WITH s, f, CASE WHEN o:Merged THEN head([(o)-[r:REDIRECT]->(m) WHERE r.since <= $to < r.until | m] + o) ELSE o END AS o
 ORDER BY o.id
 WITH s, f.property AS property, max(f.property_label) AS property_label,

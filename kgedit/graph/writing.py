@@ -47,6 +47,7 @@ def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str,
     rows = {step: pq.read_metadata(path).num_rows for step, path in files.items()}
     count = _Count(sum(rows.values()), progress)
     for step, path in files.items():
+        # A step without rows is not even planned by the server.
         parts = PARTS if rows[step] > _ROWS_OF_ONE_PART else 1
         bounds = [rows[step] * part // parts for part in range(parts + 1)]
         with ThreadPoolExecutor(parts) as pool:

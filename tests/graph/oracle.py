@@ -102,12 +102,12 @@ class Oracle:
         )
 
     def two_hops(self, stop: list[str]) -> list[tuple[Any, ...]]:
-        """Without labels."""
+        """Without labels. New facts that name a merged object make no pair."""
         self._db.execute(
             """
             CREATE OR REPLACE TEMP TABLE added AS
-            SELECT subject, property, object FROM new_merged n
-            WHERE is_item AND subject[1] = 'Q' AND NOT list_contains(?, property)
+            SELECT subject, property, object FROM new_current n
+            WHERE object[1] = 'Q' AND object NOT IN (SELECT id FROM redirect) AND subject[1] = 'Q' AND NOT list_contains(?, property)
               AND subject IN (SELECT id FROM old_entities WHERE redirect_target IS NULL)
               AND subject IN (SELECT id FROM new_entities WHERE redirect_target IS NULL)
               AND NOT EXISTS (SELECT 1 FROM old_merged o WHERE o.subject = n.subject AND o.property = n.property
