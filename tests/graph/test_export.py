@@ -43,7 +43,10 @@ EXPECTED = {
         "Q52825:P169": (["Q19594969"], [], "value removed, none added"),
     },
     (11, 0): {"Q790:P35": (["Q21294765"], [], "value removed, none added")},
-    (12, 0): {"Q23633:P749": None, "Q23633:P127": None},
+    (12, 0): {
+        "Q23633:P749": (["Q191715"], [], "value removed, none added"),
+        "Q23633:P127": (["Q191715"], [], "value removed, none added"),
+    },
     (14, 0): {
         "Q18618891:P39": None,
         "Q19056310:P1308": (["Q18618891"], [], "subject gone or redirected in the newer snapshot"),

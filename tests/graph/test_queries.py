@@ -144,7 +144,7 @@ def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot]) -> No
     assert rows
 
 
-SEEKS = {"changed_edges": 2, "two_hop_changes": 1, "edge_diff_counts": 2}
+SEEKS = {"changed_edges": 2, "two_hop_changes": 2, "edge_diff_counts": 2}
 
 
 @pytest.mark.parametrize("name", SEEKS)
