@@ -58,7 +58,8 @@ def home_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         if world not in homes:
             if world in SLICES and not SHARED.is_dir():
                 pytest.skip("the shared data is not here")
-            homes[world] = tmp_path_factory.mktemp(world)
+            # An apostrophe in the path of a home once ended every command.
+            homes[world] = tmp_path_factory.mktemp(f"{world}'s home")
             load_all(homes[world], dumps(world, tmp_path_factory.mktemp("dumps")))
         return homes[world]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 
 _VALUE_ID = """
@@ -26,8 +27,8 @@ class Oracle:
     def __init__(self, old: Snapshot, new: Snapshot) -> None:
         self._db = duckdb.connect()
         for name, snapshot in (("old", old), ("new", new)):
-            self._db.execute(f"CREATE VIEW {name}_entities AS SELECT * FROM '{snapshot.entities}'")
-            self._db.execute(f"CREATE VIEW {name}_claims AS SELECT * FROM '{snapshot.claims}'")
+            self._db.execute(f"CREATE VIEW {name}_entities AS SELECT * FROM {literal(snapshot.entities)}")
+            self._db.execute(f"CREATE VIEW {name}_claims AS SELECT * FROM {literal(snapshot.claims)}")
             self._current(name, snapshot.date)
         self._db.execute(
             "CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM new_entities "
@@ -107,7 +108,8 @@ class Oracle:
             """
             CREATE OR REPLACE TEMP TABLE added AS
             SELECT subject, property, object FROM new_current n
-            WHERE object[1] = 'Q' AND object NOT IN (SELECT id FROM redirect) AND subject[1] = 'Q' AND NOT list_contains(?, property)
+            WHERE object[1] = 'Q' AND object NOT IN (SELECT id FROM redirect) AND subject[1] = 'Q'
+              AND NOT list_contains(?, property)
               AND subject IN (SELECT id FROM old_entities WHERE redirect_target IS NULL)
               AND subject IN (SELECT id FROM new_entities WHERE redirect_target IS NULL)
               AND NOT EXISTS (SELECT 1 FROM old_merged o WHERE o.subject = n.subject AND o.property = n.property

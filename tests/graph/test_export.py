@@ -17,6 +17,7 @@ from kgedit.benchmark.changes import find_changes, judge_changes, open_workspace
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
+from kgedit.store.engine import literal
 from kgedit.store.files import write_json
 from kgedit.store.snapshots import list_snapshots
 
@@ -241,9 +242,10 @@ def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
     with duckdb.connect() as connection:
         for name, change in LATER.items():
             path = later / f"{name}.parquet"
-            changed = change.format(table=f"'{path}'")
-            connection.execute(f"COPY ({changed}) TO '{path}.new' (FORMAT parquet)")
-            Path(f"{path}.new").replace(path)
+            aside = later / "aside.parquet"
+            changed = change.format(table=literal(path))
+            connection.execute(f"COPY ({changed}) TO {literal(aside)} (FORMAT parquet)")
+            aside.replace(path)
     kgedit(sample_home, "graph", "rebuild")
     for number, (older, newer) in enumerate(STEPS):
         again = tmp_path / str(number)

@@ -16,6 +16,7 @@ from kgedit.benchmark.changes import open_workspace
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
+from kgedit.store.engine import literal
 from kgedit.store.functionality import measure_functionality
 from kgedit.store.similarity import find_similar_facts, find_static_facts
 from kgedit.store.snapshots import Snapshot, list_snapshots
@@ -62,7 +63,7 @@ def dates(window: tuple[Snapshot, Snapshot]) -> dict[str, int]:
 def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snapshot]) -> None:
     oracle = Oracle(*window)
     for side, snapshot in zip(("old", "new"), window, strict=True):
-        rows = duckdb.sql(f"SELECT subject, property, object FROM '{snapshot.facts}' ORDER BY ALL").fetchall()
+        rows = duckdb.sql(f"SELECT subject, property, object FROM {literal(snapshot.facts)} ORDER BY ALL").fetchall()
         assert rows == oracle.facts(side)
         assert len(rows) == snapshot.manifest["facts"]
 

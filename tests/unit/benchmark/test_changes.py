@@ -1,0 +1,118 @@
+"""Changed edges judged by the filters, without a server: cases of the rules on hand-made snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
+
+from kgedit.benchmark.changes import judge_changes, open_workspace
+from kgedit.store.engine import literal
+from kgedit.store.snapshots import Snapshot
+
+OLD, NEW = "2021-01-04", "2023-02-27"
+
+Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
+
+
+def item(name: str, *statements: Json, label: str | None = None) -> Json:
+    return entity(name, *statements, label=label or f"Item {name}")
+
+
+def about(property_id: str, object_id: str) -> Json:
+    return statement(snak(property_id, entity_value(object_id)))
+
+
+def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
+    """What cypher/read/changed_edges finds, for worlds without redirects."""
+    return duckdb.sql(
+        f"""
+        WITH o AS (SELECT subject, property, list_sort(list(object)) AS old_objects
+                   FROM {literal(old.facts)} GROUP BY ALL),
+             n AS (SELECT subject, property, list_sort(list(object)) AS new_objects
+                   FROM {literal(new.facts)} GROUP BY ALL)
+        SELECT subject, property, coalesce(old_objects, []) AS old_objects, coalesce(new_objects, []) AS new_objects,
+               true AS item_valued, subject IN (SELECT id FROM {literal(old.entities)}) AS subject_in_old,
+               subject IN (SELECT id FROM {literal(new.entities)}) AS subject_in_new
+        FROM o FULL JOIN n USING (subject, property) WHERE old_objects IS DISTINCT FROM new_objects
+        """
+    ).to_arrow_table()
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """What became of each changed subject and property: the reason for which it was dropped, or None."""
+
+    def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
+        home = tmp_path / "it's a home"
+        dumps = [(OLD, old), (NEW, new)]
+        before, after = (
+            load(home, write_dump(tmp_path / f"{date}.json", items), date, overwrite=True) for date, items in dumps
+        )
+        with open_workspace(before, after, spill=home / "spill") as workspace:
+            funnel = judge_changes(workspace, changed_edges(before, after))
+            rows = workspace.execute("SELECT subject || ':' || property, reason FROM judged").fetchall()
+        assert sum(funnel["count"].to_pylist()) == sum(reason is not None for _, reason in rows)
+        return dict(rows)
+
+    return judged
+
+
+def test_a_new_object_is_kept(judge: Judge) -> None:
+    things = [item("Q2"), item("Q3")]
+    assert judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things]) == {"Q1:P6": None}
+
+
+PAGE = "Wikimedia page: list, category, template, disambiguation, portal, module"
+
+
+@pytest.mark.parametrize(
+    ("page_class", "chain", "reason"),
+    [
+        ("Q13406463", [], PAGE),
+        ("Q22808320", [], PAGE),
+        ("Q4663903", [], PAGE),
+        ("Q15184295", [], PAGE),
+        ("Q100", [("Q100", "Q101"), ("Q101", "Q13406463")], PAGE),
+        ("Q100", [("Q100", "Q101"), ("Q101", "Q100")], None),
+        ("Q100", [("Q13406463", "Q100")], None),
+    ],
+    ids=["list", "human name", "portal", "module", "below list", "cycle of classes", "above list"],
+)
+def test_case_34_pages_of_wikimedia_are_no_answers(
+    judge: Judge, page_class: str, chain: list[tuple[str, str]], reason: str | None
+) -> None:
+    classes = [item(name, about("P279", above)) for name, above in chain]
+    things = [item("Q2"), item("Q3", about("P31", page_class)), *classes]
+    assert judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things]) == {
+        "Q1:P6": reason
+    }
+    # As a subject it is dropped as well.
+    subject = [item("Q3", about("P31", page_class), about("P6", "Q2")), item("Q2"), *classes]
+    assert judge(things, subject)["Q3:P6"] == reason
+
+
+@pytest.mark.parametrize("other", ["river bank", "RIVER Bank", " River  Bank "])
+def test_case_35_labels_that_differ_by_case_or_spaces_are_likely_duplicates(judge: Judge, other: str) -> None:
+    things = [item("Q2", label="River Bank"), item("Q3", label=other)]
+    judged = judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things])
+    assert judged == {"Q1:P6": "old and new object bear one label: likely duplicate"}
+
+
+def test_case_29_an_old_value_that_was_restricted_is_no_old_value(judge: Judge) -> None:
+    restrictive = entity("P9", about("P31", "Q61719275"), label="of part")
+    restricted = statement(snak("P6", entity_value("Q2")), snak("P9", "somevalue"))
+    things = [item("Q2"), item("Q3"), restrictive]
+    assert judge([item("Q1", restricted), *things], [item("Q1", about("P6", "Q3")), *things]) == {"Q1:P6": None}
+    assert judge([item("Q1"), *things], [item("Q1", restricted), *things]) == {}
+
+
+def test_case_28_a_preferred_unknown_value_is_a_removal(judge: Judge) -> None:
+    unknown = statement(snak("P6", "somevalue"), rank="preferred")
+    things = [item("Q2")]
+    before, after = [item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q2"), unknown), *things]
+    assert judge(before, after) == {"Q1:P6": "value removed, none added"}

@@ -1,0 +1,66 @@
+"""A snapshot that is dropped is gone whole, whenever the removal was interrupted."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from world.dumps import entity, load, write_dump
+
+from kgedit.cli import main
+from kgedit.errors import StoreError
+from kgedit.store.snapshots import drop_snapshot, list_snapshots
+
+DATES = ("2021-01-04", "2023-02-27")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for date in DATES:
+        load(tmp_path, write_dump(tmp_path / f"{date}.json", [entity("Q1", label="one")]), date)
+    return tmp_path
+
+
+def run(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"KGEDIT_HOME": str(home)})
+
+
+def test_the_others_stay(home: Path) -> None:
+    result = run(home, "drop-snapshot", DATES[0], "--no-graph")
+    assert result.exit_code == 0, result.output
+    assert [snapshot.name for snapshot in list_snapshots(home)] == [DATES[1]]
+    assert not [path for path in (home / "snapshots").rglob("*") if "20210104" in path.name and path.is_dir()]
+
+
+def test_what_is_not_loaded_is_told_with_what_is(home: Path) -> None:
+    result = run(home, "drop-snapshot", "2022-01-01", "--no-graph")
+    assert result.exit_code == 1
+    assert "2021-01-04, 2023-02-27" in result.output
+
+
+def test_a_removal_that_was_interrupted_is_finished(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(_path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            drop_snapshot(home, datetime.date.fromisoformat(DATES[0]))
+    assert [snapshot.name for snapshot in list_snapshots(home)] == [DATES[1]]
+    drop_snapshot(home, datetime.date.fromisoformat(DATES[0]))
+    assert not list((home / "snapshots").glob(".20210104.dropped"))
+
+
+def test_a_store_of_an_older_kgedit_is_named_as_such(home: Path) -> None:
+    manifest = home / "snapshots" / "20210104" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"facts"', '"no_facts"'))
+    with pytest.raises(StoreError, match="older kgedit"):
+        list_snapshots(home)
+
+
+def test_relations_measures_and_tells_what_is_declared(home: Path) -> None:
+    result = run(home, "relations", "--date", DATES[0], "--min-subjects", "1", "--format", "csv")
+    assert result.exit_code == 0, result.output
