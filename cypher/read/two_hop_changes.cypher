@@ -24,10 +24,10 @@ WHERE f.until > $to AND g.until > $to AND NOT p IN $stop AND NOT q IN $stop
   AND s:Item AND b:Item AND o:Item AND s <> b AND s <> o AND b <> o
   AND all(x IN [s, b] WHERE size([d IN x.presence WHERE d <= $from]) % 2 = 1 AND size([d IN x.presence WHERE d <= $to]) % 2 = 1)
   AND NOT (o:Merged AND EXISTS { (o)-[r:REDIRECT]->() WHERE r.since <= $to < r.until })
-  AND NOT EXISTS { (s)-[e:FACT {property: p}]->(b) WHERE e.since <= $from < e.until }
-  AND NOT EXISTS { (b)-[e:FACT {property: q}]->(o) WHERE e.since <= $from < e.until }
-  AND NOT EXISTS { (s)-[e:FACT {property: p}]->(:Merged)-[r:REDIRECT]->(b) WHERE e.since <= $from < e.until AND r.since <= $to < r.until }
-  AND NOT EXISTS { (b)-[e:FACT {property: q}]->(:Merged)-[r:REDIRECT]->(o) WHERE e.since <= $from < e.until AND r.since <= $to < r.until }
+  AND NOT EXISTS { (s)-[e:FACT {property: p}]->(x) WHERE e.since <= $from < e.until
+                   AND (x = b OR x:Merged AND EXISTS { (x)-[r:REDIRECT]->(b) WHERE r.since <= $to < r.until }) }
+  AND NOT EXISTS { (b)-[e:FACT {property: q}]->(x) WHERE e.since <= $from < e.until
+                   AND (x = o OR x:Merged AND EXISTS { (x)-[r:REDIRECT]->(o) WHERE r.since <= $to < r.until }) }
 RETURN s.id AS subject, s.label AS subject_label, p AS first_property, f.property_label AS first_property_label,
        b.id AS bridge, b.label AS bridge_label, q AS second_property, g.property_label AS second_property_label,
        o.id AS object, o.label AS object_label

@@ -6,6 +6,6 @@ WITH l UNWIND $rows AS row
 MATCH (subject:Term {id: row.subject}) MATCH (object:Term {id: row.object})
 MATCH (subject)-[f:FACT {property: row.property, until: $open}]->(object)
 WITH row, f, left(toString(f.since), 4) + '-' + substring(toString(f.since), 4, 2) AS since
-SET f += row {.statement_id, .start_time, .end_time, .point_in_time}, f.until = $date,
+SET f.end_time = row.end_time, f.until = $date,
     f.caption = f.property_label + coalesce(row.years, ', seen ' + since + ' to ' + $month)
 RETURN count(*) AS done

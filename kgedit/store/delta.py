@@ -54,7 +54,7 @@ def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> di
 
 def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) -> dict[str, Path]:
     """Write what the newer of two neighbouring snapshots changes; the files by step, DELTA_STEPS."""
-    with open_timeline([older, newer], scope, spill=folder / "spill") as connection:
+    with open_timeline([older, newer], scope, spill=folder / "spill", only_changed=True) as connection:
         return {
             step: _write(connection, select, folder / f"{step}.parquet")
             for step, select in _selects(newer.date, scope).items()
@@ -78,13 +78,14 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
                    CASE WHEN o.id IS NULL THEN [{date}] END AS presence
             FROM entity_1 n LEFT JOIN entity_0 o USING (id) WHERE o.id IS NULL OR {" OR ".join(changed)}
         """,  # noqa: S608 - our own names and numbers
-        "named": f"{with_views} SELECT * FROM ({object_terms(begun, ['new_redirects'])}) ANTI JOIN entity_1 USING (id)",  # noqa: S608 - our own names and numbers
+        "named": f"""
+            {with_views} SELECT * FROM ({object_terms(begun, ["new_redirects"])}) ANTI JOIN all_entity_1 USING (id)
+        """,  # noqa: S608 - our own names and numbers
         "left": only("entity", 0, 1),
         "redirects_ended": only("redirect", 0, 1),
         "redirects_begun": begin(only("redirect", 1, 0)),
         "facts_ended": f"""
-            SELECT subject, object, property, statement_id, start_time, coalesce(e.end_time, f.end_time) AS end_time,
-                   point_in_time
+            SELECT subject, object, property, start_time, coalesce(e.end_time, f.end_time) AS end_time, point_in_time
             FROM ({only("fact", 0, 1)}) f LEFT JOIN ends_1 e USING (subject, property, object)
         """,  # noqa: S608 - our own names and numbers
         "facts_changed": f"""
@@ -96,7 +97,8 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
         "claims_begun": claims_in_words(begin(only("claim", 1, 0))),
     }
     selects["left"] = f"SELECT id FROM ({selects['left']})"  # noqa: S608 - our own names and numbers
-    selects["facts_ended"] = f"SELECT *, {captions.ended(str(date))} AS years FROM ({selects['facts_ended']})"  # noqa: S608 - our own names and numbers
+    ended = f"subject, object, property, end_time, {captions.ended(str(date))} AS years"
+    selects["facts_ended"] = f"SELECT {ended} FROM ({selects['facts_ended']})"  # noqa: S608 - our own names and numbers
     selects["facts_changed"] = f"SELECT *, {captions.lasting()} AS years FROM ({selects['facts_changed']})"  # noqa: S608 - our own names and numbers
     return {step: selects[step] for step in DELTA_STEPS if scope.evidence or not step.startswith("claims")}
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import SourceError
 from kgedit.store.blocks import Progress
+from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import current_facts
 from kgedit.store.schemas import CLAIMS, ENTITIES, FACTS
@@ -140,7 +141,7 @@ _ENTITIES = """
 _REDIRECTS = """
     SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
            NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
-           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target
+           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target, NULL::UBIGINT AS digest
     FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
     ORDER BY source
 """
@@ -175,13 +176,8 @@ class _Join:
         self._connection.execute(self._over(_FIND_SHARED_IDS))
         kept = self._count(f"({_KEPT_CLAIMS})")
         self._find_restrictive_qualifiers()
-        claims, facts = self._write_claims_and_facts(whole, date)
         in_cycles = self._resolve_redirects(redirects)
-        entities = 0
-        with _RowGroups(whole / "entities.parquet", ENTITIES) as file:
-            for table in chain(self._groups(_ENTITIES), self._redirects()):
-                entities += file.write(table)
-                self._tell(table.num_rows)
+        claims, facts, entities = self._write_groups(whole, date)
         redirected = self._count(f"{literal(whole / 'entities.parquet')} WHERE redirect_target IS NOT NULL")
         return Joined(
             claims=claims,
@@ -217,24 +213,31 @@ class _Join:
             )
         )
 
-    def _groups(self, query: str) -> Iterator[pa.Table]:
-        """A query's rows, a few parts at a time. Its own ORDER BY makes their order: DuckDB's joins keep none."""
-        for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
-            numbers = self._blocks[start : start + _PARTS_AT_ONCE]
-            yield self._connection.sql(self._over(query, numbers)).to_arrow_table()
+    def _rows(self, query: str, numbers: range) -> pa.Table:
+        """A query's rows over a few parts. Its own ORDER BY makes their order: DuckDB's joins keep none."""
+        return self._connection.sql(self._over(query, numbers)).to_arrow_table()
 
-    def _write_claims_and_facts(self, whole: Path, date: int) -> tuple[int, int]:
-        """Write both files group by group: a group holds whole entities. Returns their numbers of rows."""
-        claims = facts = 0
+    def _write_groups(self, whole: Path, date: int) -> tuple[int, int, int]:
+        """Write the three files, a few parts at a time: they hold whole entities. Returns their numbers of rows."""
+        claims = facts = entities = 0
         with (
             _RowGroups(whole / "claims.parquet", CLAIMS_KEPT) as claims_file,
             _RowGroups(whole / "facts.parquet", FACTS) as facts_file,
+            _RowGroups(whole / "entities.parquet", ENTITIES_KEPT) as entities_file,
         ):
-            for table in self._groups(_CLAIMS):
-                claims += claims_file.write(table)
-                facts += facts_file.write(current_facts(self._connection, table, date))
-                self._tell(table.num_rows)
-        return claims, facts
+            for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
+                numbers = self._blocks[start : start + _PARTS_AT_ONCE]
+                said = self._rows(_CLAIMS, numbers)
+                current = current_facts(self._connection, said, date)
+                known = self._rows(_ENTITIES, numbers).cast(ENTITIES)
+                claims += claims_file.write(said)
+                facts += facts_file.write(current)
+                entities += entities_file.write(with_digests(self._connection, known, said, current))
+                self._tell(said.num_rows + known.num_rows)
+            redirects = self._connection.sql(_REDIRECTS).to_arrow_table()
+            entities += entities_file.write(redirects)
+            self._tell(redirects.num_rows)
+        return claims, facts, entities
 
     def _resolve_redirects(self, redirects: dict[str, str]) -> int:
         """Table ``redirect``: each id that the dump lacks, with the end of its chain. Returns how many lead nowhere."""
@@ -249,9 +252,6 @@ class _Join:
             self._connection.execute(_FOLLOW_REDIRECTS)
             reach *= 2
         return self._count(longer)
-
-    def _redirects(self) -> Iterator[pa.Table]:
-        yield self._connection.sql(_REDIRECTS).to_arrow_table()
 
     def _tell(self, rows: int) -> None:
         self._written += rows

@@ -30,7 +30,7 @@ FACT_COLUMNS = (
 )  # fmt: skip
 
 CLAIM_COLUMNS = (
-    "subject", "object", "statement_id", "property", "property_label", "rank", "restricted",
+    "subject", "object", "statement_id", "property", "rank", "restricted",
     "start_time", "start_precision", "end_time", "end_precision", "point_in_time", "point_precision",
     "separators", "since", "until",
 )  # fmt: skip
@@ -62,7 +62,7 @@ _VIEWS = {
     "WHERE redirect_target IS NOT NULL AND {condition}",
     "entity": (
         "SELECT * REPLACE (CASE WHEN len(aliases) > 0 THEN aliases END AS aliases) FROM {entities} "
-        "WHERE redirect_target IS NULL"
+        "WHERE redirect_target IS NULL AND {condition}"
     ),
 }  # fmt: skip
 """One snapshot's rows; made for each, with its number as suffix."""
@@ -71,7 +71,9 @@ _CONTENT = "kind, label, description, aliases, datatype"
 """What an entity's term shows of it."""
 
 
-def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -> duckdb.DuckDBPyConnection:
+def open_timeline(
+    snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path, only_changed: bool = False
+) -> duckdb.DuckDBPyConnection:
     """A DuckDB connection with views over these snapshots, oldest first.
 
     Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
@@ -81,18 +83,23 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
         snapshots: One or more.
         scope: Which facts and statements count.
         spill: Folder for what does not fit in memory; it goes when the connection is closed.
+        only_changed: Whether the views hold only entities that are not the same in all snapshots, by their digests
+            (kgedit.store.digests). Then ``all_entity_0``, ... still hold all.
     """
     connection = open_engine(spill)
     last = len(snapshots) - 1
     for k, snapshot in enumerate(snapshots):
         for name in KEYS:
             make_view(connection, name, k, snapshot, scope.condition() if name in ("fact", "claim") else "true")
+        connection.execute(f"CREATE VIEW all_entity_{k} AS {entities_of(snapshot)}")
+    if only_changed:
+        _keep_what_changed(connection, snapshots, scope)
     if scope.around_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
     for name in KEYS:
         _find_begun(connection, name, snapshots)
     labels = " UNION ALL ".join(
-        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM entity_{k} "  # noqa: S608 - our own names and numbers
+        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "  # noqa: S608 - our own names and numbers
         "WHERE id[1] = 'P' AND label IS NOT NULL"
         for k, snapshot in enumerate(snapshots)
     )
@@ -113,6 +120,23 @@ def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot
     """Make (or make anew) one snapshot's view of facts, claims, redirects or entities."""
     files = {file: literal(getattr(snapshot, file)) for file in ("facts", "claims", "entities")}
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**files, condition=condition)}")
+
+
+def entities_of(snapshot: Snapshot) -> str:
+    """SQL for all entities of a snapshot."""
+    return _VIEWS["entity"].format(entities=literal(snapshot.entities), condition="true")
+
+
+def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
+    digests = " UNION ALL ".join(f"SELECT id, digest FROM all_entity_{k}" for k in range(len(snapshots)))
+    connection.execute(
+        f"CREATE TABLE touched AS SELECT id FROM ({digests}) GROUP BY id "
+        f"HAVING count(*) < {len(snapshots)} OR min(digest) <> max(digest)"
+    )
+    for k, snapshot in enumerate(snapshots):
+        make_view(connection, "entity", k, snapshot, "id IN (FROM touched)")
+        for name in ("fact", "claim"):
+            make_view(connection, name, k, snapshot, f"{scope.condition()} AND subject IN (FROM touched)")
 
 
 def only(name: str, here: int, there: int) -> str:
@@ -205,13 +229,8 @@ def facts_in_words(rows: str, *, first: int) -> str:
 
 
 def claims_in_words(rows: str) -> str:
-    """SQL for CLAIM_COLUMNS of rows with since and until: the property's label when first seen."""
-    return f"""
-        SELECT {", ".join(CLAIM_COLUMNS)} FROM (
-            SELECT c.*, coalesce(p.property_label, c.property) AS property_label
-            FROM ({rows}) c LEFT JOIN property_labels p USING (property, since)
-        )
-    """  # noqa: S608 - our own names and numbers
+    """SQL for CLAIM_COLUMNS of rows with since and until; a claim that is not restricted says nothing of it."""
+    return f"SELECT {', '.join(CLAIM_COLUMNS)} FROM (SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows}))"
 
 
 def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:

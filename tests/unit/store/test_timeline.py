@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from world.dumps import Json, entity, entity_value, load, snak, statement, text_value, write_dump
 
 from kgedit.store.delta import DELTA_STEPS, write_delta, write_whole
+from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.facts import current_facts
 from kgedit.store.joining import CLAIMS_KEPT
 from kgedit.store.schemas import ENTITIES
@@ -90,11 +91,13 @@ def write(state: State, folder: Path) -> Snapshot:
     claims = pa.Table.from_pylist([claim(*one) for one in state.statements.items()], CLAIMS_KEPT)
     missing = dict.fromkeys(ENTITIES.names) | {"kind": "item", "aliases": []}
     entities = [missing | {"id": name, "label": label} for name, label in state.entities.items()]
-    entities += [missing | {"id": name, "redirect_target": target} for name, target in state.redirects.items()]
-    pq.write_table(claims, folder / "claims.parquet")
-    pq.write_table(pa.Table.from_pylist(entities, ENTITIES), folder / "entities.parquet")
+    redirects = [missing | {"id": name, "redirect_target": target} for name, target in state.redirects.items()]
     with duckdb.connect() as connection:
-        pq.write_table(current_facts(connection, claims, int(folder.name)), folder / "facts.parquet")
+        facts = current_facts(connection, claims, int(folder.name))
+        known = with_digests(connection, pa.Table.from_pylist(entities, ENTITIES), claims, facts)
+    known = pa.concat_tables([known, pa.Table.from_pylist(redirects, ENTITIES_KEPT)])
+    for name, table in (("claims", claims), ("facts", facts), ("entities", known)):
+        pq.write_table(table, folder / f"{name}.parquet")
     return Snapshot(folder, {})
 
 
@@ -199,7 +202,8 @@ def apply(graph: dict[str, dict[Any, Json]], files: dict[str, Path], date: int) 
         open_one(graph["claims"], row, ("subject", "statement_id"))["until"] = date
     for row in rows["facts_ended"] + rows["facts_changed"]:
         fact = open_one(graph["facts"], row, ("subject", "property", "object"))
-        fact |= {name: row[name] for name in ("statement_id", "start_time", "end_time", "point_in_time")}
+        times = ("statement_id", "start_time", "end_time", "point_in_time")
+        fact |= {name: row[name] for name in times if name in row}
         seen = f", seen {str(fact['since'])[:4]}-{str(fact['since'])[4:6]} to {str(date)[:4]}-{str(date)[4:6]}"
         lasting = "" if fact["since"] == DATES[0] else seen.replace("seen", "seen since").partition(" to ")[0]
         ends = row in rows["facts_ended"]
