@@ -1,7 +1,7 @@
-"""Draws the picture of Neo4j Browser in docs/: opens it as a reader would, runs a query, saves what is to be seen.
+"""Draws the picture of Neo4j Browser in docs/: opens what `kgedit browse` opens, runs the query, saves what is shown.
 
     pip install playwright       # and a Chromium: apt-get install chromium, or playwright install chromium
-    python docs/browser_screenshot.py 'MATCH (a:Term {id: "Q9617"})-[c:CLAIM]->(b) RETURN a, c, b' docs/browser.png
+    python docs/browser_screenshot.py --item Q183 --from 2021-01-04 --to 2023-02-27 docs/browser.png
 
 The graph is the one of $KGEDIT_HOME; its server is started if need be, and Browser gets kgedit's style from it.
 """
@@ -15,7 +15,8 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 from kgedit.graph.address import Address
-from kgedit.graph.connection import find_address
+from kgedit.graph.browser import query_around
+from kgedit.graph.connection import Graph
 from kgedit.resources import home
 
 _MILLISECONDS_TO_SETTLE = 6000  # the drawing moves until its forces are in balance
@@ -24,21 +25,35 @@ _MILLISECONDS_TO_ZOOM = 1500
 
 def main() -> None:
     """Read the arguments, take the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("query", help="Cypher that returns nodes and relationships")
-    parser.add_argument("picture", type=Path, help="PNG file to write")
-    parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
-    parser.add_argument("--size", default="1400x900", help="of the window; default 1400x900")
-    arguments = parser.parse_args()
+    arguments = read_arguments()
     width, height = (int(side) for side in arguments.size.split("x"))
+    window = {"from": arguments.older, "to": arguments.newer} if arguments.older and arguments.newer else {}
+    with Graph.open(home()) as graph:
+        address = graph.address
+        query = query_around(arguments.item, window, graph.snapshot_dates())
     with sync_playwright() as playwright:
         # Chromium's sandbox does not start as root, which is who one is in most containers.
         chromium = playwright.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": width, "height": height}, device_scale_factor=1.5)
-        show(page, find_address(home()), arguments.query)
+        page = chromium.new_page(viewport={"width": width, "height": height}, device_scale_factor=arguments.scale)
+        show(page, address, query)
         arguments.picture.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=arguments.picture)
         chromium.close()
+
+
+def read_arguments() -> argparse.Namespace:
+    """The command line; --item, --from and --to as for `kgedit browse`."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("picture", type=Path, help="PNG file to write")
+    parser.add_argument("--item", required=True, help="the item in the middle, such as Q183")
+    parser.add_argument("--from", dest="older", help="older snapshot, YYYY-MM-DD; without dates: the item's facts")
+    parser.add_argument("--to", dest="newer", help="newer snapshot")
+    parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
+    parser.add_argument("--size", default="1300x740", help="of the window; default 1300x740")
+    parser.add_argument(
+        "--scale", type=float, default=1.5, help="pixels of the picture for one of the window; default 1.5"
+    )
+    return parser.parse_args()
 
 
 def show(page: Page, address: Address, query: str) -> None:
@@ -49,10 +64,12 @@ def show(page: Page, address: Address, query: str) -> None:
     page.goto(url)
     page.get_by_test_id("password").fill(address.password)
     page.get_by_test_id("connect").click()
-    page.get_by_text("You are connected as user").wait_for()
+    page.get_by_text("You are now targeting").wait_for()  # the last of the commands that Browser runs when it connects
     page.get_by_test_id("editor-Run").click()
-    drawn = page.get_by_test_id("frame").filter(has=page.locator("svg .node")).first
+    drawn = page.get_by_test_id("frame").filter(has=page.locator("svg .node"))
     drawn.locator("svg .node").first.wait_for()
+    if page.get_by_test_id("frame").count() != 1:
+        raise SystemExit("Browser shows other frames beside the picture; see connect_commands in kgedit.graph.browser.")
     drawn.get_by_title("Fullscreen").click()
     page.wait_for_timeout(_MILLISECONDS_TO_SETTLE)
     drawn.get_by_label("zoom-to-fit").click()

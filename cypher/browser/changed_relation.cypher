@@ -10,4 +10,4 @@ MATCH path = (s:Item)-[f:FACT]->(o)
 WHERE f.property = $property AND ($from < f.since <= $to OR $from < f.until <= $to)
 RETURN path
 ORDER BY s.id, f.since, o.id
-LIMIT 60
+LIMIT 20

@@ -1,4 +1,4 @@
-// Finds: What began or ended around an item between two snapshots, as a picture. First, in Browser:
+// Finds: What began or ended around an item between two snapshots, its own facts first, as a picture. First, in Browser:
 //   :param {item: "Q183", from: 20210104, to: 20230227}
 // Parameters:
 // $item (id): the item in the middle
@@ -6,8 +6,8 @@
 // $to (date): newer snapshot
 // Returns:
 // path: the item, a fact that was first seen or seen no more after $from and up to $to, the term at its other end
-MATCH path = (:Item {id: $item})-[f:FACT]-(other)
+MATCH path = (item:Item {id: $item})-[f:FACT]-(other)
 WHERE $from < f.since <= $to OR $from < f.until <= $to
 RETURN path
-ORDER BY f.property, f.since, other.id
-LIMIT 100
+ORDER BY startNode(f) <> item, f.property, f.since, other.id
+LIMIT 40

@@ -8,4 +8,4 @@
 MATCH path = (:Item {id: $item})-[f:FACT {property: $property}]->(object)
 RETURN path
 ORDER BY f.since, f.until, object.id
-LIMIT 100
+LIMIT 40

@@ -9,4 +9,4 @@ MATCH path = (s:Item)-[f:FACT]->(bridge:Item)-[g:FACT]->(o:Item)
 WHERE $from < f.since <= $to < f.until AND $from < g.since <= $to < g.until AND s <> o
 RETURN path
 ORDER BY s.id, f.property, bridge.id, g.property, o.id
-LIMIT 25
+LIMIT 12

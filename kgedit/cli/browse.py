@@ -46,29 +46,25 @@ def browse(
 ) -> None:
     """Open Neo4j Browser on the loaded graph.
 
-    Items, properties and values have colours of their own; edges show the property's name and the years. Without
-    dates --item shows its facts, with --from and --to what began or ended between two snapshots.
+    Items, properties and values have colours of their own; edges show the property's name and the years:
+    "2005–2021" has ended, "since 2021" lasts. Without dates --item shows its facts, with --from and --to what
+    began or ended between two snapshots; the query is there already, press Ctrl+Enter to run it.
 
     \b
     Example:
       kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print
     """
-    from kgedit.graph.browser import saved_query
+    from kgedit.graph.browser import query_around
     from kgedit.graph.connection import Graph
-    from kgedit.graph.queries import checked_dates
     from kgedit.graph.server import ManagedServer
     from kgedit.resources import data_folder
 
     if (older is None) != (newer is None) or (older and item is None):
         raise click.UsageError("Give --from and --to together, and with --item.")
+    window = {"from": f"{older:%Y-%m-%d}", "to": f"{newer:%Y-%m-%d}"} if older and newer else {}
     with Graph.open(home()) as graph:
         address = graph.address
-        text = ""
-        if item is not None and older is not None and newer is not None:
-            dates = {"from": f"{older:%Y-%m-%d}", "to": f"{newer:%Y-%m-%d}"}
-            text = saved_query("changes_around_item", item=item, **checked_dates(dates, graph.snapshot_dates()))
-        elif item is not None:
-            text = saved_query("facts_of_item", item=item)
+        text = query_around(item, window, graph.snapshot_dates()) if item is not None else ""
     page = address.browser_page(text)
     if page is None:
         raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")

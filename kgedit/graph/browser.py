@@ -1,15 +1,17 @@
 """How Neo4j Browser draws our graph: ``cypher/browser/style.grass``, handed to every Browser that connects.
 
-With another server than kgedit's own, type ``:style`` and the file's content into Browser's command line.
+With another server than kgedit's own, type ``:style`` and the file's content into Browser's command line, and
+``:config autoComplete: false``. Of several rules that match a node, Browser lets the last one win for each property.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kgedit.graph.queries import read_query_file
+from kgedit.graph.queries import checked_dates, read_query_file
 from kgedit.resources import data_folder
 
 _RULE = re.compile(r"(?P<selector>[\w. ]+?)\s*\{(?P<body>(?:[^{}\"]|\"[^\"]*\")*)\}")
@@ -40,6 +42,22 @@ def saved_query(name: str, **parameters: str | int) -> str:
     return text
 
 
+def query_around(item: str, window: Mapping[str, str], snapshots: Sequence[int]) -> str:
+    """The saved query that shows an item: with a window its changes, else its facts.
+
+    Args:
+        item: QID.
+        window: `from` and `to` as YYYY-MM-DD, or empty.
+        snapshots: Day numbers of the graph's snapshots.
+
+    Raises:
+        GraphError: if the item is no id or a date is not of a snapshot.
+    """
+    if not window:
+        return saved_query("facts_of_item", item=item)
+    return saved_query("changes_around_item", item=item, **checked_dates(window, snapshots))
+
+
 def parse_style(grass: str) -> dict[str, dict[str, str]]:
     """The rules of a style sheet: selector -> property -> value."""
     rules = {}
@@ -52,3 +70,14 @@ def parse_style(grass: str) -> dict[str, dict[str, str]]:
 def style_command() -> str:
     """The command that gives Browser our style; on one line and as JSON, since a semicolon would end the command."""
     return "style " + json.dumps(parse_style(style_file().read_text(encoding="utf-8")))
+
+
+def connect_commands() -> str:
+    """What Browser runs when it connects, so that the first screen after a query is the graph and nothing else.
+
+    `autoComplete` off: else Browser adds all other edges between the nodes of an answer, the evidence and the facts
+    that did not change. `maxFrames` 1: an answer takes the place of the frame before it, those of connecting and of
+    these commands included (a pinned frame stays). `:clear` would not do, because the frame of `:config` with all
+    settings appears after it; `:use` comes later still, with one line, and chooses the default database.
+    """
+    return f"config autoComplete: false, maxFrames: 1; {style_command()}; use"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgedit.graph.browser import style_command
+from kgedit.graph.browser import connect_commands
 from kgedit.graph.memory import Memory
 from kgedit.graph.ports import Ports
 
@@ -38,7 +38,7 @@ server.http.listen_address=127.0.0.1:{http}
 server.http.advertised_address=127.0.0.1:{http}
 server.https.enabled=false
 server.memory.pagecache.size={page_cache}
-browser.post_connect_cmd={style}
+browser.post_connect_cmd={commands}
 """
 
 
@@ -52,5 +52,7 @@ def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | No
     """
     text = _ALWAYS
     if ports is not None and memory is not None:
-        text += _SERVER.format(bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, style=style_command())
+        text += _SERVER.format(
+            bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, commands=connect_commands()
+        )
     (folder / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")

@@ -43,7 +43,7 @@ def ended(until: str) -> str:
             ', ' || {_START} || CASE WHEN {_START} = {_END} THEN '' ELSE '–' || {_END} END
         WHEN start_time IS NOT NULL THEN ', since ' || {_START} || ', seen until ' || {month(until)}
         WHEN end_time IS NOT NULL THEN ', until ' || {_END}
-        WHEN point_in_time IS NOT NULL THEN ', in ' || {_POINT} END"""
+        WHEN point_in_time IS NOT NULL THEN ', in ' || {_POINT} || ', seen until ' || {month(until)} END"""
 
 
 def seen(since: str, *, first: int) -> str:

@@ -25,7 +25,8 @@ _DIGESTS = f"""
     WITH part AS (
         SELECT subject AS id, {_number("statement_id", "version", "restricted")} AS number FROM claims
         UNION ALL
-        SELECT subject, {_number("property", "object", "statement_id", "start_time", "end_time", "point_time")} FROM facts
+        SELECT subject,
+               {_number("property", "object", "statement_id", "start_time", "end_time", "point_time")} FROM facts
     ), of_rows AS (
         SELECT id, bit_xor(number) AS number FROM part GROUP BY id
     )

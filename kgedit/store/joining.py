@@ -7,9 +7,7 @@ them by subject would cost the whole dump's size in spill files and serve nobody
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self

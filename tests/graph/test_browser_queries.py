@@ -18,10 +18,12 @@ FACTS = [
     ("club", "P118", "league", "f3", 20240101, OPEN),
     ("rival", "P118", "league", "f4", 20240101, OPEN),
     ("new", "P54", "team", "f5", 20240601, OPEN),
+    ("fan", "P1", "club", "f0", 20240101, OPEN),
 ]
 EXPECTED = {
     "changed_relation": [["f1"], ["f2"]],
     "changes_around_item": [["f1"], ["f2"]],
+    "facts_of_item": [["f2"], ["f3"], ["f1"], ["f0"]],
     "history_of_item": [["f1"], ["f2"]],
     "shared_with_item": [["f3", "f4"]],
     "two_hops_from_changes": [["f2", "f5"]],

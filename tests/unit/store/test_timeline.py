@@ -42,6 +42,7 @@ class Said:
     snak: str = "value"
     start: int | None = None
     end: int | None = None
+    point: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def times(name: str, year: int | None) -> Json:
 
 def claim(name: str, said: Said) -> Json:
     literal, has_value = said.object.startswith("'"), said.snak == "value"
-    content = repr((said.subject, said.object, said.rank, said.snak, said.start, said.end))
+    content = repr((said.subject, said.object, said.rank, said.snak, said.start, said.end, said.point))
     return (
         dict.fromkeys(CLAIMS_KEPT.names)
         | {
@@ -82,6 +83,7 @@ def claim(name: str, said: Said) -> Json:
         }
         | times("start", said.start)
         | times("end", said.end)
+        | times("point", said.point)
     )
 
 
@@ -291,12 +293,14 @@ def test_captions_tell_years_that_are_said_from_dates_that_were_seen(tmp_path: P
         "S2": Said("Q1", "Q4", start=2019),
         "S3": Said("Q2", "Q3", start=2019),
         "S4": Said("Q2", "Q4"),
+        "S7": Said("Q3", "Q1", point=2020),
     }
     second = {
         "S1": first["S1"],
         "S2": Said("Q1", "Q4", start=2019, end=2022),
         "S5": Said("Q1", "Q2"),
         "S6": Said("Q2", "Q1", start=2019),
+        "S8": Said("Q3", "Q2", point=2022),
     }
     entities = {"Q1": "one", "Q2": "two", "P1": "head"}
     facts = whole(write_all([State(first, entities), State(second, entities)], tmp_path), "facts")
@@ -307,6 +311,8 @@ def test_captions_tell_years_that_are_said_from_dates_that_were_seen(tmp_path: P
         ("Q2", "Q4"): "head, seen 2021-01 to 2023-02",
         ("Q1", "Q2"): "head, seen since 2023-02",
         ("Q2", "Q1"): "head, since 2019",
+        ("Q3", "Q1"): "head, in 2020, seen until 2023-02",
+        ("Q3", "Q2"): "head, in 2022",
     }
 
 
