@@ -42,6 +42,7 @@ from kgedit.graph.projection import bring_up_to_date
 from kgedit.graph.queries import read_query
 from kgedit.graph.server import ManagedServer
 from kgedit.store.ingest import Load, ingest
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import Source
 
@@ -57,7 +58,9 @@ Facts = dict[str, Any]
 """Counts and sizes of one run: what was found, so that two runs can be seen to have done the same."""
 
 
-def measure(folder: Path, statements: int, *, seed: int, compute: str, keep_graph: bool) -> tuple[Figures, Facts]:
+def measure(
+    folder: Path, statements: int, *, seed: int, compute: str, keep_graph: bool, evidence: bool
+) -> tuple[Figures, Facts]:
     """All figures of one size.
 
     Args:
@@ -66,6 +69,7 @@ def measure(folder: Path, statements: int, *, seed: int, compute: str, keep_grap
         seed: Of the dumps.
         compute: The function that computes a delta, "module:name".
         keep_graph: Whether the home's Neo4j folder is to stay.
+        evidence: Whether the graph holds versions of statements beside the facts.
     """
     home = folder / "home"
     shutil.rmtree(home, ignore_errors=True)
@@ -76,7 +80,7 @@ def measure(folder: Path, statements: int, *, seed: int, compute: str, keep_grap
     meter, facts = Meter(home), Facts(statements=statements)
     try:
         _load(meter, dumps)
-        _fill(meter, compute)
+        _fill(meter, compute, evidence=evidence)
         _ask(meter, facts)
         exported = _export_apart(home)
         facts |= exported.pop("facts") | _edges(home)
@@ -113,12 +117,13 @@ def _job(path: Path, day: date) -> Load:
     )
 
 
-def _fill(meter: Meter, compute: str) -> None:
+def _fill(meter: Meter, compute: str, *, evidence: bool) -> None:
     """The first snapshot by bulk import, server start included; the second as a delta."""
     snapshots = list_snapshots(meter.home)
+    scope: dict[str, Any] = {} if evidence else {"scope": Scope(evidence=False)}
     _say("bulk import")
     with meter.measure("graph: bulk import of the older snapshot"):
-        bring_up_to_date(meter.home, snapshots[:1], progress=_silent)
+        bring_up_to_date(meter.home, snapshots[:1], progress=_silent, **scope)
     _say("delta")
     with meter.calls_of(compute, "delta: compute"), meter.calls_of(VERIFY, "verify"), meter.measure("delta: all"):
         bring_up_to_date(meter.home, snapshots, progress=_silent)
@@ -270,6 +275,7 @@ def main() -> None:
     arguments.add_argument(
         "--compute", default=COMPUTE, help="Function that computes a delta, module:name; commas between."
     )
+    arguments.add_argument("--no-evidence", action="store_true", help="Measure a graph of facts alone.")
     arguments.add_argument("--keep-graph", action="store_true", help="Keep Neo4j's folders in --data.")
     arguments.add_argument("--show", type=Path, nargs="+", help="Measure nothing; print what these files hold.")
     arguments.add_argument("--export-of", type=Path, help=argparse.SUPPRESS)
@@ -290,7 +296,14 @@ def _measure_all(given: argparse.Namespace) -> None:
             folder = (given.data or Path(aside)) / str(statements)
             _say(f"{statements:,} statements in {folder}")
             runs.append(
-                measure(folder, statements, seed=given.seed, compute=given.compute, keep_graph=given.keep_graph)
+                measure(
+                    folder,
+                    statements,
+                    seed=given.seed,
+                    compute=given.compute,
+                    keep_graph=given.keep_graph,
+                    evidence=not given.no_evidence,
+                )
             )
             if given.json:
                 given.json.write_text(as_json(runs), encoding="utf-8")

@@ -22,10 +22,10 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.queries import write_query
 
 BATCH_ROWS = 10_000
-PARTS = 4
+PARTS = 3
 """Sessions that write at once."""
 
-_ROWS_OF_ONE_PART = 40_000
+_ROWS_OF_ONE_PART = 10_000
 """Fewer rows are not worth several sessions."""
 
 Progress = Callable[[int, int], None]
