@@ -42,7 +42,6 @@ from kgedit.graph.projection import bring_up_to_date
 from kgedit.graph.queries import read_query
 from kgedit.graph.server import ManagedServer
 from kgedit.store.ingest import Load, ingest
-from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import Source
 
@@ -120,7 +119,11 @@ def _job(path: Path, day: date) -> Load:
 def _fill(meter: Meter, compute: str, *, evidence: bool) -> None:
     """The first snapshot by bulk import, server start included; the second as a delta."""
     snapshots = list_snapshots(meter.home)
-    scope: dict[str, Any] = {} if evidence else {"scope": Scope(evidence=False)}
+    scope: dict[str, Any] = {}
+    if not evidence:
+        from kgedit.store.scope import Scope  # earlier checkouts have none
+
+        scope = {"scope": Scope(evidence=False)}
     _say("bulk import")
     with meter.measure("graph: bulk import of the older snapshot"):
         bring_up_to_date(meter.home, snapshots[:1], progress=_silent, **scope)

@@ -49,7 +49,7 @@ class Parameter:
 
 
 def _date(text: str) -> int:
-    if not re.fullmatch(r"\d{4}-?\d\d-?\d\d", text):
+    if not re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text):
         raise ValueError("give YYYY-MM-DD")
     return day_number(date.fromisoformat(text))
 

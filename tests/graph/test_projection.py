@@ -152,11 +152,27 @@ def test_a_graph_of_another_scope_is_the_same_built_whole_and_by_deltas(
     kgedit(home, "graph", "rebuild", *options)
     with Graph.open(home) as managed:
         assert content(managed) == expected_content(home, scope)
+    assert scope.describe() in kgedit(home, "graph", "status")
     monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
     monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
     kgedit(tmp_path, *load_command(*files[0]), *options)
     load_all(tmp_path, files[1:])
     assert content(graph) == expected_content(tmp_path, scope)
+
+
+def test_a_query_of_the_evidence_says_that_the_graph_has_none(home: Path) -> None:
+    kgedit(home, "graph", "rebuild", "--no-evidence")
+    command = ["query", "statement_history", "-p", "subject=Q183", "-p", "property=P6"]
+    result = CliRunner().invoke(main, command, env={"KGEDIT_HOME": str(home)})
+    assert result.exit_code == 1
+    assert "kgedit graph rebuild --evidence" in result.stderr
+
+
+def test_find_prints_ids_labels_and_descriptions(home: Path) -> None:
+    found = [line.split(",")[:2] for line in kgedit(home, "find", "germany", "--format", "csv").splitlines()]
+    assert found[:2] == [["id", "label"], ["Q183", "Germany"]]
+    assert kgedit(home, "find", 'nobody " AND *').strip() == "no rows"
+    assert CliRunner().invoke(main, ["find", "+-"], env={"KGEDIT_HOME": str(home)}).exit_code == 1
 
 
 def test_a_load_with_another_scope_than_the_graph_has_is_refused(home: Path, files: list[tuple[Path, str]]) -> None:
