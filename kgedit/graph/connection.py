@@ -138,7 +138,7 @@ class Graph:
         with self._read(f"EXPLAIN {cypher}", parameters, timeout) as explained:
             names = explained.keys()
         with self._read(_in_chunks(cypher, names), parameters, timeout) as result:
-            return table_from_batches(names, (record["rows"] for record in result))
+            return table_from_batches(names, (rows for record in result if (rows := record["rows"])))
 
     def read_only_query(
         self, cypher: str, parameters: Parameters | None = None, *, timeout: float, limit: int | None = None

@@ -1,4 +1,4 @@
-"""Every query family, file by file, against DuckDB over the same snapshots: the sample world and two real slices."""
+"""Every query family, file by file, against DuckDB over the same snapshots: two made worlds and two real slices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.graph
 WINDOWS = ((0, 1), (1, 2), (0, 2))
 
 
-@pytest.fixture(scope="module", params=["sample", "pat", "w12k"])
+@pytest.fixture(scope="module", params=["sample", "generated", "pat", "w12k"])
 def home(request: pytest.FixtureRequest, home_of: Callable[[str], Path]) -> Path:
     return home_of(request.param)
 

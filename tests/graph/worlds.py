@@ -1,4 +1,4 @@
-"""Snapshot streams that the graph tests load: the sample world always, real slices where the shared data is."""
+"""Snapshot streams that the graph tests load: two made worlds always, real slices where the shared data is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from click.testing import CliRunner
+from generated_dumps import write_dumps
 
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
@@ -22,10 +23,18 @@ SLICES = {
 }
 
 
+GENERATED_STATEMENTS = 30_000
+
+
 def dumps(world: str, folder: Path) -> list[tuple[Path, str]]:
-    """Dump files of a world with their dates, oldest first; the sample world is written into the folder."""
-    if world == "sample":
-        paths = sorted(path for path in write_world(folder) if path.name[:8].isdigit())
+    """Dump files of a world with their dates, oldest first; all but the slices are written into the folder."""
+    if world in ("sample", "generated"):
+        written = (
+            write_world(folder)
+            if world == "sample"
+            else write_dumps(folder, statements=GENERATED_STATEMENTS, seed=1, dates=3)
+        )
+        paths = sorted(path for path in written if path.name[:8].isdigit())
         return [(path, f"{path.name[:4]}-{path.name[4:6]}-{path.name[6:8]}") for path in paths]
     return [(SHARED / "slices" / world / f"{date.replace('-', '')}.json.gz", date) for date in SLICES[world]]
 
