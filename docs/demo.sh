@@ -32,4 +32,5 @@ done
 step kgedit run-edit --timestep "$first" --model tiny --method ft_m --protocol single --limit 40 \
   --out "$home/runs/tiny-ft_m-single"
 step kgedit report "$home"/runs/*
-step kgedit browse --item Q183 --print
+step kgedit find Germany --limit 3
+step kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print

@@ -19,7 +19,7 @@ from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, WIKIMEDIA_PAGE_CLASSES
 
 MAX_LABEL_WORDS = 5
 
-_MEMORY = "400MB"
+_MEMORY = "320MB"
 """What DuckDB takes for an export; the rest spills to disk."""
 
 FILTERS: tuple[tuple[str, str], ...] = (

@@ -23,23 +23,34 @@ SIMILAR = pa.schema(
 
 _EDITS_AT_ONCE = 2_000
 
+_TOUCHED = """
+    CREATE OR REPLACE TABLE touched AS
+    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
+    WHERE o.digest IS DISTINCT FROM n.digest
+"""
+"""What is said of all others is the same in both snapshots (kgedit.store.digests), and is read once."""
+
 _STATIC = """
     CREATE OR REPLACE TABLE static AS
-    WITH one AS (
-        SELECT subject, property, any_value(object) AS object FROM old_facts SEMI JOIN edits USING (property)
+    WITH wanted AS (SELECT DISTINCT property FROM edits), one AS (
+        SELECT subject, property, any_value(object) AS object FROM old_facts SEMI JOIN wanted USING (property)
         WHERE subject[1] = 'Q' GROUP BY subject, property HAVING count(*) = 1 AND any_value(kind) = 'item'
     ), other AS (
-        SELECT subject, property, any_value(object) AS object FROM new_facts SEMI JOIN edits USING (property)
-        WHERE subject[1] = 'Q' GROUP BY subject, property HAVING count(*) = 1
+        SELECT subject, property, any_value(object) AS object FROM new_facts SEMI JOIN wanted USING (property)
+        WHERE subject IN (FROM touched) GROUP BY subject, property HAVING count(*) = 1
     )
-    SELECT * FROM one SEMI JOIN other USING (subject, property, object)
+    SELECT * FROM one WHERE subject NOT IN (FROM touched)
+    UNION ALL
+    SELECT * FROM one SEMI JOIN other USING (subject, property, object) WHERE subject IN (FROM touched)
 """
 
 _EDITED = """
     CREATE OR REPLACE TABLE edited AS
-    SELECT subject AS id FROM old_facts ANTI JOIN new_facts USING (subject, property, object)
+    WITH old_touched AS (FROM old_facts WHERE subject IN (FROM touched)),
+         new_touched AS (FROM new_facts WHERE subject IN (FROM touched))
+    SELECT subject AS id FROM old_touched ANTI JOIN new_touched USING (subject, property, object)
     UNION
-    SELECT subject FROM new_facts ANTI JOIN old_facts USING (subject, property, object)
+    SELECT subject FROM new_touched ANTI JOIN old_touched USING (subject, property, object)
 """
 
 _FEATURES = """
@@ -91,12 +102,13 @@ def find_static_facts(connection: duckdb.DuckDBPyConnection, edits: pa.Table) ->
     subject with a fact that only one of the snapshots has.
 
     Args:
-        connection: With views ``old_facts`` and ``new_facts`` of two snapshots.
+        connection: With views ``old_facts``, ``new_facts``, ``old_entities`` and ``new_entities`` of two snapshots.
         edits: Columns case_id, subject, property; kept as table ``edits``.
     """
     connection.register("given", edits)
     connection.execute("CREATE OR REPLACE TABLE edits AS SELECT case_id, subject, property FROM given")
     connection.unregister("given")
+    connection.execute(_TOUCHED)
     connection.execute(_STATIC)
     connection.execute(_EDITED)
 
