@@ -9,6 +9,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
+from kgedit.store.facts import with_places
 from kgedit.store.schemas import ENTITIES
 
 ENTITIES_KEPT = ENTITIES.append(pa.field("digest", pa.uint64()))
@@ -47,8 +48,7 @@ def with_digests(
         claims: All claims of these entities.
         facts: All facts of these entities.
     """
-    placed = entities.append_column("place", pa.array(range(entities.num_rows), pa.int64()))
-    for name, table in (("entities", placed), ("claims", claims), ("facts", facts)):
+    for name, table in (("entities", with_places(entities)), ("claims", claims), ("facts", facts)):
         connection.register(name, table)
     try:
         found: pa.Table = connection.sql(_DIGESTS).to_arrow_table()

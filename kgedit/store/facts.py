@@ -13,8 +13,8 @@ one event and the successor is who holds the office after it.
 from __future__ import annotations
 
 import duckdb
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit.store.schemas import FACTS
 from kgedit.wikidata.times import DAY
@@ -75,10 +75,14 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
         A table with the schema FACTS. Of several statements with one object the times are those of the latest to
         begin; ``statement_ids`` names them all, sorted.
     """
-    placed = claims.append_column("place", pa.array(np.arange(claims.num_rows)))
-    connection.register("claims", placed)
+    connection.register("claims", with_places(claims))
     try:
         facts: pa.Table = connection.sql(_CURRENT, params={"date": date}).to_arrow_table()
     finally:
         connection.unregister("claims")
     return facts.cast(FACTS)
+
+
+def with_places(table: pa.Table) -> pa.Table:
+    """The table with a column ``place`` that numbers its rows: DuckDB's joins keep no order."""
+    return table.append_column("place", pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)))
