@@ -51,9 +51,9 @@ def test_snapshots_are_listed_oldest_first(tmp_path: Path, dump: Path) -> None:
     assert run("load-dump", str(older), "--date", "2015-11-09", "--no-graph").exit_code == 0
     listed = run("snapshots")
     assert [line.split() for line in listed.stdout.splitlines()] == [
-        ["date", "entities", "claims", "source"],
-        ["2015-11-09", "1", "0", "older.json"],
-        ["2021-01-04", "30", "30", "dump.json.gz"],
+        ["date", "entities", "claims", "facts", "source"],
+        ["2015-11-09", "1", "0", "0", "older.json"],
+        ["2021-01-04", "30", "30", "30", "dump.json.gz"],
     ]
     manifests = json.loads(run("snapshots", "--json").stdout)
     assert [manifest["date"] for manifest in manifests] == ["2015-11-09", "2021-01-04"]
