@@ -196,7 +196,7 @@ def test_an_integer_of_more_than_64_bits_is_refused_in_a_sentence(graph: Graph) 
     for given in (2**63, [{"a": -(2**64)}]):
         with pytest.raises(GraphError, match=r"Parameter limit: .* does not fit 64 bits"):
             graph.rows("RETURN $limit AS x", {"limit": given})
-    ran = CliRunner().invoke(main, ["query", "item_neighbourhood", "-p", "item=Q1", "-p", f"limit={10**20}"])
+    ran = CliRunner().invoke(main, ["query", "find_terms", "-p", "name=x", "-p", f"limit={10**20}"])
     assert ran.exit_code == 1
     assert "does not fit 64 bits" in ran.stderr
 
