@@ -8,11 +8,11 @@ speaks to `Graph` and does not know which of them it is.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Address", "Graph", "external_address", "find_address"]
 
 Parameters = Mapping[str, Any]
+T = TypeVar("T")
 
 LABELS = ("Load", "Snapshot", "Term")
 """All labels that kgedit gives to nodes."""
@@ -65,6 +66,10 @@ def find_address(home: Path, *, start: bool = True) -> Address:
         return address
     server = ManagedServer(home)
     return server.start() if start else server.address()
+
+
+class _MissingPlaceError(Exception):
+    """Rows of a batch found nothing in the graph to be written to."""
 
 
 class Graph:
@@ -177,10 +182,47 @@ class Graph:
         """
 
         def work(transaction: ManagedTransaction) -> list[dict[str, Any]]:
+            return [record.data() for record in transaction.run(cypher, dict(parameters or {}))]
+
+        return self._execute(work)
+
+    def write_batch(self, cypher: str, parameters: Parameters) -> bool:
+        """Apply a batch of rows once, wholly or not at all.
+
+        Args:
+            cypher: A file of cypher/write, which returns how many rows it wrote as `done`.
+            parameters: With `load`, `before` and `after` (see kgedit.graph.writing) and `rows`.
+
+        Returns:
+            Whether every row found its place; if not, nothing was written. A batch that was applied before is fine.
+
+        Raises:
+            GraphError: if it is refused.
+        """
+
+        def work(transaction: ManagedTransaction) -> bool:
+            note = "MATCH (l:Load {id: $load}) RETURN l.written AS written"
+            if transaction.run(note, {"load": parameters["load"]}).data() == [{"written": parameters["after"]}]:
+                return True
+            written = transaction.run(cypher, dict(parameters)).data()
+            if written != [{"done": len(parameters["rows"])}]:
+                # Leaving by an error rolls the transaction back.
+                raise _MissingPlaceError
+            return True
+
+        try:
+            return self._execute(work)
+        except _MissingPlaceError:
+            return False
+
+    def _execute(self, work: Callable[[ManagedTransaction], T]) -> T:
+        """Run work in one transaction, tried again where trying again can help."""
+
+        def attempt(transaction: ManagedTransaction) -> T:
             from neo4j.exceptions import Neo4jError
 
             try:
-                return [record.data() for record in transaction.run(cypher, dict(parameters or {}))]
+                return work(transaction)
             except Neo4jError as error:
                 if error.code in OUT_OF_MEMORY:
                     # As a GraphError it leaves the driver's loop, which would try in vain for half a minute.
@@ -189,7 +231,7 @@ class Graph:
                 raise
 
         with in_words(self.address), self._driver.session(database=self.address.database) as session:
-            return session.execute_write(work)
+            return session.execute_write(attempt)
 
     def snapshot_dates(self) -> list[int]:
         """Day numbers of the snapshots that are wholly in the graph, oldest first."""

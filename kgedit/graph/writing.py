@@ -47,7 +47,6 @@ def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str,
     rows = {step: pq.read_metadata(path).num_rows for step, path in files.items()}
     count = _Count(sum(rows.values()), progress)
     for step, path in files.items():
-        # A step without rows is not even planned by the server.
         parts = PARTS if rows[step] > _ROWS_OF_ONE_PART else 1
         bounds = [rows[step] * part // parts for part in range(parts + 1)]
         with ThreadPoolExecutor(parts) as pool:
@@ -91,21 +90,13 @@ def _write_part(
     text = write_query(step)
     for batch in _batches(path, start + written, stop):
         place = {"load": load, "before": written, "after": written + batch.num_rows}
-        found = graph.write(text, {**constants, **place, "rows": batch.to_pylist()})[0]["done"]
-        # A batch that the driver sent twice finds its rows counted already, and does nothing.
-        if found != batch.num_rows and graph.write(note, {"load": load})[0]["written"] != place["after"]:
-            raise GraphError(_about_difference(step))
-        if 0 < found != batch.num_rows:
-            raise GraphError(_about_difference(step))
+        if not graph.write_batch(text, {**constants, **place, "rows": batch.to_pylist()}):
+            raise GraphError(
+                f"The graph holds something else than the snapshot store: rows of the step '{step}' find nothing there "
+                "to change. Build it anew: kgedit graph rebuild"
+            )
         written += batch.num_rows
         count.add(batch.num_rows)
-
-
-def _about_difference(step: str) -> str:
-    return (
-        f"The graph holds something else than the snapshot store: rows of the step '{step}' find nothing there to "
-        "change. Build it anew: kgedit graph rebuild"
-    )
 
 
 def _batches(path: Path, start: int, stop: int) -> Iterator[pa.RecordBatch]:

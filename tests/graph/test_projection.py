@@ -250,9 +250,10 @@ def test_a_graph_that_lacks_what_a_delta_ends_is_told_to_be_rebuilt(
         graph.write("MATCH (:Term {id: 'Q183'})-[f:FACT]->() DELETE f")
     twin, date = tmp_path / "later.json", "2030-01-01"
     twin.write_bytes(b'[\n{"type": "item", "id": "Q183", "labels": {}, "claims": {}}\n]\n')
-    result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(home)})
-    assert result.exit_code == 1
-    assert "Build it anew: kgedit graph rebuild" in result.stderr
+    for _ in range(2):  # nothing of the batch was written: giving the command again does not pass over it
+        result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(home)})
+        assert result.exit_code == 1
+        assert "Build it anew: kgedit graph rebuild" in result.stderr
     kgedit(home, "graph", "rebuild")
     with Graph.open(home) as graph:
         assert content(graph) == expected_content(home)
