@@ -38,9 +38,9 @@ def configs() -> None:
 def ls(method: str | None) -> None:
     """List published configs and defaults: METHOD/MODEL, and the models that it is for."""
     from kgedit.editing import METHODS
-    from kgedit.editing.known_models import published_configs
-    from kgedit.editing.settings import unknown
     from kgedit.errors import UnknownNameError
+    from kgedit.hparams.published import published_configs
+    from kgedit.hparams.settings import unknown
 
     if method is not None and method not in METHODS:
         raise UnknownNameError(unknown("editing method", method, list(METHODS)))
@@ -66,8 +66,8 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
 
     FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
     """
-    from kgedit.editing.config_files import DEFAULT, spec_text
-    from kgedit.editing.run_folder import write_whole
+    from kgedit.runs.config_files import DEFAULT, spec_text
+    from kgedit.runs.run_folder import write_whole
 
     method, _, model = name.partition("/")
     own = Path(f"{method}-{model or DEFAULT}.yaml")
@@ -92,8 +92,8 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     A run spec may lack model and timesteps. Good files get a line each on stdout; problems go to stderr, and make
     the exit code 1.
     """
-    from kgedit.editing.config_files import check
     from kgedit.metrics import METRICS
+    from kgedit.runs.config_files import check
 
     wrong = 0
     for file in files:

@@ -14,7 +14,7 @@ from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 
 if TYPE_CHECKING:
-    from kgedit.editing.runner import Progress
+    from kgedit.runs.runner import Progress
 
 _EPILOG = """\b
 Examples:
@@ -82,10 +82,10 @@ def run_edit(
 
     # Peft still calls what transformers renames: no user can do anything about it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.editing.runner import run
-    from kgedit.editing.spec import read_spec, resolve
     from kgedit.metrics import METRICS
-    from kgedit.metrics.scores import write_scores
+    from kgedit.runs.runner import run
+    from kgedit.runs.scoring import write_scores
+    from kgedit.runs.spec import read_spec, resolve
 
     given = read_spec(spec) if spec else None
     for note in given.notes if given else ():

@@ -16,17 +16,17 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS
-from kgedit.editing.contract import Applied, Editor, Prefix, State
-from kgedit.editing.run_folder import Checkpoint, Halfway, RunFolder
-from kgedit.editing.settings import read_settings
+from kgedit.editing.editor import Applied, Editor, EditorState, Prefix
+from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
+from kgedit.runs.run_folder import Checkpoint, Halfway, RunFolder
 
-SEARCH = {"steps": 3, "contexts": 3, "opening": 3, "tokens": 400, "length": 32}
+SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 3},
     "lora_merge": {"epochs": 3},
@@ -42,8 +42,8 @@ QUICK: dict[str, dict[str, Any]] = {
     "rome": SEARCH,
     "r_rome": SEARCH,
     "c_rome": SEARCH,
-    "memit": {**SEARCH, "layers": "0-1", "together": 1},
-    "alphaedit": {**SEARCH, "layers": "0-1", "together": 1},
+    "memit": {**SEARCH, "layers": "0-1", "search_batch": 1},
+    "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
 KEEPS = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
 """Methods whose calls may take hours."""
@@ -232,7 +232,7 @@ def test_a_call_that_was_cut_short_goes_on_from_whatever_it_had_kept(
 ) -> None:
     whole, folder, kept = _editor(name, small_model(), known), RunFolder(tmp_path), []
 
-    def keep(state: Callable[[], State]) -> None:
+    def keep(state: Callable[[], EditorState]) -> None:
         folder.save_halfway(Halfway("t", 1, len(cases) - 1, seconds=1, cpu_seconds=1, state=state()))
         kept.append(folder.halfway("t", 1, len(cases) - 1))
 

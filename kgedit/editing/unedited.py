@@ -1,0 +1,36 @@
+"""`none`: no edit at all, the line that every method has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState
+from kgedit.records.cases import Case
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """There is nothing to set."""
+
+
+class Unedited(Editor[NoSettings]):
+    """Leaves the model as it is, under every protocol."""
+
+    capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
+    settings_type = NoSettings
+    method = "none"
+
+    def apply(self, cases: Sequence[Case]) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Do nothing."""
+        return Applied()
+
+    def restore(self) -> None:
+        """Nothing was done."""
+
+    def state(self) -> EditorState:
+        """No state."""
+        return EditorState()
+
+    def load_state(self, state: EditorState) -> None:
+        """No state."""

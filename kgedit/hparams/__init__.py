@@ -1,0 +1,1 @@
+"""Hyperparameters: typed settings, published values, and EasyEdit's files."""
