@@ -23,7 +23,7 @@ from pathlib import Path
 import torch
 
 from kgedit.benchmark.easyedit import EditFile
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, make_editor
 from kgedit.editing.fine_tuning import editor as fine_tuning
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily
@@ -93,8 +93,7 @@ def measure_editing(model: LanguageModel, count: int) -> None:
     seconds, losses = {}, {}
     for name, way in (("above", forward_above), ("whole", whole_model)):
         fine_tuning.forward_above = way  # type: ignore[attr-defined]
-        method = METHODS["ft_m"]
-        editor = method(model, method.settings_type(stop_loss=0), asked=(), seed=0)
+        editor = make_editor("ft_m", model, {"stop_loss": 0})
         started, losses[name] = time.process_time(), []
         for case in cases:
             losses[name].append(editor.apply([case]).loss)
@@ -146,13 +145,11 @@ def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
     every = edits.known_facts()[100:3100] if edits else []
     for name in names:
         method, goal, size = METHODS[name], GOALS[name], AT_ONCE.get(name, 1)
-        known = every if hasattr(method.settings_type, "corpus") else every[:40]
+        known = every if "corpus" in method.settings_type.model_fields else every[:40]
         if method.capabilities.needs_known_facts and not known:
             print(f"{name}: not measured, {EDITS} is not there to take known facts from")
             continue
-        editor = method(
-            model, method.settings_type(**NOT_TIMED.get(name, {})), asked=(read_context("question_only"),), seed=0
-        )
+        editor = make_editor(name, model, NOT_TIMED.get(name, {}), asked=(read_context("question_only"),))
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
             editor.prepare(known, advance=_silent)

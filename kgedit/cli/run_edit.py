@@ -34,6 +34,8 @@ spec.yaml holds the same names; the flags win over it:
   presets: [synthetic, wild]
 """
 
+_MOST_FAILURES = 5
+
 
 @click.command("run-edit", epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
@@ -76,32 +78,40 @@ def run_edit(
 
     SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
     well. The run folder is printed; it holds spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl,
-    checkpoints and scores.json. The same command goes on with a run that was stopped.
+    checkpoints and scores.json. The same command resumes a run that was stopped.
     """
     import warnings
 
     # Peft still calls what transformers renames: no user can do anything about it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.metrics import METRICS
     from kgedit.runs.runner import run
     from kgedit.runs.scoring import write_scores
     from kgedit.runs.spec import read_spec, resolve
 
     given = read_spec(spec) if spec else None
     for note in given.notes if given else ():
-        click.echo(f"{spec}: not heeded: {note}", err=True)
+        click.echo(f"{spec}: ignored: {note}", err=True)
     raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
     raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
     if settings:
         raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
     resolved = resolve(raw)
-    for preset in resolved.presets:
-        METRICS[preset.metric]
     with _progress() as progress:
         folder = run(resolved, out, overwrite=overwrite, save_model=save_model, progress=progress)
     write_scores(folder)
+    _tell_failures(folder)
     click.echo(folder)
+
+
+def _tell_failures(folder: Path) -> None:
+    from kgedit.runs.run_files import read_edit_costs
+
+    reasons = {(cost.timestep, item.case_id): item.reason for cost in read_edit_costs(folder) for item in cost.failures}
+    for (_, case_id), reason in list(reasons.items())[:_MOST_FAILURES]:
+        click.echo(f"Not edited: {case_id}: {reason}", err=True)
+    if len(reasons) > _MOST_FAILURES:
+        click.echo(f"Not edited: {len(reasons) - _MOST_FAILURES} more, see {folder}/edits.jsonl", err=True)
 
 
 def _pairs(texts: tuple[str, ...]) -> dict[str, str]:

@@ -1,13 +1,17 @@
-"""Editing methods and the runner that applies them to a model, timestep by timestep."""
+"""Editing methods: `editor.py` says what a method is; each family of methods has a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kgedit.errors import SpecError
 from kgedit.registry import Registry
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor
+    from kgedit.llm.contexts import Context
+    from kgedit.llm.language_model import LanguageModel
 
 METHODS: Registry[type[Editor[Any]]] = Registry(
     "editing method",
@@ -35,3 +39,32 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
     group="kgedit.methods",
 )
 """Every way of editing by name; other packages add theirs through the entry-point group."""
+
+
+def make_editor(
+    method: str,
+    model: LanguageModel,
+    settings: Mapping[str, object] | None = None,
+    *,
+    asked: Sequence[Context] = (),
+    seed: int = 0,
+) -> Editor[Any]:
+    """An editor for an unedited model, its settings resolved for that model.
+
+    Args:
+        method: Name in METHODS.
+        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
+        asked: The contexts that the model will be evaluated in.
+        seed: Source of all randomness.
+
+    Raises:
+        UnknownNameError: if there is no such method.
+        SpecError: naming everything that is wrong with the settings.
+    """
+    from kgedit.hparams.settings import read_settings
+
+    kind = METHODS[method]
+    given, problems = read_settings(kind.settings_type, settings or {}, method=method)
+    if given is None:
+        raise SpecError(problems)
+    return kind(model, given.resolve(model).settings, asked=asked, seed=seed)

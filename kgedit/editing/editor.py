@@ -14,20 +14,17 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from kgedit.hparams.published import fill, published_for
+from kgedit.hparams.settings import Settings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
 from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import Protocol, Setting
+from kgedit.records.runs import EditFailure, Protocol
 
-Settings = TypeVar("Settings")
+OwnSettings = TypeVar("OwnSettings", bound=Settings)
 
 Advance = Callable[[int, int], None]
 """Told steps done and steps in all."""
-
-Keep = Callable[[Callable[[], "EditorState"]], None]
-"""Given a function that copies the state of a call of ``apply`` that is under way; may leave it uncalled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +65,11 @@ class Applied:
 
     Attributes:
         loss: Training loss before the last step, or None where nothing is trained.
-        note: Why edits could not be applied, or "".
+        failures: The cases that could not be applied, each with the reason; the others were.
     """
 
     loss: float | None = None
-    note: str = ""
+    failures: tuple[EditFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,42 +118,49 @@ class EditorState:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-class Editor(ABC, Generic[Settings]):
+def _ignore(_: object) -> None:
+    """Takes what nobody wants."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What one call of ``apply`` is told of the run that it belongs to.
+
+    Attributes:
+        progress: To be called with the share of the call's work that is done.
+        checkpoint: To be called wherever the same call could be resumed, with a function that copies the state there;
+            that function may stay uncalled.
+        resume: What such a function gave in an earlier sitting: ``apply`` continues from there, with the same outcome
+            as if it had never stopped. The state of before that call must have been loaded. None to begin anew.
+    """
+
+    progress: Callable[[float], None] = _ignore
+    checkpoint: Callable[[Callable[[], EditorState]], None] = _ignore
+    resume: EditorState | None = None
+
+
+NO_RUN = RunContext()
+"""For calls of ``apply`` outside of a run."""
+
+
+class Editor(ABC, Generic[OwnSettings]):
     """One editing method at work on one model.
 
     Args:
         model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
-        settings: Hyperparameters, an instance of ``settings_type``; where one is None, ``self.settings`` has what is
-            published for the model, or else what ``derive`` says.
+        settings: Hyperparameters, an instance of ``settings_type``.
         asked: The contexts that the evaluation asks in.
         seed: Source of all randomness.
-
-    Attributes:
-        advance: Told within a long ``apply`` what share of its work is done; whoever wants to know sets it.
-        keep: Called within a long ``apply`` where the same call could go on later; whoever wants to keep that sets it.
-        halfway: What `keep` copied in a sitting that ended: ``apply`` goes on from there, with the same outcome as if
-            it had never stopped. The state of before that call must have been loaded. None to begin from the start.
     """
 
     capabilities: ClassVar[Capabilities]
-    settings_type: ClassVar[type[Any]]
-    method: ClassVar[str] = ""
-    """Name of the folder of published hyperparameters; "" for none."""
+    settings_type: ClassVar[type[Settings]]
 
-    def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
+    def __init__(self, model: LanguageModel, settings: OwnSettings, *, asked: Sequence[Context], seed: int) -> None:
         self.model = model
-        self.settings, self._filled = fill(
-            settings, published_for(self.method, model.module.config), self.derive(model)
-        )
+        self.settings = settings
         self.asked = tuple(asked)
         self.seed = seed
-        self.advance: Callable[[float], None] = silent
-        self.keep: Keep = forget
-        self.halfway: EditorState | None = None
-
-    def derive(self, model: LanguageModel) -> dict[str, Setting]:  # noqa: ARG002 - for those who override
-        """Values for settings that are None where nothing is published for the model."""
-        return {}
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Get ready before the first ``apply`` or ``load_state``, without changing the model.
@@ -169,8 +173,11 @@ class Editor(ABC, Generic[Settings]):
         """
 
     @abstractmethod
-    def apply(self, cases: Sequence[Case]) -> Applied:
-        """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone."""
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone.
+
+        A case that cannot be applied is left out and reported; it keeps no other from being applied.
+        """
 
     @abstractmethod
     def restore(self) -> None:
@@ -184,12 +191,9 @@ class Editor(ABC, Generic[Settings]):
     def load_state(self, state: EditorState) -> None:
         """Bring a fresh editor, on an unedited model, to a saved state."""
 
-    def derived(self) -> dict[str, Any]:
-        """Choices made for this model that the settings leave open (layer, learning rate); kept with the run.
-
-        ``published_for`` names the model whose published values were taken, or is None.
-        """
-        return dict(self._filled)
+    def details(self) -> dict[str, Any]:
+        """What it works with beyond its settings (modules, statistics), as JSON values; kept with the run."""
+        return {}
 
     def save(self, folder: Path) -> None:
         """Write the edited model as a folder that transformers reads, where ``capabilities.can_be_saved``."""
@@ -198,11 +202,3 @@ class Editor(ABC, Generic[Settings]):
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]
-
-
-def silent(share: float) -> None:
-    """Progress that nobody looks at."""
-
-
-def forget(state: Callable[[], EditorState]) -> None:
-    """A state that nobody keeps."""

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.hparams.settings import NoSettings
 from kgedit.records.cases import Case
-
-
-@dataclass(frozen=True, slots=True)
-class NoSettings:
-    """There is nothing to set."""
 
 
 class Unedited(Editor[NoSettings]):
@@ -19,9 +14,8 @@ class Unedited(Editor[NoSettings]):
 
     capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
     settings_type = NoSettings
-    method = "none"
 
-    def apply(self, cases: Sequence[Case]) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Do nothing."""
         return Applied()
 

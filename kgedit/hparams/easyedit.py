@@ -12,14 +12,13 @@ from typing import Any
 from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.easyedit_tables import FOUND_BY_ITSELF, METHODS_OF, TABLES, bound
 from kgedit.hparams.settings import unknown
-from kgedit.llm.devices import resolve_device
 
 _WHOLE_SPEC = frozenset({"alg_name", "model_name", "device", "seed"})
 
 
 @dataclass(frozen=True, slots=True)
 class GivenSpec:
-    """A run spec as a file gives it, without defaults, and what of the file is not heeded, each with the reason."""
+    """A run spec as a file gives it, without defaults, and what of the file is ignored, each with the reason."""
 
     raw: dict[str, Any]
     notes: tuple[str, ...]
@@ -96,6 +95,8 @@ def _missing(raw: Mapping[str, Any]) -> list[str]:
 
 def _device(given: object, notes: list[str]) -> dict[str, str]:
     """A number is a GPU of the machine that the file was written on."""
+    from kgedit.llm.devices import resolve_device  # needs torch
+
     if given is None:
         return {}
     name = str(given) if not str(given).isdigit() else f"cuda:{given}"

@@ -75,9 +75,9 @@ def _random_prefixes(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _margins(value: Any) -> tuple[tuple[object, ...], str]:
-    """These margins are absolute, so their unit is 1."""
+    """These margins are absolute, so their unit is 1, and their loss weighs as much as the answer's."""
     alpha, beta, gamma = value
-    return (alpha, beta, gamma, 1.0), ""
+    return (alpha, beta, gamma, 1.0, 1.0), ""
 
 
 def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
@@ -269,7 +269,7 @@ _WISE = {
     "inner_params": Rule(("layer",), _inner_block),
     "edit_lr": _to("learning_rate"),
     "n_iter": _to("steps"),
-    "act_margin": Rule(("alpha", "beta", "gamma", "unit"), _margins),
+    "act_margin": Rule(("alpha", "beta", "gamma", "unit", "margin_weight"), _margins),
     "act_ratio": _to("ratio"),
     "mask_ratio": _to("share"),
     "save_freq": _to("shard"),

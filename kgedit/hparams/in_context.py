@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Literal
 
-from kgedit.hparams.settings import Bounds, setting
+from kgedit.hparams.settings import Settings, setting
 
-EMBEDDER_MEANING = "all-minilm-l6-v2, character-ngrams, or a sentence-transformers model (folder or hub name)"
-VECTOR_INDEXES = ("exact", "hnsw")
+_EMBEDDER = "all-minilm-l6-v2, character-ngrams, or a sentence-transformers model (folder or hub name)"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSettings:
+class PromptSettings(Settings):
     """Hyperparameters of prompting."""
 
-    most: int = setting(50, "facts put ahead of a prompt; of more, the last ones", bounds=Bounds(least=1))
+    most: int = setting("facts put ahead of a prompt; of more, the last ones", default=50, ge=1)
 
 
-@dataclass(frozen=True, slots=True)
-class IkeSettings:
+class IkeSettings(Settings):
     """Hyperparameters of in-context editing."""
 
-    k: int = setting(16, "demonstrations ahead of an edit", bounds=Bounds(least=0))
-    embedder: str = setting("all-minilm-l6-v2", EMBEDDER_MEANING)
+    k: int = setting("demonstrations ahead of an edit", default=16, ge=0)
+    embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
 
 
-@dataclass(frozen=True, slots=True)
-class RagSettings:
+class RagSettings(Settings):
     """Hyperparameters of retrieval."""
 
-    k: int = setting(2, "remembered pairs put ahead of a question", bounds=Bounds(least=1))
-    embedder: str = setting("all-minilm-l6-v2", EMBEDDER_MEANING)
-    index: str = setting(
-        "exact",
-        "how pairs are looked for: exact, or hnsw, approximate, for hundreds of thousands",
-        choices=VECTOR_INDEXES,
+    k: int = setting("remembered pairs put ahead of a question", default=2, ge=1)
+    embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
+    index: Literal["exact", "hnsw"] = setting(
+        "how pairs are looked for: exact, or hnsw, approximate, for hundreds of thousands", default="exact"
     )

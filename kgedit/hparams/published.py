@@ -6,29 +6,27 @@ A model is recognised by its configuration (type, width, depth, vocabulary), nev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import yaml
 
 from kgedit.errors import SpecError
 from kgedit.records.runs import Setting
 
-Settings = TypeVar("Settings")
-
 CONFIGS = Path(__file__).parent / "configs"
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedConfig:
     """One config file.
 
     Attributes:
         model: The file's name without its ending.
         about: The file's first line: method, model and source.
         applies_to: Fields of a model's configuration with the values that they must have.
-        settings: Hyperparameters; only those that are None by default, since another value counts as given.
+        settings: Hyperparameters.
     """
 
     model: str
@@ -37,12 +35,12 @@ class Published:
     settings: Mapping[str, Setting]
 
 
-def published_configs(method: str) -> list[Published]:
+def published_configs(method: str) -> list[PublishedConfig]:
     """All that are known for a method, by name of the model; none for the method ""."""
     return [read_config(path) for path in sorted((CONFIGS / method).glob("*.yaml"))]
 
 
-def read_config(path: Path) -> Published:
+def read_config(path: Path) -> PublishedConfig:
     """A config file.
 
     Raises:
@@ -56,33 +54,13 @@ def read_config(path: Path) -> Published:
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
         raise SpecError([f"{path} must be a mapping with 'settings' (and 'applies_to' for the models it is for)"])
     about = text.partition("\n")[0].removeprefix("#").strip()
-    return Published(path.stem, about, raw.get("applies_to") or {}, raw["settings"])
+    return PublishedConfig(path.stem, about, raw.get("applies_to") or {}, raw["settings"])
 
 
-def published_for(method: str, config: Any) -> Published | None:
+def published_for(method: str, config: Any) -> PublishedConfig | None:
     """What is published for the model with this transformers configuration, or None."""
     own = config.get_text_config()
     for published in published_configs(method):
         if all(getattr(own, name, None) == value for name, value in published.applies_to.items()):
             return published
     return None
-
-
-def fill(
-    settings: Settings, published: Published | None, derived: Mapping[str, Setting]
-) -> tuple[Settings, dict[str, Any]]:
-    """Give every setting that is None its published value, or else the derived one.
-
-    A published value stays out where the user chose in another way: a depth of their own goes before its layer.
-
-    Returns:
-        The settings, and what was filled in, with the model that it was published for.
-    """
-    own = {item.name: getattr(settings, item.name) for item in fields(cast(Any, settings))}
-    every = fields(cast(Any, settings))
-    chosen = {item.metadata.get("instead_of") for item in every if own[item.name] != item.default}
-    known = {name: value for name, value in published.settings.items() if name not in chosen} if published else {}
-    values = {**derived, **known}
-    filled = {name: values[name] for name, value in own.items() if value is None and name in values}
-    source = published.model if published else None
-    return replace(cast(Any, settings), **filled), {**filled, "published_for": source}

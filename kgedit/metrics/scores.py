@@ -186,8 +186,7 @@ def _edit_totals(costs: Iterable[EditCost], preparation: Preparation | None) -> 
     for cost in costs:
         cases = {(cost.timestep, case_id) for case_id in cost.case_ids}
         given |= cases
-        if not cost.note:
-            applied |= cases
+        applied |= cases - {(cost.timestep, failure.case_id) for failure in cost.failures}
         calls += 1
         seconds += cost.seconds
         cpu_seconds += cost.cpu_seconds

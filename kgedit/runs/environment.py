@@ -15,7 +15,7 @@ from kgedit.benchmark.easyedit import Edits
 from kgedit.editing.editor import Editor
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import device_name
-from kgedit.records.runs import RunSpec
+from kgedit.records.runs import EditedModel, HashedInput, RunEnvironment, RunSpec
 
 _PACKAGES = (
     "kgedit",
@@ -32,28 +32,29 @@ _PACKAGES = (
 
 def describe_environment(
     spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Edits], contexts: Sequence[Context]
-) -> dict[str, Any]:
+) -> RunEnvironment:
     """Content of environment.json; call it before the first edit."""
     model = editor.model
-    return {
-        "packages": {name: _version(name) for name in _PACKAGES},
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "device": device_name(spec.device),
-        "threads": torch.get_num_threads(),
-        "git_commit": _git_commit(),
-        "seed": spec.seed,
-        "model": {
-            "name": model.name,
-            "class": type(model.module).__name__,
-            "revision": model.revision,
-            "fingerprint": model.fingerprint,
-            "parameters": model.module.num_parameters(),
-        },
-        "method": {"name": spec.method, "source": editor.capabilities.source},
-        "timesteps": [{"name": step.name, "sha256": step.sha256} for step in timesteps],
-        "contexts": {context.name: context.sha256 for context in contexts},
-    }
+    return RunEnvironment(
+        packages={name: _version(name) for name in _PACKAGES},
+        python=platform.python_version(),
+        platform=platform.platform(),
+        device=device_name(spec.device),
+        threads=torch.get_num_threads(),
+        git_commit=_git_commit(),
+        seed=spec.seed,
+        model=EditedModel(
+            name=model.name,
+            class_name=type(model.module).__name__,
+            revision=model.revision,
+            fingerprint=model.fingerprint,
+            parameters=model.module.num_parameters(),
+        ),
+        source=editor.capabilities.source,
+        settings=editor.settings.model_dump(),
+        timesteps=tuple(HashedInput(name=step.name, sha256=step.sha256) for step in timesteps),
+        contexts={context.name: context.sha256 for context in contexts},
+    )
 
 
 def _version(package: str) -> str | None:

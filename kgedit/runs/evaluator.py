@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from kgedit.editing.editor import Editor, Prefix
 from kgedit.llm.answer_cache import AnswerCache
@@ -34,6 +35,9 @@ class ModelState:
 
     timestep: str | None = None
     edits: int | None = None
+
+
+UNEDITED = ModelState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +84,12 @@ class Evaluator:
         """Questions that `evaluate` asks for these cases."""
         return len(self._presets) * sum(len(case.probes) for case in cases)
 
-    def has(self, case: Case, after: str | None) -> bool:
+    def has(self, case: Case, state: ModelState) -> bool:
         """Whether every probe of a case has its answers."""
-        return all(
-            _key(ModelState(after), case, probe, preset) in self._done
-            for preset in self._presets
-            for probe in case.probes
-        )
+        return all(_key(state, case, probe, preset) in self._done for preset in self._presets for probe in case.probes)
 
     def evaluate(
-        self, cases: Sequence[Case], editor: Editor[object] | None, *, state: ModelState, advance: Advance
+        self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Advance
     ) -> None:
         """Ask what has not been asked yet.
 
@@ -131,7 +131,7 @@ class Evaluator:
         keys = [_key(state, item.case, item.probe, preset) for item in items]
         if all(key in self._done for key in keys):
             return
-        replies = self._replies([item.question for item in items], preset, cached=state.timestep is None)
+        replies = self._replies([item.question for item in items], preset, cached=state == UNEDITED)
         answers = [
             _answer(item, reply, preset, state)
             for key, item, reply in zip(keys, items, replies, strict=True)
@@ -161,6 +161,7 @@ def _answer(item: _Item, reply: Reply, preset: Preset, state: ModelState) -> Ans
         edits=state.edits,
         timestep=item.case.timestep,
         case_id=item.case.case_id,
+        relation=item.case.fact.property,
         axis=item.probe.axis,
         preset=preset.name,
         context=preset.context,

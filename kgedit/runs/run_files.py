@@ -12,7 +12,7 @@ import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.errors import BenchmarkError
-from kgedit.records.runs import Answer, EditCost, Preparation, RunSpec
+from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
 from kgedit.records.scores import RunScores
 
 Record = TypeVar("Record")
@@ -59,11 +59,16 @@ def read_preparation(folder: Path) -> Preparation | None:
     Raises:
         BenchmarkError: if it cannot be read.
     """
-    path = folder / "prepared.json"
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Preparation) if path.is_file() else None
-    except msgspec.DecodeError as error:
-        raise BenchmarkError(f"{path} is no Preparation: {error}. Run kgedit run-edit into a new folder.") from error
+    return _record(folder / "prepared.json", Preparation)
+
+
+def read_environment(folder: Path) -> RunEnvironment | None:
+    """The content of environment.json; None where there is none.
+
+    Raises:
+        BenchmarkError: if it cannot be read.
+    """
+    return _record(folder / "environment.json", RunEnvironment)
 
 
 def read_scores(folder: Path) -> RunScores:
@@ -104,7 +109,7 @@ def require_finished(folder: Path) -> Path:
         read_spec(folder)
         raise BenchmarkError(
             f"The run {folder} is not finished: it has no scores.json. "
-            "It goes on when its kgedit run-edit command is given again."
+            "Give its kgedit run-edit command again: that resumes it."
         )
     return path
 
@@ -122,6 +127,14 @@ def answers_sha256(folder: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _record(path: Path, kind: type[Record]) -> Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind) if path.is_file() else None
+    except msgspec.DecodeError as error:
+        message = f"{path} is no {kind.__name__} of this kgedit: {error}. Run kgedit run-edit into a new folder."
+        raise BenchmarkError(message) from error
+
+
 def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
     if not path.is_file():
         raise BenchmarkError(f"The run {path.parent} has no {path.name}. Start it: kgedit run-edit")
@@ -133,5 +146,5 @@ def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
             except msgspec.DecodeError as error:
                 raise BenchmarkError(
                     f"Line {number} of {path} is no {kind.__name__}: {error}. "
-                    "If the run was interrupted there, go on with it; else restore the file."
+                    "If the run was interrupted there, resume it; else restore the file."
                 ) from error

@@ -1,7 +1,7 @@
-"""A run: ask before any edit, then learn timestep by timestep and ask again. Killed anywhere, it can go on.
+"""A run: evaluate before any edit, then learn timestep by timestep and evaluate again. Killed anywhere, it resumes.
 
 The order is: every question before any edit; for each timestep its edits, with checkpoints, then its questions (and
-those of earlier timesteps where asked for). Under "single" each edit is followed by its own questions and undone.
+those of earlier timesteps where wanted). Under "single" each edit is followed by its own questions and undone.
 """
 
 from __future__ import annotations
@@ -9,33 +9,35 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgedit.benchmark.easyedit import Edits, open_edits
 from kgedit.editing import METHODS
-from kgedit.editing.editor import Editor, EditorState, Keep
+from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.errors import BenchmarkError, SpecError
-from kgedit.hparams.settings import read_settings
+from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditCost, Preparation, RunSpec
 from kgedit.resources import home
+from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.environment import describe_environment
-from kgedit.runs.evaluator import Evaluator, ModelState
-from kgedit.runs.run_folder import Checkpoint, Halfway, RunFolder, open_run
+from kgedit.runs.evaluator import UNEDITED, Evaluator, ModelState
+from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.spec import write_spec
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, how many of its steps are done, and how many there are."""
 
-BETWEEN_KEEPING = 60.0
-"""Least seconds between two savings within one call of a method."""
+SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
+"""Least time between two checkpoints within one call of a method."""
 
 
 def run(
@@ -66,9 +68,11 @@ def run(
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases = _read_cases(timesteps, spec.limit)
     contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
-    model = _load(spec, timesteps[0], list(contexts.values()), report)
-    editor = _new_editor(spec, model, list(contexts.values()))
-    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
+    asked = list(contexts.values())
+    model = _load(spec, timesteps[0], asked, report)
+    resolved = _resolve_settings(spec, model)
+    editor = METHODS[spec.method](model, resolved.settings, asked=asked, seed=spec.seed)
+    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=asked)
     with (
         open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
@@ -81,17 +85,136 @@ def run(
             cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
             batch_tokens=spec.batch_tokens,
         )
-        every = [case for own in cases.values() for case in own]
-        advance = _count("ask before any edit", evaluator.count(every), report)
-        evaluator.evaluate(every, None, state=ModelState(), advance=advance)
-        folder.add_preparation(_prepare(spec, editor, timesteps, cases=every, report=report))
+        job = _Job(spec, editor, cases, evaluator, folder, report)
+        job.evaluate("ask before any edit", job.all_cases, UNEDITED)
+        folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
         if spec.protocol == "single":
-            _run_single(spec, editor, cases, evaluator=evaluator, folder=folder, report=report)
+            _edit_one_by_one(job)
         else:
-            _run_stream(spec, editor, cases, evaluator=evaluator, folder=folder, report=report)
+            _edit_in_sequence(job)
         if save_model is not None:
             editor.save(save_model)
         return folder.path
+
+
+def default_folder(spec: RunSpec) -> Path:
+    """Where a run goes that was given no folder: the same spec always finds the same one."""
+    digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
+    return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What every stage of a run works with; `cases` by timestep, in order."""
+
+    spec: RunSpec
+    editor: Editor[Any]
+    cases: dict[str, list[Case]]
+    evaluator: Evaluator
+    folder: RunFolder
+    report: Progress
+
+    @property
+    def all_cases(self) -> list[Case]:
+        """Those of all timesteps."""
+        return [case for own in self.cases.values() for case in own]
+
+    def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
+        """Ask what has not been asked yet of the model in this state."""
+        total, done = self.evaluator.count(cases), 0
+        self.report(stage, 0, total)
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            self.report(stage, done, total)
+
+        editor = None if state == UNEDITED else self.editor
+        self.evaluator.evaluate(cases, editor, state=state, advance=advance)
+
+    def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
+        """One call of the method."""
+        applied = self.editor.apply(cases, run)
+        return EditCost(
+            timestep=timestep,
+            case_ids=tuple(case.case_id for case in cases),
+            **clock.read(self.spec.device),
+            loss=applied.loss,
+            failures=applied.failures,
+        )
+
+
+def _edit_one_by_one(job: _Job) -> None:
+    """Edit, evaluate, undo, one case after another; an edit's answers tell whether it was finished."""
+    written = {(cost.timestep, cost.case_ids) for cost in job.folder.edits()}
+    for timestep, cases in job.cases.items():
+        state = ModelState(timestep)
+        for done, case in enumerate(cases):
+            job.report(f"edit and ask {timestep}", done, len(cases))
+            if job.evaluator.has(case, state):
+                continue
+            cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
+            if (timestep, cost.case_ids) not in written:
+                job.folder.add_edit(cost)
+            job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
+            job.editor.restore()
+        job.report(f"edit and ask {timestep}", len(cases), len(cases))
+
+
+def _edit_in_sequence(job: _Job) -> None:
+    """Timestep after timestep, without undoing anything, from the newest checkpoint on."""
+    start = job.folder.checkpoints.newest()
+    job.folder.truncate_edits(start.lines if start else 0)
+    if start:
+        job.editor.load_state(start.state)
+    timesteps = list(job.cases)
+    first = timesteps.index(start.timestep) if start else 0
+    for index, timestep in enumerate(timesteps[first:], start=first):
+        earlier = (
+            [case for other in timesteps[:index] for case in job.cases[other]] if job.spec.evaluate_earlier else []
+        )
+        done = start.edits if start and index == first else 0
+        _learn(job, timestep, earlier, done=done)
+        job.evaluate(f"ask after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
+
+
+def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
+    """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
+    spec, cases = job.spec, job.cases[timestep]
+    size = spec.batch_size or len(cases)
+    lines, saved = len(job.folder.edits()), done
+    while done < len(cases):
+        # Here and not after the edit, so that a run that resumes from a checkpoint asks what it had not asked.
+        if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
+            job.evaluate(f"ask after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done))
+        job.report(f"edit {timestep}", done, len(cases))
+        batch = cases[done : done + size]
+        job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))
+        done, lines = done + len(batch), lines + 1
+        if done == len(cases) or done - saved >= spec.checkpoint_every:
+            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.state()))
+            saved = done
+    job.report(f"edit {timestep}", len(cases), len(cases))
+
+
+def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) -> EditCost:
+    """One call of the method, from where an earlier sitting left it, with checkpoints within it."""
+    total = len(job.cases[timestep])
+    earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
+    clock, saved = _Clock(earlier), time.monotonic()
+
+    def progress(share: float) -> None:
+        job.report(f"edit {timestep}", done + int(share * len(batch)), total)
+
+    def checkpoint(state: Callable[[], EditorState]) -> None:
+        nonlocal saved
+        if time.monotonic() - saved >= SECONDS_BETWEEN_CALL_CHECKPOINTS:
+            found = CallCheckpoint(timestep, done, len(batch), **clock.spent(), state=state())
+            job.folder.checkpoints.save_call(found)
+            saved = time.monotonic()
+
+    context = RunContext(progress=progress, checkpoint=checkpoint, resume=earlier.state if earlier else None)
+    return job.apply(timestep, batch, context, clock=clock)
 
 
 def _check_saving(spec: RunSpec, target: Path) -> None:
@@ -101,12 +224,6 @@ def _check_saving(spec: RunSpec, target: Path) -> None:
         raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
     if target.exists():
         raise SpecError([f"{target} is there already; give another --save-model"])
-
-
-def default_folder(spec: RunSpec) -> Path:
-    """Where a run goes that was given no folder: the same spec always finds the same one."""
-    digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
-    return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
 
 
 def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list[Case]]:
@@ -137,147 +254,38 @@ def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress
     return model
 
 
-def _new_editor(spec: RunSpec, model: LanguageModel, asked: list[Context]) -> Editor[Any]:
-    method = METHODS[spec.method]
-    settings, problems = read_settings(method.settings_type, spec.settings, method=spec.method)
-    if problems:
+def _resolve_settings(spec: RunSpec, model: LanguageModel) -> Resolved[Settings]:
+    given, problems = read_settings(METHODS[spec.method].settings_type, spec.settings, method=spec.method)
+    if given is None:
         raise SpecError(problems)
-    return method(model, settings, asked=asked, seed=spec.seed)
+    return given.resolve(model)
 
 
-def _prepare(
-    spec: RunSpec, editor: Editor[Any], timesteps: Sequence[Edits], *, cases: Sequence[Case], report: Progress
-) -> Preparation:
-    """Give the editor what was known before, but nothing that any question of the run asks for."""
-    clock = _Clock()
+def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -> Preparation:
+    """Let the editor get ready with what was known before."""
+    clock, editor = _Clock(), job.editor
     if editor.capabilities.needs_known_facts:
-        facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
-        asked = {(fact.subject, fact.property) for fact in facts}
-        every = [known for timestep in timesteps for known in timestep.known_facts()]
-        known = [fact for fact in every if (fact.fact.subject, fact.fact.property) not in asked]
-        editor.prepare(known, advance=lambda done, total: report("prepare the method", done, total))
-    return Preparation(**clock.read(spec.device), derived=editor.derived())
-
-
-def _run_single(
-    spec: RunSpec,
-    editor: Editor[Any],
-    cases: dict[str, list[Case]],
-    *,
-    evaluator: Evaluator,
-    folder: RunFolder,
-    report: Progress,
-) -> None:
-    """Edit, ask, undo, one case after another; an edit's answers tell whether it was finished."""
-    written = {(cost.timestep, cost.case_ids) for cost in folder.edits()}
-    for name, own in cases.items():
-        for done, case in enumerate(own):
-            report(f"edit and ask {name}", done, len(own))
-            if evaluator.has(case, name):
-                continue
-            cost = _apply(spec, editor, name, [case], clock=_Clock())
-            if (name, cost.case_ids) not in written:
-                folder.add_edit(cost)
-            evaluator.evaluate([case], editor, state=ModelState(name), advance=lambda _: None)
-            editor.restore()
-        report(f"edit and ask {name}", len(own), len(own))
-
-
-def _run_stream(
-    spec: RunSpec,
-    editor: Editor[Any],
-    cases: dict[str, list[Case]],
-    *,
-    evaluator: Evaluator,
-    folder: RunFolder,
-    report: Progress,
-) -> None:
-    """Timestep after timestep without undoing anything."""
-    start = folder.checkpoint()
-    folder.keep_edits(start.lines if start else 0)
-    if start:
-        editor.load_state(start.state)
-    names = list(cases)
-    first = names.index(start.timestep) if start else 0
-    for index, name in enumerate(names[first:], start=first):
-        earlier = [case for other in names[:index] for case in cases[other]] if spec.evaluate_earlier else []
-
-        def ask(edits: int | None, name: str = name, earlier: list[Case] = earlier) -> None:
-            asked = earlier + cases[name][:edits]
-            stage = f"ask after {name}" if edits is None else f"ask after {edits} edits of {name}"
-            advance = _count(stage, evaluator.count(asked), report)
-            evaluator.evaluate(asked, editor, state=ModelState(name, edits), advance=advance)
-
-        done = start.edits if start and index == first else 0
-        _learn(spec, editor, cases[name], done=done, folder=folder, report=report, ask=ask)
-        ask(None)
-
-
-def _learn(
-    spec: RunSpec,
-    editor: Editor[Any],
-    cases: list[Case],
-    *,
-    done: int,
-    folder: RunFolder,
-    report: Progress,
-    ask: Callable[[int], None],
-) -> None:
-    """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
-    name, size = cases[0].timestep, spec.batch_size or len(cases)
-    lines, saved = len(folder.edits()), done
-    while done < len(cases):
-        # Here and not after the edit, so that a run that goes on from a checkpoint asks what it had not asked.
-        if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
-            ask(done)
-        report(f"edit {name}", done, len(cases))
-        batch = cases[done : done + size]
-        halfway = folder.halfway(name, done, len(batch))
-        clock = _Clock(halfway)
-        editor.halfway = halfway.state if halfway else None
-        editor.keep = _keeper(folder, name, done, cases=len(batch), clock=clock)
-        editor.advance = _within(name, done, batch=len(batch), total=len(cases), report=report)
-        folder.add_edit(_apply(spec, editor, name, batch, clock=clock))
-        done, lines = done + len(batch), lines + 1
-        if done == len(cases) or done - saved >= spec.checkpoint_every:
-            folder.save_checkpoint(Checkpoint(name, done, lines, editor.state()))
-            saved = done
-    report(f"edit {name}", len(cases), len(cases))
-
-
-def _apply(spec: RunSpec, editor: Editor[Any], timestep: str, cases: list[Case], *, clock: _Clock) -> EditCost:
-    applied = editor.apply(cases)
-    return EditCost(
-        timestep=timestep,
-        case_ids=tuple(case.case_id for case in cases),
-        **clock.read(spec.device),
-        loss=applied.loss,
-        note=applied.note,
+        known = _unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
+        editor.prepare(known, advance=lambda done, total: job.report("prepare the method", done, total))
+    return Preparation(
+        **clock.read(job.spec.device),
+        settings=editor.settings.model_dump(),
+        published_for=published_for,
+        details=editor.details(),
     )
 
 
-def _within(timestep: str, done: int, *, batch: int, total: int, report: Progress) -> Callable[[float], None]:
-    """Progress within one call of the method, in whole edits."""
-    return lambda share: report(f"edit {timestep}", done + int(share * batch), total)
-
-
-def _keeper(folder: RunFolder, timestep: str, first: int, *, cases: int, clock: _Clock) -> Keep:
-    """Writes down where a call stands, now and then."""
-    last = time.monotonic()
-
-    def keep(state: Callable[[], EditorState]) -> None:
-        nonlocal last
-        if time.monotonic() - last >= BETWEEN_KEEPING:
-            folder.save_halfway(Halfway(timestep, first, cases, **clock.spent(), state=state()))
-            last = time.monotonic()
-
-    return keep
+def _unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
+    """Known facts that no question of any case asks for."""
+    facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
+    asked = {(fact.subject, fact.property) for fact in facts}
+    return [fact for fact in known if (fact.fact.subject, fact.fact.property) not in asked]
 
 
 class _Clock:
     """Started when it is made, ahead by what an earlier sitting spent."""
 
-    def __init__(self, before: Halfway | None = None) -> None:
+    def __init__(self, before: CallCheckpoint | None = None) -> None:
         self._wall = time.perf_counter() - (before.seconds if before else 0)
         self._processor = time.process_time() - (before.cpu_seconds if before else 0)
 
@@ -292,15 +300,3 @@ class _Clock:
         """The three costs that EditCost and Preparation have in common."""
         wait_for(device)
         return {**self.spent(), "peak_memory_bytes": peak_memory_bytes(device)}
-
-
-def _count(stage: str, total: int, report: Progress) -> Callable[[int], None]:
-    done = 0
-    report(stage, 0, total)
-
-    def advance(more: int) -> None:
-        nonlocal done
-        done += more
-        report(stage, done, total)
-
-    return advance

@@ -3,25 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Literal
 
 import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic_core import ErrorDetails
 
 from kgedit.editing import METHODS
 from kgedit.editing.editor import Editor
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.settings import ASKED, read_settings, read_value, unknown
+from kgedit.hparams.settings import ASKED, as_given, explain, given_model, read_settings, unknown
 from kgedit.llm.contexts import read_context
 from kgedit.llm.devices import resolve_device, resolve_dtype
-from kgedit.llm.presets import GENERATIONS, PRESETS, STOPS
+from kgedit.llm.presets import PRESETS
+from kgedit.metrics import METRICS
+from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 
 DEFAULT_PRESETS = ("synthetic", "wild")
-_WHOLE = {"batch_size": 1, "limit": 1, "evaluate_every": 1, "checkpoint_every": 1, "batch_tokens": 1, "seed": 0}
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
+
+_FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
+_FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
+_Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+
+
+class GivenPreset(BaseModel):
+    """A preset of the user's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="what reports call it")
+    context: str = Field(description="name of a context, or a file's path")
+    generation: Literal["teacher_forcing", "greedy"]
+    truncation: Literal["gold_length", "newline_period", "newline"]
+    max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
+    metric: str = Field(description="name of a metric")
+
+
+_NamedOrOwn = Annotated[
+    Annotated[str, Tag("name")] | Annotated[GivenPreset, Tag("own")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "own"),
+]
+
+
+class GivenRun(BaseModel):
+    """A run spec as YAML or flags give it; absent or null means the default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timesteps: list[_Path] | None = Field(None, description="folders of timesteps or files of edits, in order")
+    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub")
+    method: str | None = Field(None, description="name of an editing method")
+    settings: dict[str, Any] | None = Field(None, description="hyperparameters of the method")
+    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
+    batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
+    presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
+        None, description="ways of asking; default synthetic and wild"
+    )
+    limit: _FromOne = Field(None, description="at most so many cases of each timestep")
+    evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask the cases of earlier timesteps again after each one"
+    )
+    evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
+    checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
+    batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    seed: _FromZero = Field(None, description="source of all randomness; default 0")
+    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
+    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -57,6 +109,21 @@ def write_spec(spec: RunSpec) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
+def spec_schema() -> dict[str, Any]:
+    """JSON schema of run specs, the settings of each method included."""
+    schema = GivenRun.model_json_schema()
+    schema["properties"]["method"] = {"enum": list(METHODS), "description": "name of an editing method"}
+    schema["required"] = ["method"]
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"method": {"const": name}}},
+            "then": {"properties": {"settings": given_model(METHODS[name].settings_type).model_json_schema()}},
+        }
+        for name in METHODS
+    ]
+    return schema
+
+
 def resolve(raw: Mapping[str, Any]) -> RunSpec:
     """Fill in every default.
 
@@ -67,10 +134,10 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
     Raises:
         SpecError: naming every problem.
     """
-    values, problems = _read(raw)
+    spec, problems = _read(raw)
     if problems:
         raise SpecError(problems)
-    return RunSpec(**values)
+    return spec
 
 
 def problems_of(raw: Mapping[str, Any]) -> list[str]:
@@ -78,62 +145,71 @@ def problems_of(raw: Mapping[str, Any]) -> list[str]:
     return _read(raw, optional=("model", "timesteps"))[1]
 
 
-def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
-    """Values for RunSpec, of use where there is no problem, and every problem."""
-    names = [item.name for item in fields(RunSpec)]
-    problems = [unknown("field", name, names) for name in raw if name not in names]
+def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[RunSpec, list[str]]:
+    """A spec, of use where there is no problem, and every problem."""
+    given, problems = _fields(raw)
     needed = {name for name in ("model", "timesteps") if name not in optional or raw.get(name) is not None}
-    whole = {name: _whole(raw.get(name), name, problems) for name in _WHOLE}
-    method = _method(raw.get("method"), problems)
-    protocol = _protocol(raw.get("protocol"), method, problems)
-    settings = _settings(raw, method, problems)
-    device, dtype = _placing(raw, problems)
-    presets = _presets(raw.get("presets"), problems)
-    timesteps = _timesteps(raw.get("timesteps"), problems) if "timesteps" in needed else ()
-    batch_size = _batch_size(whole["batch_size"], protocol, method, problems)
-    model = raw.get("model")
-    if "model" in needed and (not isinstance(model, str) or not model):
+    wrong = {problem.partition(":")[0] for problem in problems}
+    method = _method(given.method, problems)
+    protocol = _protocol(given.protocol, method, problems)
+    device, dtype = _placing(given, problems)
+    timesteps = _timesteps(given.timesteps, problems) if "timesteps" in needed - wrong else ()
+    if "model" in needed - wrong and not given.model:
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
-    evaluate_earlier = raw.get("evaluate_earlier") or False
-    if not isinstance(evaluate_earlier, bool):
-        problems.append(f"evaluate_earlier must be true or false, not {evaluate_earlier!r}")
-    if whole["evaluate_every"] is not None and protocol != "sequential":
+    if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
-    values = {
-        "timesteps": timesteps,
-        "model": model,
-        "method": raw.get("method"),
-        "settings": settings,
-        "protocol": protocol,
-        "batch_size": batch_size,
-        "presets": presets,
-        "limit": whole["limit"],
-        "evaluate_earlier": evaluate_earlier,
-        "evaluate_every": whole["evaluate_every"],
-        "checkpoint_every": whole["checkpoint_every"] or 50,
-        "batch_tokens": whole["batch_tokens"] or _BATCH_TOKENS[device.partition(":")[0]],
-        "seed": whole["seed"] or 0,
-        "device": device,
-        "dtype": dtype,
-    }
-    return values, problems
+    spec = RunSpec(
+        timesteps=timesteps,
+        model=given.model or "",
+        method=given.method or "",
+        settings=_settings(given, method, problems),
+        protocol=protocol,
+        batch_size=_batch_size(given.batch_size, protocol, method, problems),
+        presets=_presets(given.presets or DEFAULT_PRESETS, problems),
+        limit=given.limit,
+        evaluate_earlier=bool(given.evaluate_earlier),
+        evaluate_every=given.evaluate_every,
+        checkpoint_every=given.checkpoint_every or 50,
+        batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
+        seed=given.seed or 0,
+        device=device,
+        dtype=dtype,
+    )
+    return spec, problems
 
 
-def _whole(given: object, name: str, problems: list[str]) -> int | None:
-    if given is None:
-        return None
+def _fields(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:
+    """The fields that are right, and the problems of the others."""
     try:
-        value = cast(int, read_value(given, int))
-    except ValueError as error:
-        problems.append(f"{name}: {error}")
-        return None
-    if value < _WHOLE[name]:
-        problems.append(f"{name} must be at least {_WHOLE[name]}, not {value}")
-    return value
+        return GivenRun.model_validate(dict(raw)), []
+    except ValidationError as error:
+        errors = error.errors()
+    wrong = {item["loc"][0] for item in errors}
+    rest = {name: value for name, value in raw.items() if name not in wrong}
+    return GivenRun.model_validate(rest), [_problem(item, raw) for item in errors]
 
 
-def _method(name: object, problems: list[str]) -> type[Editor[Any]] | None:
-    if not isinstance(name, str):
+def _problem(item: ErrorDetails, raw: Mapping[str, Any]) -> str:
+    name, *inner = item["loc"]
+    if name == "presets" and inner:
+        return _preset_problem(item, raw["presets"][inner[0]])
+    if item["type"] == "extra_forbidden":
+        return unknown("field", name, list(GivenRun.model_fields))
+    return f"{name}: {explain(item)}"
+
+
+def _preset_problem(item: ErrorDetails, given: object) -> str:
+    path = [str(part) for part in item["loc"][3:]]
+    if not isinstance(given, Mapping) or not path:
+        return f"the preset {given!r} is not a name, nor a mapping of {', '.join(GivenPreset.model_fields)}"
+    if item["type"] == "extra_forbidden":
+        return f"preset '{given.get('name')}': {unknown('field', path[0], list(GivenPreset.model_fields))}"
+    said = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
+    return f"preset '{given.get('name')}': {said}"
+
+
+def _method(name: str | None, problems: list[str]) -> type[Editor[Any]] | None:
+    if name is None:
         problems.append(f"method is missing: give one of {', '.join(METHODS)}")
         return None
     try:
@@ -143,73 +219,61 @@ def _method(name: object, problems: list[str]) -> type[Editor[Any]] | None:
         return None
 
 
-def _protocol(given: object, method: type[Editor[Any]] | None, problems: list[str]) -> Protocol:
+def _protocol(given: Protocol | None, method: type[Editor[Any]] | None, problems: list[str]) -> Protocol:
     possible = method.capabilities.protocols if method else PROTOCOLS
-    if given is None:
-        return possible[0]
-    if given not in PROTOCOLS:
-        problems.append(unknown("protocol", given, list(PROTOCOLS)))
-    elif given not in possible:
+    if given is not None and given not in possible:
         problems.append(f"this method cannot do the protocol '{given}'; it does {', '.join(possible)}")
-    return cast(Protocol, given)
+    return given or possible[0]
 
 
-def _settings(raw: Mapping[str, Any], method: type[Editor[Any]] | None, problems: list[str]) -> dict[str, Setting]:
-    given = raw.get("settings") or {}
-    if not isinstance(given, Mapping):
-        problems.append(f"settings must be a mapping of names to values, not {given!r}")
-        return {}
+def _settings(given: GivenRun, method: type[Editor[Any]] | None, problems: list[str]) -> dict[str, Setting]:
     if method is None:
         return {}
-    settings, found = read_settings(method.settings_type, given, method=str(raw["method"]))
+    settings, found = read_settings(method.settings_type, given.settings or {}, method=str(given.method))
     problems.extend(found)
-    names = [item.name for item in fields(method.settings_type)]
-    if "context" in names and given.get("context", ASKED) != ASKED:
-        problems.extend(_context_problems(given["context"]))
-    return {} if settings is None else {name: getattr(settings, name) for name in names}
+    if settings is None:
+        return {}
+    if settings.values.get("context", ASKED) != ASKED:
+        problems.extend(_context_problems(settings.values["context"]))
+    return dict(settings.values)
 
 
-def _placing(raw: Mapping[str, Any], problems: list[str]) -> tuple[str, str]:
+def _placing(given: GivenRun, problems: list[str]) -> tuple[str, str]:
     try:
-        device = resolve_device(str(raw.get("device") or "auto"))
-        return device, resolve_dtype(str(raw.get("dtype") or "auto"), device)
+        device = resolve_device(given.device or "auto")
+        return device, resolve_dtype(given.dtype or "auto", device)
     except ModelError as error:
         problems.append(str(error))
         return "cpu", "float32"
 
 
-def _presets(given: object, problems: list[str]) -> tuple[Preset, ...]:
-    wanted = list(DEFAULT_PRESETS) if given is None else given
-    if not isinstance(wanted, (list, tuple)) or not wanted:
-        problems.append("presets must be a list of names or of mappings, and not an empty one")
-        return ()
-    presets = [preset for item in wanted if (preset := _preset(item, problems)) is not None]
+def _presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
+    presets = []
+    for item in given:
+        if isinstance(item, str) and item not in PRESETS:
+            problems.append(unknown("preset", item, list(PRESETS)))
+            continue
+        preset = PRESETS[item] if isinstance(item, str) else Preset(**item.model_dump())
+        problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
+        presets.append(preset)
     names = [preset.name for preset in presets]
     problems.extend(f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1)
     return tuple(presets)
 
 
-def _preset(given: object, problems: list[str]) -> Preset | None:
-    if isinstance(given, str):
-        if given not in PRESETS:
-            problems.append(unknown("preset", given, list(PRESETS)))
-        return PRESETS.get(given)
-    try:
-        preset = Preset(**{"max_new_tokens": 50, **cast(dict[str, Any], given)})
-    except TypeError as error:
-        problems.append(f"the preset {given!r} is not a name, nor a mapping of Preset's fields ({error})")
-        return None
+def _problems_of_preset(preset: Preset) -> list[str]:
     found = _context_problems(preset.context)
-    if preset.generation not in GENERATIONS:
-        found.append(unknown("generation", preset.generation, list(GENERATIONS)))
-    if preset.truncation not in STOPS:
-        found.append(unknown("truncation", preset.truncation, list(STOPS)))
     if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
         found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
-    if not isinstance(preset.max_new_tokens, int) or preset.max_new_tokens < 1:
-        found.append(f"max_new_tokens must be a whole number from 1, not {preset.max_new_tokens!r}")
-    problems.extend(f"preset '{preset.name}': {problem}" for problem in found)
-    return None if found else preset
+    if preset.metric not in METRICS:
+        return [*found, unknown("metric", preset.metric, list(METRICS))]
+    metric = METRICS[preset.metric]
+    if not metric.judges(preset.generation):
+        fitting = [name for name in METRICS if METRICS[name].judges(preset.generation) and METRICS[name].axes == AXES]
+        found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
+    elif metric.axes != AXES:
+        found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
+    return found
 
 
 def _context_problems(name: object) -> list[str]:
@@ -222,8 +286,8 @@ def _context_problems(name: object) -> list[str]:
     return []
 
 
-def _timesteps(given: object, problems: list[str]) -> tuple[str, ...]:
-    if not isinstance(given, (list, tuple)) or not given or not all(isinstance(item, (str, Path)) for item in given):
+def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
+    if not given:
         problems.append(
             "timesteps is missing: give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
         )
@@ -232,7 +296,7 @@ def _timesteps(given: object, problems: list[str]) -> tuple[str, ...]:
         if not folder.is_file() and not (folder / "timestep.json").is_file():
             state = "is not a finished timestep" if folder.is_dir() else "does not exist"
             problems.append(f"the timestep {folder} {state}. Make it: kgedit export-timestep --out {folder}")
-    return tuple(str(item) for item in given)
+    return tuple(given)
 
 
 def _batch_size(

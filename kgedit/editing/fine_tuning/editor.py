@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.editor import Applied, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Applied, Editor, EditorState, RunContext
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.fine_tuning import FineTuningSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.surgery.layers import choose_layer
+from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
@@ -31,8 +31,7 @@ class MatrixTuning(Editor[TuningSettings]):
 
     def __init__(self, model: LanguageModel, settings: TuningSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
-        self.learning_rate = settings.learning_rate or _learning_rate(model.blocks[self.layer].inner_width)
+        self.layer = check_layer(model, settings.layer)
         self._contexts = training_contexts(settings.context, asked)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
 
@@ -46,7 +45,7 @@ class MatrixTuning(Editor[TuningSettings]):
         """Furthest that a weight may move per call; None for no limit."""
         return None
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Train on all cases together until the loss or the number of steps says stop."""
         with self._training() as optimizer:
             loss = self._steps(examples(cases, self._contexts), optimizer, most=self.settings.steps)
@@ -57,7 +56,7 @@ class MatrixTuning(Editor[TuningSettings]):
         """A fresh optimizer of the matrix, which needs a gradient meanwhile and moves no further than `norm`."""
         weight = self._matrix.editable()
         start = weight.detach().clone()
-        optimizer = torch.optim.Adam([weight], lr=self.learning_rate)
+        optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
         optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
         weight.requires_grad_(True)
         try:
@@ -79,11 +78,6 @@ class MatrixTuning(Editor[TuningSettings]):
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
         return last
-
-    def derived(self) -> dict[str, Any]:
-        """Layer, learning rate and limit of movement."""
-        chosen = {"layer": self.layer, "learning_rate": self.learning_rate, "norm": self.norm}
-        return {**super().derived(), **chosen}
 
     def restore(self) -> None:
         """Give the model its own matrix back."""
@@ -116,13 +110,6 @@ class MaskedTuning(MatrixTuning[TuningSettings]):
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
         """As the class says."""
         return target_loss(logits, targets)
-
-
-def _learning_rate(inner_width: int) -> float:
-    """The published 5e-4 from 6,400 inner units (GPT-2 XL) up; more below, since a step of Adam moves the output of a
-    layer by about the learning rate times its inputs. (SmolLM2-135M, 25 steps: loss 1.1 at 5e-4, 0.01 at 2e-3.)
-    """
-    return 5e-4 * max(1.0, 6400 / inner_width)
 
 
 def _clamp(weight: Any, start: torch.Tensor, norm: float | None) -> None:

@@ -16,4 +16,3 @@ class FineTuning(PromptLastTuning[FineTuningSettings]):
         source="the baseline FT of ROME, arXiv 2202.05262 appendix E.1",
     )
     settings_type = FineTuningSettings
-    method = "ft"

@@ -16,7 +16,6 @@ class MaskedFineTuning(MaskedTuning[FtmSettings]):
         source="FT-M, arXiv 2401.01286 section 3",
     )
     settings_type = FtmSettings
-    method = "ft_m"
 
     @property
     def norm(self) -> float | None:

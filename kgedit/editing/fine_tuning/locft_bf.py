@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from kgedit.editing.editor import Applied, Capabilities
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, RunContext
 from kgedit.editing.fine_tuning.editor import MaskedTuning
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.resuming import resume_training, training_state
@@ -28,26 +28,25 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
         source="LocFT-BF, arXiv 2509.22072",
     )
     settings_type = LocFtSettings
-    method = "locft_bf"
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Train for some epochs; the loss is the mean of the last one's steps."""
         epochs, batch = self.settings.steps, self.settings.batch
         pairs = examples(cases, self._contexts)
         if len(pairs) <= batch:
-            return super().apply(cases)
+            return super().apply(cases, run)
         order = random.Random(seed_for(self.seed, cases))
         with self._training() as optimizer:
-            begun = resume_training(optimizer, self.halfway) if self.halfway else 0
+            begun = resume_training(optimizer, run.resume) if run.resume else 0
             for epoch in range(epochs):
                 order.shuffle(pairs)
                 if epoch < begun:
                     continue
                 losses = []
                 for start in range(0, len(pairs), batch):
-                    self.advance((epoch + start / len(pairs)) / epochs)
+                    run.progress((epoch + start / len(pairs)) / epochs)
                     losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
                 if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
                     break
-                self.keep(partial(training_state, optimizer, epochs=epoch + 1))
+                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
         return Applied(loss=sum(losses) / len(losses))

@@ -10,14 +10,13 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
-from kgedit.editing.editor import Advance, Applied, Capabilities, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
@@ -44,7 +43,6 @@ class Mend(Editor[MendSettings]):
         source="MEND, arXiv 2110.11309",
     )
     settings_type = MendSettings
-    method = "mend"
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -83,7 +81,7 @@ class Mend(Editor[MendSettings]):
             _write(network, kept)
         self._network = network.requires_grad_(False)
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """One update for all cases; the loss is that before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
@@ -94,9 +92,9 @@ class Mend(Editor[MendSettings]):
             edited.add(-inputs.T @ outputs)
         return Applied(loss=loss)
 
-    def derived(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """Blocks, and matrices of them, that are edited."""
-        return {**super().derived(), "layers": self.layers, "matrices": [matrix.name for matrix in self.matrices]}
+        return {**super().details(), "layers": self.layers, "matrices": [matrix.name for matrix in self.matrices]}
 
     def restore(self) -> None:
         """Give the model its own matrices back; the network stays."""
@@ -136,7 +134,7 @@ class Mend(Editor[MendSettings]):
     def _digest(self, facts: Sequence[KnownFact]) -> str:
         contexts = [context.sha256 for context in self._contexts]
         learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
-        content = [self.model.fingerprint, asdict(self.settings), self.seed, contexts, learned]
+        content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import Advance, Applied, Capabilities, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples, training_contexts
@@ -34,17 +34,14 @@ class UltraEdit(Editor[UltraEditSettings]):
         source="UltraEdit, arXiv 2505.14679 section 3",
     )
     settings_type = UltraEditSettings
-    method = "ultraedit"
 
     def __init__(
         self, model: LanguageModel, settings: UltraEditSettings, *, asked: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        own = self.settings
-        self.matrices = choose_matrices(model, layers=own.layers, first=own.first, last=own.last, matrices=own.matrices)
+        self.matrices = choose_matrices(model, settings.layers, settings.matrices)
         self.layers = sorted({matrix.block for matrix in self.matrices})
-        self.learning_rate = own.learning_rate or _learning_rate(model.blocks[self.layers[0]].inner_width)
-        self._contexts = training_contexts(own.context, asked)
+        self._contexts = training_contexts(settings.context, asked)
         self._edited = {matrix.name: EditedMatrix(matrix.module) for matrix in self.matrices}
         self._start: dict[str, RunningStatistics] = {}
         self._running: dict[str, RunningStatistics] = {}
@@ -59,23 +56,21 @@ class UltraEdit(Editor[UltraEditSettings]):
             self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
         self._start = {name: _copy(running) for name, running in self._running.items()}
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Edit in batches; the loss is that of the last batch before its own update."""
         loss = 0.0
         for done in range(0, len(cases), self.settings.batch):
-            self.advance(done / len(cases))
+            run.progress(done / len(cases))
             pairs = examples(cases[done : done + self.settings.batch], self._contexts)
             keys, loss = self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
             for name, (inputs, gradients) in keys.items():
                 running = self._running[name]
-                self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.learning_rate))
+                self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate))
         return Applied(loss=loss)
 
-    def derived(self) -> dict[str, Any]:
-        """Blocks whose matrices are edited, and the scale of the values."""
-        matrices = [matrix.name for matrix in self.matrices]
-        chosen = {"layers": list(self.layers), "matrices": matrices, "learning_rate": self.learning_rate}
-        return {**super().derived(), **chosen}
+    def details(self) -> dict[str, Any]:
+        """Blocks and matrices that are edited."""
+        return {"layers": list(self.layers), "matrices": [matrix.name for matrix in self.matrices]}
 
     def restore(self) -> None:
         """Give the model its own matrices back, and the statistics of before the first edit."""
@@ -137,16 +132,6 @@ def update_of(
     gram = read @ read.T + torch.eye(len(read), dtype=torch.float64, device=read.device)
     update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)
     return update
-
-
-def _learning_rate(inner_width: int) -> float:
-    """The published 1e-6 from 14,336 inner units (Llama-3-8B) up, more below.
-
-    (SmolLM2-135M, 1,536 units, 20 CounterFact edits: teacher-forced 0 at 1e-5, 0.65 at 2e-4, 0.85 at 5e-4, where
-    locality falls from 0.6 to 0.25.)
-    """
-    widened: float = max(1.0, 14336 / inner_width) ** 2.5
-    return 1e-6 * widened
 
 
 def _copy(running: RunningStatistics) -> RunningStatistics:

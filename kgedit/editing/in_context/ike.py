@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
-from kgedit.editing.editor import Advance, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart
+from kgedit.editing.editor import (
+    NO_RUN,
+    Advance,
+    Applied,
+    Capabilities,
+    Editor,
+    EditorState,
+    Prefix,
+    PrefixPart,
+    RunContext,
+)
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import IkeSettings
@@ -38,7 +48,6 @@ class InContextEditing(Editor[IkeSettings]):
         source="IKE, arXiv 2305.12740",
     )
     settings_type = IkeSettings
-    method = "ike"
 
     def __init__(self, model: LanguageModel, settings: IkeSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -60,7 +69,7 @@ class InContextEditing(Editor[IkeSettings]):
         self._known_index.clear()
         self._known_index.add([fact.question for fact in self._known])
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Remember the cases."""
         self._memory.add(cases)
         self._told |= {(fact.subject, fact.property) for case in cases for fact in _asked_for(case)}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
 from kgedit.hparams.in_context import PromptSettings
 from kgedit.records.cases import Case
+from kgedit.records.runs import EditFailure
 
 
 class Prompting(Editor[PromptSettings]):
@@ -21,14 +22,14 @@ class Prompting(Editor[PromptSettings]):
         source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
     )
     settings_type = PromptSettings
-    method = "prompt"
     _facts: tuple[str, ...] = ()
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Take these facts instead of those before."""
         self._facts = tuple(statement(case) for case in cases[-self.settings.most :])
-        left_out = len(cases) - len(self._facts)
-        return Applied(note=f"the first {left_out} of {len(cases)} facts are beyond `most`" if left_out else "")
+        reason = f"the prompt states the last {len(self._facts)} facts only: settings.most"
+        left_out = cases[: len(cases) - len(self._facts)]
+        return Applied(failures=tuple(EditFailure(case_id=case.case_id, reason=reason) for case in left_out))
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The same text for every question."""

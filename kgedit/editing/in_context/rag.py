@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import RagSettings
@@ -27,7 +27,6 @@ class Retrieval(Editor[RagSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.3",
     )
     settings_type = RagSettings
-    method = "rag"
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
@@ -37,7 +36,7 @@ class Retrieval(Editor[RagSettings]):
         embed = embedder_on_demand(settings.embedder, device=str(model.device))
         self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Remember the cases."""
         self._memory.add(cases)
         return Applied()

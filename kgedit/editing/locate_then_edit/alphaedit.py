@@ -10,19 +10,16 @@ import torch
 
 from kgedit.editing.editor import Capabilities, EditorState
 from kgedit.editing.locate_then_edit.closed_form import ridge
-from kgedit.editing.locate_then_edit.editor import rate_by_width
 from kgedit.editing.locate_then_edit.second_moments import null_space
-from kgedit.editing.locate_then_edit.several_layers import SpreadingEditor, layers_by_depth
+from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
 from kgedit.hparams.locate_then_edit import AlphaEditSettings
 from kgedit.llm.language_model import LanguageModel
-from kgedit.records.runs import Setting
 
 
-class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
+class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
     """The change of each layer solves the edits in the null space, and maps the keys of all past edits to nothing."""
 
-    method = "alphaedit"
     capabilities = Capabilities(
         protocols=("sequential", "per_timestep", "single"),
         changes_weights=True,
@@ -36,21 +33,9 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
         self._bases: dict[int, torch.Tensor] = {}
         self._past: dict[int, torch.Tensor] = {}
 
-    def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """MEMIT's values for 7B models, the paper's penalty, and a threshold by the share of C that is given up."""
-        values: dict[str, Setting] = {
-            "steps": 25,
-            "learning_rate": rate_by_width(model),
-            "weight_decay": 1e-3,
-            "clamp": 4.0,
-            "penalty": 10.0,
-        }
-        values |= {"layers": layers_by_depth(model), "threshold": 0.1, "relative": True}
-        return {**super().derive(model), **values}
-
-    def derived(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         """How many directions the null space of each layer has, too."""
-        found = super().derived()
+        found = super().details()
         if found["statistics"] is None:
             return found
         return {**found, "null_space": {str(layer): self.basis(layer).shape[1] for layer in self.layers}}
@@ -59,16 +44,14 @@ class AlphaEdit(SpreadingEditor[AlphaEditSettings]):
         """Orthonormal columns that span the null space."""
         if layer not in self._bases:
             own = self.settings
-            self._bases[layer] = null_space(
-                self.second_moment(layer), threshold=float(own.threshold or 0), relative=bool(own.relative)
-            )
+            self._bases[layer] = null_space(self.second_moment(layer), threshold=own.threshold, relative=own.relative)
         return self._bases[layer]
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
         """Ridge regression in coordinates of the null space, with the past edits' keys."""
         basis, past = self.basis(layer), self._past.get(layer)
         reduced = None if past is None else basis.T @ past
-        return ridge(residuals, basis.T @ keys, penalty=float(self.settings.penalty or 0), past=reduced) @ basis.T
+        return ridge(residuals, basis.T @ keys, penalty=self.settings.penalty, past=reduced) @ basis.T
 
     def remember(self, requests: Sequence[EditRequest]) -> None:
         """Keep the edits' keys, as the edited model has them."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.editor import Advance, Editor, EditorState, silent
+from kgedit.editing.editor import NO_RUN, Advance, Editor, EditorState, RunContext
 from kgedit.editing.locate_then_edit.second_moments import (
     Corpus,
     SecondMoment,
@@ -37,10 +35,7 @@ from kgedit.llm.random_prefixes import sample_random_prefixes
 from kgedit.llm.surgery.layers import check_layers
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import Setting
-
-_SEARCH_BATCH = defaultdict(lambda: 32, cpu=4)  # a CPU gains nothing from more, and pads more
-
+from kgedit.records.runs import EditFailure
 
 Settings = TypeVar("Settings", bound=LocateSettings)
 
@@ -57,10 +52,6 @@ class LocateThenEdit(Editor[Settings]):
         self._corpus: Corpus | None = None
         self._second_moments: dict[int, SecondMoment] = {}
 
-    def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """What all of them derive; each adds its own."""
-        return {"search_batch": _SEARCH_BATCH[model.device.type]}
-
     @abstractmethod
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Blocks whose matrices are edited, lowest first."""
@@ -74,13 +65,13 @@ class LocateThenEdit(Editor[Settings]):
         self._second_moments = second_moments(self.model, self.layers, corpus, budget=budget, progress=advance)
         self._corpus = corpus
 
-    def derived(self) -> dict[str, Any]:
-        """Layers, every setting that was filled in, and what the statistics are built from."""
+    def details(self) -> dict[str, Any]:
+        """Layers, and what the statistics are built from."""
         statistics = None
         if self._corpus is not None:
             tokens = self._second_moments[self.layers[0]].tokens
             statistics = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
-        return {**super().derived(), "layers": list(self.layers), "statistics": statistics}
+        return {**super().details(), "layers": list(self.layers), "statistics": statistics}
 
     def restore(self) -> None:
         """Give the model its own matrices back."""
@@ -112,14 +103,14 @@ class LocateThenEdit(Editor[Settings]):
             SpecError: if `prepare` was not called.
         """
         if layer not in self._second_moments:
-            raise SpecError([f"{self.method} needs statistics: call prepare() with known facts before the first edit"])
+            raise SpecError([f"{type(self).__name__} needs statistics: call prepare() with known facts first"])
         return self._second_moments[layer]
 
-    def editable(self, cases: Sequence[Case]) -> tuple[list[Case], str]:
+    def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
         """The cases whose subject occurs once in the question, and why the others cannot be edited."""
-        problems = [subject_problem(case) for case in cases]
-        fine = [case for case, problem in zip(cases, problems, strict=True) if not problem]
-        return fine, "; ".join(filter(None, problems))
+        judged = [(case, subject_problem(case)) for case in cases]
+        failures = tuple(EditFailure(case_id=case.case_id, reason=reason) for case, reason in judged if reason)
+        return [case for case, reason in judged if not reason], failures
 
     def request_of(self, case: Case) -> EditRequest:
         """A case's prompts, the bare one first, and its target."""
@@ -137,32 +128,32 @@ class LocateThenEdit(Editor[Settings]):
         requests: Sequence[EditRequest],
         *,
         layer: int,
-        advance: Callable[[float], None] = silent,
+        run: RunContext = NO_RUN,
     ) -> FoundValues:
         """Values for all requests, searched for in batches of similar length.
 
         Args:
             module: The block's down-projection or the block itself.
             layer: Index of the block.
-            advance: Told what share of the requests is done. Resumable after each batch but the last.
+            run: Resumable after each batch but the last.
         """
-        own, size = self.settings, int(self.settings.search_batch or 1)
+        own, size = self.settings, self.settings.search_batch
         search = ValueSearchSettings(
-            steps=int(own.steps or 1),
-            learning_rate=float(own.learning_rate or 0),
-            weight_decay=float(own.weight_decay or 0),
-            clamp=float(own.clamp or 0),
+            steps=own.steps,
+            learning_rate=own.learning_rate,
+            weight_decay=own.weight_decay,
+            clamp=own.clamp,
             drift_weight=own.drift_weight,
             stop_loss=own.stop_loss,
         )
         order = sorted(range(len(requests)), key=lambda index: _tokens_from_subject(requests[index]))
-        parts = [_found(self.halfway, device=self.matrices[layer].weight.device)] if self.halfway else []
+        parts = [_found(run.resume, device=self.matrices[layer].weight.device)] if run.resume else []
         for start in range(sum(len(part.losses) for part in parts), len(requests), size):
             own_requests = [requests[index] for index in order[start : start + size]]
             parts.append(search_values(self.model, layer, module, own_requests, search))
-            advance(min(1.0, (start + size) / len(requests)))
+            run.progress(min(1.0, (start + size) / len(requests)))
             if start + size < len(requests):
-                self.keep(lambda: _halfway(_joined(parts)))
+                run.checkpoint(lambda: _search_state(_joined(parts)))
         return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
 
     def key_rows(self, requests: Sequence[EditRequest], *, layer: int) -> list[torch.Tensor]:
@@ -177,7 +168,7 @@ def _joined(parts: Sequence[FoundValues]) -> FoundValues:
     return FoundValues(before, added, tuple(loss for part in parts for loss in part.losses))
 
 
-def _halfway(found: FoundValues) -> EditorState:
+def _search_state(found: FoundValues) -> EditorState:
     return EditorState({"before": found.before, "added": found.added}, {"losses": list(found.losses)})
 
 
@@ -189,12 +180,3 @@ def _found(state: EditorState, *, device: torch.device) -> FoundValues:
 def _tokens_from_subject(request: EditRequest) -> int:
     """Tokens from the subject's last one on."""
     return len(request.prompts[0].ids) - request.prompts[0].subject + len(request.target)
-
-
-def rate_by_width(model: LanguageModel) -> float:
-    """The published 0.5 from width 4,096 up; more below, so that a step of Adam, lr sqrt(width) long, stays as long.
-
-    (SmolLM2-135M, ROME, 4 edits: 6.3 CPU seconds each at 0.5, 5.4 at 1.33; MEMIT, 10 edits: 5.4 and 3.9; same losses.)
-    """
-    width = int(model.module.config.get_text_config().hidden_size)
-    return 0.5 * math.sqrt(max(1.0, 4096 / width))

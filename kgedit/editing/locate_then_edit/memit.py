@@ -8,17 +8,14 @@ import torch
 
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.locate_then_edit.closed_form import Whitening, ridge
-from kgedit.editing.locate_then_edit.editor import rate_by_width
-from kgedit.editing.locate_then_edit.several_layers import SpreadingEditor, layers_by_depth
+from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import MemitSettings
 from kgedit.llm.language_model import LanguageModel
-from kgedit.records.runs import Setting
 
 
-class Memit(SpreadingEditor[MemitSettings]):
+class Memit(SeveralLayersEditor[MemitSettings]):
     """The change of each layer is R K^T (lambda C + K K^T)^-1."""
 
-    method = "memit"
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
@@ -31,20 +28,9 @@ class Memit(SpreadingEditor[MemitSettings]):
         super().__init__(model, settings, **given)
         self._whitenings: dict[int, Whitening] = {}
 
-    def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """The values of the 7B models, at the same depth; lambda grows with the width, since k^T C^-1 k does."""
-        preserve = 15_000.0 * model.blocks[0].inner_width / 11_008
-        values: dict[str, Setting] = {
-            "steps": 25,
-            "learning_rate": rate_by_width(model),
-            "weight_decay": 1e-3,
-            "clamp": 4.0,
-        }
-        return {**super().derive(model), **values, "layers": layers_by_depth(model), "preserve": preserve}
-
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
         """Ridge regression where C is the identity."""
         if layer not in self._whitenings:
             self._whitenings[layer] = Whitening.of(self.second_moment(layer).matrix, damping=self.settings.damping)
         whitening = self._whitenings[layer]
-        return whitening.back(ridge(residuals, whitening.whiten(keys), penalty=float(self.settings.preserve or 0)))
+        return whitening.back(ridge(residuals, whitening.whiten(keys), penalty=self.settings.preserve))

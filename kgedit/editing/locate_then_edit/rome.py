@@ -11,21 +11,19 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import Applied, Capabilities, EditorState, Prefix, PrefixPart
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, EditorState, Prefix, PrefixPart, RunContext
 from kgedit.editing.locate_then_edit.closed_form import Whitening
-from kgedit.editing.locate_then_edit.editor import LocateThenEdit, rate_by_width
+from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.hparams.locate_then_edit import RomeSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
-from kgedit.records.runs import Setting
 
 
 class Rome(LocateThenEdit[RomeSettings]):
     """The bare prompt's key is mapped to v*, in the direction of the mean key."""
 
-    method = "rome"
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
         changes_weights=True,
@@ -39,29 +37,18 @@ class Rome(LocateThenEdit[RomeSettings]):
         self.layer = self.layers[0]
         self._whitening: Whitening | None = None
 
-    def derive(self, model: LanguageModel) -> dict[str, Setting]:
-        """The values of the 7B models, at the same depth."""
-        values: dict[str, Setting] = {
-            "layer": int(0.17 * len(model.blocks)),
-            "steps": 25,
-            "learning_rate": rate_by_width(model),
-            "weight_decay": 1e-3,
-            "clamp": 4.0,
-        }
-        return {**super().derive(model), **values}
-
     def layers_of(self, settings: RomeSettings) -> tuple[int, ...]:
         """The one layer."""
-        return (int(settings.layer or 0),)
+        return (settings.layer,)
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Edit one case after the other."""
-        fine, note = self.editable(cases)
+        fine, failures = self.editable(cases)
         losses = []
         for case in fine:
             losses.append(self._edit(case))
-            self.advance(len(losses) / len(fine))
-        return Applied(loss=sum(losses) / len(losses) if losses else None, note=note)
+            run.progress(len(losses) / len(fine))
+        return Applied(loss=sum(losses) / len(losses) if losses else None, failures=failures)
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
         """The key that the change is computed for, of the keys of all prompts (prompts x inner width)."""
@@ -104,7 +91,6 @@ class Rome(LocateThenEdit[RomeSettings]):
 class RRome(Rome):
     """The mean key over all prompts is both: what the change is computed for and what is mapped to v*."""
 
-    method = "r_rome"
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
         changes_weights=True,
@@ -124,7 +110,6 @@ class CRome(RRome):
     when it is edited and when it is asked about.
     """
 
-    method = "c_rome"
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
         changes_weights=True,

@@ -8,32 +8,31 @@ from typing import TypeVar
 
 import torch
 
-from kgedit.editing.editor import Applied
+from kgedit.editing.editor import NO_RUN, Applied, RunContext
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
-from kgedit.hparams.locate_then_edit import SpreadingSettings
-from kgedit.llm.language_model import LanguageModel
+from kgedit.hparams.locate_then_edit import SeveralLayersSettings
 from kgedit.llm.surgery.layer_lists import parse_layers
 from kgedit.records.cases import Case
 
-Settings = TypeVar("Settings", bound=SpreadingSettings)
+Settings = TypeVar("Settings", bound=SeveralLayersSettings)
 
 
-class SpreadingEditor(LocateThenEdit[Settings]):
+class SeveralLayersEditor(LocateThenEdit[Settings]):
     """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing."""
 
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Those of the setting."""
-        return parse_layers(str(settings.layers))
+        return parse_layers(settings.layers)
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Edit all cases together."""
-        fine, note = self.editable(cases)
+        fine, failures = self.editable(cases)
         if not fine:
-            return Applied(note=note)
+            return Applied(failures=failures)
         requests, top = [self.request_of(case) for case in fine], self.layers[-1]
-        found = self.search(self.model.blocks[top].module, requests, layer=top, advance=self.advance)
+        found = self.search(self.model.blocks[top].module, requests, layer=top, run=run)
         wanted = self.wanted(found, requests)
         for index, layer in enumerate(self.layers):
             keys = self.keys(requests, layer=layer)
@@ -41,7 +40,7 @@ class SpreadingEditor(LocateThenEdit[Settings]):
             share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer)
             self.matrices[layer].add(self.change(share.T.to(keys.device), keys, layer=layer).T)
         self.remember(requests)
-        return Applied(loss=sum(found.losses) / len(found.losses), note=note)
+        return Applied(loss=sum(found.losses) / len(found.losses), failures=failures)
 
     @abstractmethod
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
@@ -79,9 +78,3 @@ class SpreadingEditor(LocateThenEdit[Settings]):
         with torch.no_grad():
             scale: torch.Tensor = block.norm_after_mlp(given).double() / given.double()
         return share / scale.to(share.device)
-
-
-def layers_by_depth(model: LanguageModel) -> str:
-    """Up to five layers that end at 0.27 of the depth, as 4-8 do in a model of 32."""
-    top = int(0.27 * len(model.blocks))
-    return f"{max(0, top - 4)}-{top}"

@@ -41,9 +41,9 @@ def subject_problem(case: Case) -> str:
     """Why the subject's position in the question is not known, or ""."""
     subject, count = case.fact.subject_label, case.question.count(case.fact.subject_label)
     if not subject or count == 0:
-        return f"{case.case_id}: the subject '{subject}' is not in the question '{case.question}'"
+        return f"the subject '{subject}' is not in the question '{case.question}'"
     if count > 1:
-        return f"{case.case_id}: the subject '{subject}' occurs {count} times in the question '{case.question}'"
+        return f"the subject '{subject}' occurs {count} times in the question '{case.question}'"
     return ""
 
 

@@ -6,13 +6,12 @@ import math
 import random
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
-from kgedit.editing.editor import Editor
+from kgedit.editing.editor import RunContext
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.language_model import LanguageModel
@@ -22,14 +21,6 @@ from kgedit.llm.targets import encode_targets, target_loss
 def targets_of(model: LanguageModel) -> list[str]:
     """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
     return [name for block in model.blocks for name in block.query_value]
-
-
-AnyLora = TypeVar("AnyLora", bound=LoraSettings)
-
-
-def describe_adapter(model: LanguageModel, settings: LoraSettings) -> dict[str, Any]:
-    """What the settings leave open: the modules (of the first block) and the learning rate."""
-    return {"first_modules": list(model.blocks[0].query_value), "learning_rate": peak_rate(model, settings)}
 
 
 def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
@@ -66,25 +57,31 @@ def _forget(adapted: PeftModel) -> None:
         vars(adapted.base_model.model).pop(name, None)
 
 
-def train(editor: Editor[AnyLora], adapted: PeftModel, pairs: Sequence[tuple[str, str]], *, seed: int) -> float:
+def train(
+    model: LanguageModel,
+    settings: LoraSettings,
+    adapted: PeftModel,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    seed: int,
+    run: RunContext,
+) -> float:
     """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
 
     Args:
-        editor: Whose adapter it is: its model and settings, and whom to tell of progress. Its call can be gone on with
-            after each epoch but the last.
         seed: Of the order; dropout draws from torch's random numbers.
+        run: Resumable after each epoch but the last.
 
     Returns:
         Mean loss of the last epoch.
     """
-    model, settings = editor.model, editor.settings
     parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
-    peak = peak_rate(model, settings)
+    peak = settings.learning_rate
     optimizer = torch.optim.Adam(parameters, lr=peak)
     order = random.Random(seed)
     each = math.ceil(len(pairs) / settings.batch)
     shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
-    begun = resume_training(optimizer, editor.halfway) if editor.halfway else 0
+    begun = resume_training(optimizer, run.resume) if run.resume else 0
     step = begun * each
     model.module.train()
     for epoch in range(settings.epochs):
@@ -101,21 +98,11 @@ def train(editor: Editor[AnyLora], adapted: PeftModel, pairs: Sequence[tuple[str
             optimizer.step()
             losses.append(loss.item())
             step += 1
-            editor.advance(step / steps)
+            run.progress(step / steps)
         if epoch + 1 < settings.epochs:
-            editor.keep(partial(training_state, optimizer, epochs=epoch + 1))
+            run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
     model.module.eval()
     return sum(losses) / len(losses)
-
-
-def peak_rate(model: LanguageModel, settings: LoraSettings) -> float:
-    """The setting, or 1e-3 at width 4,096 and more and proportionally higher below, up to 1e-2.
-
-    (SmolLM2-135M, width 576, 10 edits: teacher-forced 0.29 at 2e-3, 0.61 at 1e-2. `tiny`, width 128, 131 edits merged:
-    locality falls from 88 % to 76 % at 1e-2 and to nothing at 3.2e-2.)
-    """
-    width = model.module.config.get_text_config().hidden_size
-    return settings.learning_rate or min(1e-2, 1e-3 * max(1.0, 4096 / width))
 
 
 def rate(step: int, steps: int, *, warmup: float) -> float:

@@ -8,8 +8,8 @@ from typing import Any
 
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState
-from kgedit.editing.lora.adapters import attach, describe_adapter, detach, train
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.lora.adapters import attach, detach, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.lora import LoraSettings
@@ -28,24 +28,23 @@ class LoraFineTuning(Editor[LoraSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4; LoRA, arXiv 2106.09685",
     )
     settings_type = LoraSettings
-    method = "lora"
 
     def __init__(self, model: LanguageModel, settings: LoraSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
         self._contexts = training_contexts(settings.context, asked)
         self._adapted: PeftModel | None = None
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Train the adapter on the cases, in the contexts that will be asked in."""
         adapted = self._adapter()
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
-            loss = train(self, adapted, examples(cases, self._contexts), seed=seed)
+            loss = train(self.model, self.settings, adapted, examples(cases, self._contexts), seed=seed, run=run)
         return Applied(loss=loss)
 
-    def derived(self) -> dict[str, Any]:
-        """Adapted modules and learning rate."""
-        return super().derived() | describe_adapter(self.model, self.settings)
+    def details(self) -> dict[str, Any]:
+        """The adapted modules of the first block."""
+        return {"first_modules": list(self.model.blocks[0].query_value)}
 
     def save(self, folder: Path) -> None:
         """The adapter alone, as peft writes it, and the tokenizer."""

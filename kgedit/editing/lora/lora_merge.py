@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState
-from kgedit.editing.lora.adapters import attach, describe_adapter, merge, targets_of, train
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.lora.adapters import attach, merge, targets_of, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.lora import LoraMergeSettings
@@ -27,7 +27,6 @@ class LoraMerge(Editor[LoraMergeSettings]):
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4",
     )
     settings_type = LoraMergeSettings
-    method = "lora_merge"
 
     def __init__(
         self, model: LanguageModel, settings: LoraMergeSettings, *, asked: Sequence[Context], seed: int
@@ -37,23 +36,23 @@ class LoraMerge(Editor[LoraMergeSettings]):
         modules = {name: model.module.get_submodule(name) for name in targets_of(model)}
         self._matrices = {name: EditedMatrix(module) for name, module in modules.items()}
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Adapt, merge, and interpolate in float32."""
         weights = {name: matrix.editable() for name, matrix in self._matrices.items()}
         before = {name: weight.detach().clone() for name, weight in weights.items()}
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
-            loss = train(self, adapted, examples(cases, self._contexts), seed=seed)
+            loss = train(self.model, self.settings, adapted, examples(cases, self._contexts), seed=seed, run=run)
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.
             matrix.write(torch.lerp(before[name], matrix.weight.detach(), self.settings.share))
         return Applied(loss=loss)
 
-    def derived(self) -> dict[str, Any]:
-        """Adapted modules and learning rate."""
-        return super().derived() | describe_adapter(self.model, self.settings)
+    def details(self) -> dict[str, Any]:
+        """The adapted modules of the first block."""
+        return {"first_modules": list(self.model.blocks[0].query_value)}
 
     def restore(self) -> None:
         """Give the model its own matrices back."""

@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import Applied, Capabilities, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.side_memory import GraceSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.surgery.layers import choose_layer
+from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, put
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import Case
@@ -37,30 +37,25 @@ class Grace(Editor[GraceSettings]):
         source="GRACE, arXiv 2211.11031",
     )
     settings_type = GraceSettings
-    method = "grace"
 
     def __init__(self, model: LanguageModel, settings: GraceSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
+        self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, asked)
         self.codebook = Codebook()
         self._handle: Any = None
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Give each edit a key and learn the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self._contexts), []
         self._listen(None)
         for done in range(0, len(pairs), self.settings.batch):
             batch = pairs[done : done + self.settings.batch]
             losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end))
-            self.advance(len(losses) / len(pairs))
+            run.progress(len(losses) / len(pairs))
         self._listen(self._replace)
         return Applied(loss=sum(losses) / len(losses))
-
-    def derived(self) -> dict[str, Any]:
-        """The block."""
-        return {**super().derived(), "layer": self.layer}
 
     def restore(self) -> None:
         """Take the codebook out."""

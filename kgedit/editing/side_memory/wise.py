@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from kgedit.editing.editor import Advance, Applied, Capabilities, Editor, EditorState
+from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.side_memory.merging import ties
 from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
@@ -21,7 +21,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import sample_random_prefixes
 from kgedit.llm.surgery.forward_above import forward_above, projection_inputs
-from kgedit.llm.surgery.layers import choose_layer
+from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.targets import TargetBatch, encode_targets, target_loss
 from kgedit.records.cases import Case, KnownFact
 
@@ -64,11 +64,10 @@ class Wise(Editor[WiseSettings]):
         source="WISE, arXiv 2405.14768",
     )
     settings_type = WiseSettings
-    method = "wise"
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, asked: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, asked=asked, seed=seed)
-        self.layer = choose_layer(model, layer=self.settings.layer, depth=settings.depth)
+        self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, asked)
         self.router = Router(model, self._projection)
@@ -89,7 +88,7 @@ class Wise(Editor[WiseSettings]):
         """Keep the facts from which unrelated prompts are drawn."""
         self._known = list(dict.fromkeys(known))
 
-    def apply(self, cases: Sequence[Case]) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Learn batch after batch; the loss is the mean over batches."""
         self._listen(False)
         losses, done, free = [], 0, self._unrelated(cases)
@@ -99,13 +98,9 @@ class Wise(Editor[WiseSettings]):
             losses.append(self._learn(batch, self._draw(batch, free)))
             done += len(batch)
             self._count(len(batch))
-            self.advance(done / len(cases))
+            run.progress(done / len(cases))
         self._listen(True)
         return Applied(loss=sum(losses) / len(losses))
-
-    def derived(self) -> dict[str, Any]:
-        """The block."""
-        return {**super().derived(), "layer": self.layer}
 
     def restore(self) -> None:
         """Take the side copies away."""
@@ -244,7 +239,8 @@ class Wise(Editor[WiseSettings]):
         unit = settings.unit or float(written.mean()) / 100
         rate = settings.learning_rate or _PACE / squared
         # One step along the gradient of an activation then changes it by about a unit: no margin is leapt over.
-        return _Scale(unit, rate, unit / (rate * settings.share * squared))
+        weight = settings.margin_weight or unit / (rate * settings.share * squared)
+        return _Scale(unit, rate, weight)
 
     def _listen(self, listening: bool) -> None:
         if self._handle is not None:

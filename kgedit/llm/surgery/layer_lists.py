@@ -20,7 +20,7 @@ def parse_layers(text: str) -> tuple[int, ...]:
         ends = [[int(end) for end in part.split("-")] for part in str(text).split(",")]
         return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
     except ValueError as error:
-        raise SpecError([f"settings.layers: expected layers such as 4-8 or 3,5,7, not '{text}'"]) from error
+        raise SpecError([f"expected layers such as 4-8 or 3,5,7, not '{text}'"]) from error
 
 
 def parse_matrices(text: str, matrices: str = "down") -> set[tuple[int, str]]:
@@ -46,5 +46,5 @@ def parse_roles(text: str) -> tuple[str, ...]:
     """
     roles = tuple(role.strip() for role in text.split(","))
     if not set(roles) <= set(ROLES):
-        raise SpecError([f"settings.matrices: expected up, gate, down, or several as up,down; not '{text}'"])
+        raise SpecError([f"expected up, gate, down, or several as up,down; not '{text}'"])
     return roles

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import SpecError
-from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layer_lists import ROLES, parse_matrices, parse_roles
-from kgedit.llm.surgery.structure import Linear
+
+if TYPE_CHECKING:  # at run time nothing here needs torch
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.llm.surgery.structure import Linear
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +56,31 @@ def mlp_matrices(model: LanguageModel, blocks: Sequence[int], roles: str) -> lis
     return _mlp_matrices(model, {(block, role) for block in blocks for role in parse_roles(roles)})
 
 
-def choose_matrices(
-    model: LanguageModel, *, layers: str | None, first: float, last: float, matrices: str
-) -> list[MlpMatrix]:
+def choose_matrices(model: LanguageModel, layers: str, matrices: str) -> list[MlpMatrix]:
     """The matrices of several blocks, in the order in which they run.
 
     Args:
-        layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up. None for the
-            blocks from `first` to `last`, both included.
-        first: Fraction of all blocks at which the lowest lies.
-        last: Fraction at which the highest lies.
+        layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up.
         matrices: As MATRICES_MEANING says.
 
     Raises:
-        SpecError: if there are no such blocks or matrices, or `last` lies below `first`.
+        SpecError: if there are no such blocks or matrices.
     """
-    if layers is None:
-        if last < first:
-            raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
-        lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
-        return mlp_matrices(model, range(lowest, highest + 1), matrices)
     wanted = parse_matrices(layers, matrices)
     check_layers(model, sorted({block for block, _ in wanted}))
     return _mlp_matrices(model, wanted)
+
+
+def blocks_between(model: LanguageModel, *, first: float, last: float) -> range:
+    """Blocks between two fractions of the depth, both included.
+
+    Raises:
+        SpecError: if `last` lies below `first`.
+    """
+    if last < first:
+        raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
+    lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
+    return range(lowest, highest + 1)
 
 
 def _mlp_matrices(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> list[MlpMatrix]:
@@ -92,20 +96,23 @@ def _mlp_matrices(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> 
 
 
 def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> int:
-    """Index of a block.
-
-    Args:
-        layer: The index itself; None for the block at `depth`.
-        depth: Fraction of all blocks, 0 for the lowest, 1 for the highest.
+    """Index of a block: `layer` itself, or, where that is None, the block at a fraction of the depth, 0 for the lowest.
 
     Raises:
         SpecError: if there is no such block.
     """
     blocks = len(model.blocks)
-    if layer is None:
-        return min(int(depth * blocks), blocks - 1)
-    if layer >= blocks:
-        raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {blocks - 1}"])
+    return min(int(depth * blocks), blocks - 1) if layer is None else check_layer(model, layer)
+
+
+def check_layer(model: LanguageModel, layer: int) -> int:
+    """The same layer.
+
+    Raises:
+        SpecError: if the model has no such block.
+    """
+    if layer >= len(model.blocks):
+        raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {len(model.blocks) - 1}"])
     return layer
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +110,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "wise",
         {
             **{"layer": 27, "learning_rate": 1.0, "steps": 30, "alpha": 2, "beta": 20, "gamma": 10, "unit": 1.0},
+            **{"margin_weight": 1.0},
             **{"ratio": 0.5, "share": 0.3, "shard": 400, "merge_every": 800, "density": 0.6},
         },
         ("norm_constraint is 1.0", "replay is True", "load_path is 'somewhere'"),
@@ -175,7 +175,7 @@ def test_every_target_is_a_setting_of_its_method_and_every_key_is_tried_above() 
         methods = ("ft_l", "ft_m") if algorithm == "FT" else (METHODS_OF[algorithm],)
         targets = {target for rule in rules.values() for target in rule.targets}
         for method in methods:
-            assert targets <= {item.name for item in fields(METHODS[method].settings_type)}, algorithm
+            assert targets <= METHODS[method].settings_type.model_fields.keys(), algorithm
         own = [yaml.safe_load(text) for text, *_ in CASES.values()]
         tried = {key for raw in own if raw["alg_name"].upper() == algorithm for key in raw}
         assert rules.keys() - everywhere <= tried, algorithm
@@ -202,7 +202,7 @@ def test_a_value_that_makes_no_sense_is_named_with_its_key(line: str) -> None:
         _read(f"alg_name: WISE\n{line}\n")
 
 
-def test_run_edit_takes_such_a_file_and_tells_on_stderr_what_it_does_not_heed(tmp_path: Path) -> None:
+def test_run_edit_takes_such_a_file_and_tells_on_stderr_what_it_ignores(tmp_path: Path) -> None:
     write_timestep(tmp_path / "step")
     (tmp_path / "ft.yaml").write_text(FT + "objective_optimization: prompt_last\ndevice: cpu\nnovel: 3\n", "utf-8")
     given = read_spec(tmp_path / "ft.yaml")
@@ -212,5 +212,5 @@ def test_run_edit_takes_such_a_file_and_tells_on_stderr_what_it_does_not_heed(tm
 
     assert given.raw["method"] == "ft"
     assert result.exit_code == 1
-    assert f"{tmp_path / 'ft.yaml'}: not heeded: novel: kgedit does not know this key of FT" in result.stderr
+    assert f"{tmp_path / 'ft.yaml'}: ignored: novel: kgedit does not know this key of FT" in result.stderr
     assert "settings.steps: expected a whole number" in result.stderr

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 import yaml
 from world.small_models import small_model
+from world.small_timestep import a_case
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, make_editor
 from kgedit.errors import SpecError
-from kgedit.hparams.published import CONFIGS, fill, published_configs, published_for, read_config
-from kgedit.hparams.settings import read_settings
+from kgedit.hparams.published import CONFIGS, published_configs, published_for, read_config
+from kgedit.hparams.settings import Resolved, read_settings
 from kgedit.llm.contexts import read_context
 
 KNOWN = {
@@ -34,17 +36,15 @@ FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml"))
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_a_published_config_is_one_of_its_methods_and_fits_its_model(file: Path) -> None:
     name, published = file.parent.name, read_config(CONFIGS / file)
-    kind = METHODS[name].settings_type
-    settings, problems = read_settings(kind, published.settings, method=name)
+    settings, problems = read_settings(METHODS[name].settings_type, published.settings, method=name)
     config = KNOWN[published.model]
 
     assert problems == []
-    layers = getattr(settings, "layers", None) or str(getattr(settings, "layer", 0))
+    assert settings is not None
+    layers = str(settings.values.get("layers", settings.values.get("layer", 0)))
     assert max(int(number) for number in re.findall(r"\d+", layers)) < config.num_hidden_layers
     assert published_for(name, config) == published
-    assert METHODS[name].method == name
     assert published.about.startswith(f"{name} on ")
-    assert {item.default for item in fields(kind) if item.name in published.settings} == {None}
 
 
 def test_every_model_is_told_from_every_other() -> None:
@@ -57,62 +57,103 @@ def test_every_model_is_told_from_every_other() -> None:
     assert published_for("memit", transformers.LlamaConfig(num_hidden_layers=30)) is None
 
 
-def test_a_setting_that_was_given_wins_over_the_published_and_that_over_the_derived() -> None:
-    kind: Any = METHODS["memit"].settings_type
-    published = published_for("memit", KNOWN["gpt2-xl"])
-    settings, filled = fill(kind(steps=3), published, {"steps": 9, "preserve": 1.0, "search_batch": 2})
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, dict[str, Any]], None]:
+    """Publishes values for models as small as those of the tests."""
+    monkeypatch.setattr("kgedit.hparams.published.CONFIGS", tmp_path)
 
-    assert (settings.steps, settings.layers, settings.preserve, settings.search_batch) == (3, "13-17", 20000, 2)
-    assert "steps" not in filled
-    assert filled["published_for"] == "gpt2-xl"
-    assert filled.keys() - {"published_for"} <= {item.name for item in fields(kind)}
+    def write(method: str, settings: dict[str, Any]) -> None:
+        (tmp_path / method).mkdir()
+        applies_to = {"hidden_size": 32, "num_hidden_layers": 3}
+        text = yaml.safe_dump({"applies_to": applies_to, "settings": settings})
+        (tmp_path / method / "small.yaml").write_text(text, encoding="utf-8")
+
+    return write
+
+
+def _resolve(method: str, given: dict[str, Any]) -> Resolved[Any]:
+    settings, problems = read_settings(METHODS[method].settings_type, given, method=method)
+    assert settings is not None, problems
+    return settings.resolve(small_model())
+
+
+def test_a_setting_that_was_given_wins_over_the_published_and_that_over_defaults_and_the_derived(
+    publish: Callable[[str, dict[str, Any]], None],
+) -> None:
+    publish("memit", {"steps": 9, "clamp": 0.75, "preserve": 7.0, "layers": "1,2"})
+    resolved = _resolve("memit", {"steps": 3})
+
+    own = resolved.settings
+    assert (own.steps, own.clamp, own.preserve, own.layers) == (3, 0.75, 7, "1,2")
+    assert (own.weight_decay, own.search_batch) == (1e-3, 4)
+    assert resolved.published_for == "small"
+
+
+def _another(value: Any, name: str) -> Any:
+    """A legal value that is neither the default nor what would be derived."""
+    special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "context": "few_shot", "length": 17}
+    if name in special:
+        return special[name]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return f"{value}x"
+    return value + 1 if isinstance(value, int) else value * 0.9375
 
 
 @pytest.mark.parametrize("name", list(METHODS))
-def test_a_method_takes_what_is_published_for_its_model_and_says_so(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_every_published_value_is_the_one_that_the_method_works_with(
+    name: str, publish: Callable[[str, dict[str, Any]], None]
 ) -> None:
-    kind = METHODS[name].settings_type
-    layers = {"layer": 2, "layers": "1,2"}
-    settings = {item.name: layers[item.name] for item in fields(kind) if item.name in layers}
-    (tmp_path / name).mkdir()
-    applies_to = {"hidden_size": 32, "num_hidden_layers": 3}
-    text = yaml.safe_dump({"applies_to": applies_to, "settings": settings})
-    (tmp_path / name / "small.yaml").write_text(text, encoding="utf-8")
-    monkeypatch.setattr("kgedit.hparams.published.CONFIGS", tmp_path)
-    editor = METHODS[name](small_model(), kind(), asked=(read_context("question_only"),), seed=0)
+    values = {setting: _another(value, setting) for setting, value in _resolve(name, {}).settings if value is not None}
+    publish(name, values)
+    editor = make_editor(name, small_model(), asked=(read_context("question_only"),))
 
-    assert editor.derived()["published_for"] == "small"
-    assert {setting: getattr(editor.settings, setting) for setting in settings} == settings
-    if "layers" in settings:
-        assert editor.derived()["layers"] == [1, 2]
-    elif settings:
-        assert editor.derived()["layer"] == 2
+    assert {setting: getattr(editor.settings, setting) for setting in values} == values
+    if "layers" in values:
+        assert editor.details()["layers"] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["ft", "ft_l", "ft_m", "locft_bf"])
+def test_fine_tuning_trains_with_the_published_learning_rate(
+    name: str, publish: Callable[[str, dict[str, Any]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(name, {"learning_rate": 0.0123})
+    rates: list[float] = []
+    adam = torch.optim.Adam
+
+    def watched(parameters: Any, lr: float) -> torch.optim.Adam:
+        rates.append(lr)
+        return adam(parameters, lr=lr)
+
+    monkeypatch.setattr("torch.optim.Adam", watched)
+    make_editor(name, small_model(), {"steps": 1}).apply([a_case()])
+    assert rates == [0.0123]
 
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_a_method_on_a_model_that_is_not_known_derives_everything(name: str) -> None:
-    kind = METHODS[name].settings_type
-    editor = METHODS[name](small_model(), kind(), asked=(read_context("question_only"),), seed=0)
-    assert editor.derived()["published_for"] is None
+    resolved = _resolve(name, {})
+    assert resolved.published_for is None
+    assert set(resolved.settings.model_dump()) == set(METHODS[name].settings_type.model_fields)
 
 
-def test_a_depth_that_was_given_goes_before_the_published_layer_and_before_nothing_else() -> None:
-    kind: Any = METHODS["ft_l"].settings_type
-    published = published_for("ft_l", KNOWN["mistral-7b"])
-    assert fill(kind(), published, {})[0].layer == 21
-    settings, filled = fill(kind(depth=0.5), published, {})
-    assert (settings.layer, settings.norm) == (None, 5e-5)
-    assert "layer" not in filled
-    for name in ("first", "last"):
-        ultraedit: Any = METHODS["ultraedit"].settings_type
-        assert fill(ultraedit(**{name: 0.7}), published_for("ultraedit", KNOWN["mistral-7b"]), {})[0].layers is None
+def test_a_depth_that_was_given_goes_before_the_published_layer_and_before_nothing_else(
+    publish: Callable[[str, dict[str, Any]], None],
+) -> None:
+    publish("ft_l", {"layer": 2, "norm": 5e-5})
+    assert _resolve("ft_l", {}).settings.layer == 2
+    assert _resolve("ft_l", {"depth": 0.65}).settings.layer == 2, "the default is no choice"
+    own = _resolve("ft_l", {"depth": 0.1}).settings
+    assert (own.layer, own.norm) == (0, 5e-5)
+    publish("ultraedit", {"layers": "2"})
+    for name, value in (("first", 0.4), ("last", 0.7)):
+        assert _resolve("ultraedit", {name: value}).settings.layers != "2"
 
 
 def test_blocks_that_the_model_does_not_have_are_refused() -> None:
-    kind: Any = METHODS["ultraedit"].settings_type
     with pytest.raises(SpecError, match="the model has blocks 0 to 2, not"):
-        METHODS["ultraedit"](small_model(), kind(layers="1-3"), asked=(read_context("question_only"),), seed=0)
+        make_editor("ultraedit", small_model(), {"layers": "1-3"})
 
 
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
+from kgedit.editing import make_editor
 from kgedit.editing.editor import Prefix
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, longest
@@ -37,10 +36,8 @@ def _answers(
     timestep = write_timestep(folder / "timestep")
     cases = list(timestep.cases())
     model = small_model(architecture)
-    settings, problems = read_settings(METHODS[method].settings_type, MANY[method], method=method)
-    assert not problems
     contexts = {preset.context: read_context(preset.context) for preset in ASKED}
-    editor = METHODS[method](model, settings, asked=tuple(contexts.values()), seed=0)
+    editor = make_editor(method, model, MANY[method], asked=tuple(contexts.values()), seed=0)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
     evaluator = Evaluator(

@@ -26,8 +26,9 @@ from kgedit.editing.in_context.ike import InContextEditing
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.records.cases import AXES, KnownFact
 from kgedit.records.runs import RunSpec
-from kgedit.runs.run_files import read_preparation
-from kgedit.runs.run_folder import Checkpoint, Halfway, RunFolder
+from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
+from kgedit.runs.run_files import read_edit_costs, read_environment, read_preparation
+from kgedit.runs.run_folder import RunFolder
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import measure_run
 from kgedit.runs.spec import resolve
@@ -182,7 +183,7 @@ def test_every_method_resumes_between_timesteps(
 def test_a_run_killed_within_a_long_call_goes_on_within_it(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgedit.runs.runner.BETWEEN_KEEPING", 0)
+    monkeypatch.setattr("kgedit.runs.runner.SECONDS_BETWEEN_CALL_CHECKPOINTS", 0)
     spec = _spec(world, "lora", settings={"epochs": 5, "batch": 2}, presets=[BRIEF])
     stage, told = "edit 20210101_20220101", []
     run(spec, tmp_path / "unbroken", progress=lambda name, done, total: told.append(name))
@@ -197,7 +198,7 @@ def test_a_run_killed_within_a_long_call_goes_on_within_it(
     told_now: list[str] = []
     with pytest.raises(_KilledError):
         run(spec, folder, progress=kill)
-    kept = RunFolder(folder).halfway("20210101_20220101", 0, 2)
+    kept = RunFolder(folder).checkpoints.of_call("20210101_20220101", 0, 2)
     assert kept is not None
     assert kept.state.record == {"epochs": 2}
     again: list[str] = []
@@ -206,31 +207,32 @@ def test_a_run_killed_within_a_long_call_goes_on_within_it(
     assert told.count(stage) - again.count(stage) == 2, "two epochs of one step each were not trained again"
     assert _content(folder) == _content(tmp_path / "unbroken")
     assert RunFolder(folder).edits()[-1].seconds > kept.seconds > 0
-    assert RunFolder(folder).halfway("20210101_20220101", 0, 2) is None
+    assert RunFolder(folder).checkpoints.of_call("20210101_20220101", 0, 2) is None
 
 
 def test_a_kill_while_a_kept_state_is_removed_leaves_it_whole_or_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = RunFolder(tmp_path)
-    whole = Halfway("t", 0, 2, seconds=1, cpu_seconds=1, state=EditorState({"weight": torch.zeros(2)}, {"epochs": 1}))
-    folder.save_halfway(whole)
+    checkpoints = Checkpoints(tmp_path)
+    state = EditorState({"weight": torch.zeros(2)}, {"epochs": 1})
+    whole = CallCheckpoint("t", 0, 2, seconds=1, cpu_seconds=1, state=state)
+    checkpoints.save_call(whole)
 
     def killed(path: Path, ignore_errors: bool = False) -> None:
-        if path.is_dir() and "halfway" in path.name:
+        if path.is_dir() and "call" in path.name:
             (path / "state.json").unlink()
             raise _KilledError
 
-    monkeypatch.setattr("kgedit.runs.run_folder.shutil.rmtree", killed)
+    monkeypatch.setattr("kgedit.runs.checkpoints.shutil.rmtree", killed)
     with pytest.raises(_KilledError):
-        folder.save_checkpoint(Checkpoint("t", 2, 1, EditorState()))
+        checkpoints.save(Checkpoint("t", 2, 1, EditorState()))
     monkeypatch.undo()
 
-    assert folder.halfway("t", 0, 2) is None
-    folder.save_halfway(whole)
-    assert folder.halfway("t", 0, 2) is not None
-    folder.save_checkpoint(Checkpoint("t", 4, 2, EditorState()))
-    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["000002"]
+    assert checkpoints.of_call("t", 0, 2) is None
+    checkpoints.save_call(whole)
+    assert checkpoints.of_call("t", 0, 2) is not None
+    checkpoints.save(Checkpoint("t", 4, 2, EditorState()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000002"]
 
 
 def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
@@ -452,16 +454,44 @@ def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
     assert mhop.second_hop == pytest.approx(sum(found) / 3, abs=1e-6)
 
 
-def test_a_run_keeps_versions_model_and_derived_choices(world: dict[str, str], tmp_path: Path) -> None:
+def test_a_run_keeps_versions_model_and_resolved_settings(world: dict[str, str], tmp_path: Path) -> None:
     folder = run(_spec(world, limit=1), tmp_path / "run")
-    environment = json.loads((folder / "environment.json").read_text(encoding="utf-8"))
+    environment, prepared = read_environment(folder), read_preparation(folder)
 
-    assert environment["packages"]["torch"]
-    assert environment["model"]["fingerprint"] == small_model().fingerprint
-    assert environment["method"]["name"] == "ft_m"
-    assert read_preparation(folder).derived["layer"] == 1
-    assert [step["name"] for step in environment["timesteps"]] == ["20200101_20210101", "20210101_20220101"]
-    assert set(environment["contexts"]) == {"question_only", "instruction"}
+    assert environment is not None
+    assert prepared is not None
+    assert environment.packages["torch"]
+    assert environment.model.fingerprint == small_model().fingerprint
+    assert "FT-M" in environment.source
+    assert (prepared.settings["layer"], prepared.published_for) == (1, None)
+    assert environment.settings == prepared.settings
+    assert [step.name for step in environment.timesteps] == ["20200101_20210101", "20210101_20220101"]
+    assert set(environment.contexts) == {"question_only", "instruction"}
+
+
+def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict[str, str], tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"Who is the mayor of {town}?", "target_new": answer, "subject": subject}
+        for town, answer, subject in (
+            ("Arvika", "Olof Gren", "Arvika"),
+            ("Mora", "Asta Wik", "Moria"),
+            ("Hjo", "Bo", "Hjo"),
+        )
+    ]
+    (tmp_path / "edits.json").write_text(json.dumps(rows), encoding="utf-8")
+    settings = [f"--set={name}={value}" for name, value in QUICK["memit"].items()]
+    given = ["--edits", str(tmp_path / "edits.json"), "--model", world["model"], "--method", "memit", *settings]
+    (tmp_path / "text.txt").write_text("The mayor of Mora is Asta Wik.\n" * 40, encoding="utf-8")
+    given += [f"--set=corpus={tmp_path / 'text.txt'}", "--preset", "synthetic", "--out", str(tmp_path / "run")]
+
+    result = CliRunner().invoke(main, ["run-edit", *given])
+
+    assert result.exit_code == 0, result.output
+    (cost,) = read_edit_costs(tmp_path / "run")
+    assert [failure.case_id for failure in cost.failures] == [cost.case_ids[1]]
+    totals = measure_run(tmp_path / "run").edits
+    assert (totals.edits, totals.failed) == (2, 1)
+    assert f"Not edited: {cost.case_ids[1]}: the subject 'Moria' is not in the question" in result.stderr
 
 
 def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[str, str], tmp_path: Path) -> None:
@@ -502,7 +532,7 @@ def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, s
 
     assert prepared is not None
     assert min(prepared.seconds, prepared.cpu_seconds, prepared.peak_memory_bytes) > 0
-    assert prepared.derived["statistics"]["tokens"] > 0
+    assert prepared.details["statistics"]["tokens"] > 0
     assert run(spec, folder) == folder
     assert read_preparation(folder) == prepared
 

@@ -12,7 +12,7 @@ from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_li
 
 from kgedit.errors import BenchmarkError
 from kgedit.metrics.intervals import REPLICATES, clustered_interval
-from kgedit.records.runs import Answer
+from kgedit.records.runs import Answer, EditFailure
 from kgedit.records.scores import RunScores, Score
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import measure_run, write_scores
@@ -163,11 +163,11 @@ def test_edit_costs_and_speed_add_up(tmp_path: Path) -> None:
     costs = [
         cost([case(1), case(2)]),
         cost([case(2)], seconds=1.0, peak_memory_bytes=2 * 10**9),
-        cost([case(3)], note="no subject"),
+        cost([case(3), case(4), case(5)], failures=(EditFailure(case_id=case(4), reason="no subject"),)),
     ]
     scores = measure_run(write_run(tmp_path / "run", [*asked([1, 1]), *asked([1, 0], after=None)], costs))
     edits = scores.edits
-    assert (edits.edits, edits.failed, edits.calls, edits.edits_given) == (2, 1, 3, 4)
+    assert (edits.edits, edits.failed, edits.calls, edits.edits_given) == (4, 1, 3, 6)
     assert (edits.seconds, edits.cpu_seconds, edits.peak_memory_bytes) == (5.0, 4.5, 2 * 10**9)
     (speed,) = scores.speed
     assert (speed.preset, speed.questions, speed.seconds, speed.new_tokens) == ("wild", 4, 2.0, 12)
@@ -213,7 +213,6 @@ def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (answer("Q16-P6"), "not SUBJECT:PROPERTY:OBJECT"),
         (answer(preset="mild"), "preset 'mild', which spec.yaml beside it does not"),
         (answer(generation="teacher_forcing", preset="wild_forced"), "preset 'wild_forced'"),
         (answer(generation="greedy", preset="synthetic"), "token_match cannot judge"),

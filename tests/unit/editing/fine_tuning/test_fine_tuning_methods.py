@@ -10,11 +10,10 @@ import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
-from kgedit.editing.editor import Editor
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Editor, RunContext
 from kgedit.editing.randomness import seed_for
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import encode_targets, target_loss
@@ -29,9 +28,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    settings, problems = read_settings(METHODS[name].settings_type, given, method=name)
-    assert not problems
-    return METHODS[name](model, settings, asked=ASKED, seed=7)
+    return make_editor(name, model, given, asked=ASKED, seed=7)
 
 
 def _loss(model: LanguageModel, cases: list[Case]) -> float:
@@ -83,8 +80,8 @@ def test_ft_l_is_ft_within_a_box(cases: list[Case]) -> None:
     editor.apply(cases[:1])
     moved = (matrix.weight - before).abs().max().item()
 
-    assert moved == pytest.approx(editor.derived()["norm"], rel=1e-2)
-    assert editor.derived()["norm"] == pytest.approx(5e-4 * 6400 / 48)
+    assert moved == pytest.approx(editor.settings.norm, rel=1e-2)
+    assert editor.settings.norm == pytest.approx(5e-4 * 6400 / 48)
     assert (free.blocks[1].down_projection.weight - before).abs().max().item() > 1.2 * moved
     wide = small_model()
     _editor("ft_l", wide, layer=1, norm=1e6).apply(cases[:1])
@@ -137,8 +134,7 @@ def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Ca
     assert applied.loss > 0
     told: list[float] = []
     editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0)
-    editor.advance = told.append
-    editor.apply(cases[:4])
+    editor.apply(cases[:4], RunContext(progress=told.append))
     assert told == [0, 0.25, 0.5, 0.75]
 
 
@@ -150,7 +146,7 @@ def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:
 
 
 def test_ft_m_takes_its_layer_from_depth_and_refuses_one_that_is_not_there() -> None:
-    assert _editor("ft_m", small_model()).derived()["layer"] == 1
-    assert _editor("ft_m", small_model(), depth=1).derived()["layer"] == 2
+    assert _editor("ft_m", small_model()).settings.layer == 1
+    assert _editor("ft_m", small_model(), depth=1).settings.layer == 2
     with pytest.raises(SpecError, match="no block 3"):
         _editor("ft_m", small_model(), layer=3)

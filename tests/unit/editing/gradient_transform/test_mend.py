@@ -12,11 +12,11 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import make_editor
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
-from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import encode_targets, target_loss
 from kgedit.records.cases import Case
@@ -38,7 +38,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Mend:
-    editor = Mend(model, MendSettings(**({"blocks": 2, "rank": 8, "train_steps": 3} | given)), asked=(), seed=7)
+    editor = make_editor("mend", model, {"blocks": 2, "rank": 8, "train_steps": 3} | given, seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
@@ -154,6 +154,6 @@ def test_what_is_missing_is_said(timestep: Timestep, cases: list[Case], tmp_path
     _editor(small_model(), timestep).save_network(tmp_path / "saved.safetensors")
     with pytest.raises(SpecError, match="holds no network"):
         _editor(small_model(), timestep, rank=9, network=str(tmp_path / "saved.safetensors"))
-    bare = Mend(small_model(), MendSettings(), asked=(), seed=0)
+    bare = make_editor("mend", small_model())
     with pytest.raises(SpecError, match="the timestep has 0"):
         bare.prepare([], advance=lambda done, total: None)

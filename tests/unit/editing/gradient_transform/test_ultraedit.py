@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
@@ -33,9 +33,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    read, problems = read_settings(METHODS[name].settings_type, given, method=name)
-    assert not problems
-    return METHODS[name](model, read, asked=ASKED, seed=7)
+    return make_editor(name, model, given, asked=ASKED, seed=7)
 
 
 @given(seed=st.integers(0, 1000), sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5), width=st.integers(1, 5))
@@ -89,7 +87,7 @@ def test_gradient_parts_multiply_to_the_gradient_of_the_weight(architecture: str
 def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, roles: str, cases: list[Case]) -> None:
     model = small_model(architecture)
     editor = _editor("ultraedit", model, learning_rate=1e-2, first=0.4, last=1, matrices=roles)
-    assert editor.derived()["layers"] == [1, 2]
+    assert editor.details()["layers"] == [1, 2]
     targets = encode_targets(model, [(case.question, case.answer) for case in cases[:4]], learn_end=False)
     places = mlp_matrices(model, [1, 2], roles)
     parts, _ = gradient_factors(model, places, targets)
@@ -112,8 +110,8 @@ def test_ultraedit_takes_other_matrices_in_other_blocks(cases: list[Case]) -> No
     editor = _editor("ultraedit", small_model("llama"), layers="1-2.up,0.gate,2", matrices="down")
     editor.apply(cases[:2])
 
-    assert editor.derived()["matrices"] == ["0.gate", "1.up", "2.up", "2.down"]
-    assert editor.derived()["layers"] == [0, 1, 2]
+    assert editor.details()["matrices"] == ["0.gate", "1.up", "2.up", "2.down"]
+    assert editor.details()["layers"] == [0, 1, 2]
     with pytest.raises(SpecError, match="blocks 0 to 2, not"):
         _editor("ultraedit", small_model("llama"), layers="2-3.up")
     with pytest.raises(SpecError, match="have no gate"):

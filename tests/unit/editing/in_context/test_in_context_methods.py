@@ -9,11 +9,10 @@ import pytest
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
+from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.in_context import text_index
 from kgedit.editing.in_context.text_index import TextIndex
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import load_embedder
 from kgedit.llm.language_model import LanguageModel
@@ -33,9 +32,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> list[KnownFact]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    settings, problems = read_settings(METHODS[name].settings_type, given, method=name)
-    assert not problems
-    return METHODS[name](model, settings, asked=ASKED, seed=7)
+    return make_editor(name, model, given, asked=ASKED, seed=7)
 
 
 def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(cases: list[Case]) -> None:
@@ -46,7 +43,8 @@ def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(case
     applied = editor.apply(cases[1:4])
     expected = "".join(f"{case.cloze} {case.answer}.\n" for case in cases[2:4])
     assert [prefix.text for prefix in editor.prefixes(["One?", "Two?"])] == [expected, expected]
-    assert "first 1 of 3 facts" in applied.note
+    assert [failure.case_id for failure in applied.failures] == [cases[1].case_id]
+    assert "the last 2 facts only" in applied.failures[0].reason
 
 
 def _ike(known: list[KnownFact], **given: object) -> Editor[Any]:

@@ -12,14 +12,13 @@ from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
-from kgedit.editing import METHODS
+from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.closed_form import Whitening, ridge
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import (
     inputs_at,
 )
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
@@ -56,9 +55,7 @@ def _double(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
 
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
-    settings, problems = read_settings(METHODS[name].settings_type, {**SMALL, **given}, method=name)
-    assert not problems
-    editor = METHODS[name](model, settings, asked=(BARE,), seed=7)
+    editor = make_editor(name, model, {**SMALL, **given}, asked=(BARE,), seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
@@ -246,17 +243,15 @@ def test_a_layer_that_is_not_there_is_refused(timestep: Timestep) -> None:
 
 
 def test_statistics_are_asked_for_before_the_first_edit(cases: list[Case]) -> None:
-    settings, _ = read_settings(METHODS["memit"].settings_type, {"steps": 1}, method="memit")
     with pytest.raises(SpecError, match="call prepare"):
-        METHODS["memit"](small_model(), settings, asked=(BARE,), seed=0).apply(cases[:1])
+        make_editor("memit", small_model(), {"steps": 1}, asked=(BARE,)).apply(cases[:1])
 
 
 def test_an_editor_says_what_it_chose_for_the_model(timestep: Timestep) -> None:
     editor = _editor("alphaedit", small_model(), timestep)
-    derived = editor.derived()
+    details = editor.details()
 
     assert isinstance(editor, LocateThenEdit)
-    assert derived["layers"] == [0]
-    assert derived["published_for"] is None
-    assert {"steps", "learning_rate", "threshold", "null_space", "statistics"} <= derived.keys()
-    assert derived["statistics"]["tokens"] > 0
+    assert details["layers"] == [0]
+    assert details.keys() == {"layers", "null_space", "statistics"}
+    assert details["statistics"]["tokens"] > 0

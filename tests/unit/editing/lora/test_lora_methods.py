@@ -9,11 +9,10 @@ import torch
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
-from kgedit.editing.editor import Editor
+from kgedit.editing import make_editor
+from kgedit.editing.editor import NO_RUN, Editor
 from kgedit.editing.lora.adapters import attach, rate, train
 from kgedit.editing.randomness import seed_for, seeded
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
@@ -27,9 +26,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    settings, problems = read_settings(METHODS[name].settings_type, given, method=name)
-    assert not problems
-    return METHODS[name](model, settings, asked=ASKED, seed=7)
+    return make_editor(name, model, given, asked=ASKED, seed=7)
 
 
 def _loss(model: LanguageModel, cases: list[Case]) -> float:
@@ -85,7 +82,7 @@ def test_lora_merge_with_share_1_gives_the_logits_of_the_adapter_it_merged(cases
     seed = seed_for(7, cases[:4])
     pairs = [(case.question, case.answer) for case in cases[:4]]
     with seeded(seed, adapted.device):
-        train(other, attach(adapted, other.settings), pairs, seed=seed)
+        train(adapted, other.settings, attach(adapted, other.settings), pairs, seed=seed, run=NO_RUN)
 
     ids = torch.tensor([merged.encode(cases[0].question)])
     with torch.no_grad():

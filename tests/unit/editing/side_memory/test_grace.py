@@ -10,10 +10,9 @@ import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS
+from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.side_memory.codebook import Codebook
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily, feed
 from kgedit.llm.language_model import LanguageModel
@@ -41,9 +40,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    read, problems = read_settings(METHODS[name].settings_type, given, method=name)
-    assert not problems
-    return METHODS[name](model, read, asked=ASKED, seed=7)
+    return make_editor(name, model, given, asked=ASKED, seed=7)
 
 
 def _said(model: LanguageModel, cases: list[Case], preset: Preset = DECODED) -> list[str]:

@@ -11,11 +11,11 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.side_memory.merging import ties
 from kgedit.editing.side_memory.side_copies import activation, margins, random_mask
 from kgedit.editing.side_memory.wise import Wise
-from kgedit.hparams.side_memory import WiseSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import projection_inputs
 from kgedit.records.cases import Case
@@ -32,7 +32,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Wise:
-    editor = Wise(model, WiseSettings(**({"layer": 1, "steps": 30} | given)), asked=(), seed=7)
+    editor = make_editor("wise", model, {"layer": 1, "steps": 30} | given, seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
@@ -190,11 +190,11 @@ def test_a_saved_state_of_several_copies_routes_the_same(timestep: Timestep, cas
 def test_without_known_facts_the_model_writes_the_unrelated_prompts_and_no_probe_is_trained_on(
     cases: list[Case],
 ) -> None:
-    editor = Wise(small_model(), WiseSettings(steps=2), asked=(), seed=0)
+    editor = make_editor("wise", small_model(), {"steps": 2})
     written = editor._unrelated(cases)
     probed = {probe.question for case in cases for probe in case.probes}
 
     assert len(editor._draw(cases[:3], written)) == 3
     assert not probed & set(written)
-    assert written == Wise(small_model(), WiseSettings(), asked=(), seed=0)._unrelated(cases)
+    assert written == make_editor("wise", small_model())._unrelated(cases)
     assert editor.apply(cases[:1]).loss is not None
