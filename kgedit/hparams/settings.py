@@ -163,11 +163,6 @@ def read_settings(
     return GivenSettings(kind, method, values), []
 
 
-def json_schema(kind: type[Settings]) -> dict[str, Any]:
-    """JSON schema of what a user may give of a method's settings."""
-    return given_model(kind).model_json_schema()
-
-
 @cache
 def given_model(kind: type[Settings]) -> type[BaseModel]:
     """A pydantic model of the same settings in which each may be left out or be null."""

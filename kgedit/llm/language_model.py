@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kgedit.llm.surgery.structure import Block, ModelStructure, find_structure, hooks
+from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 _SAMPLE = 4096
 
@@ -61,14 +61,9 @@ class LanguageModel:
         return device
 
     @cached_property
-    def structure(self) -> ModelStructure:
-        """Its parts, found by running it."""
-        return find_structure(self.module)
-
-    @property
     def blocks(self) -> tuple[Block, ...]:
-        """Decoder blocks, lowest first."""
-        return self.structure.blocks
+        """Decoder blocks, lowest first, found by running the model."""
+        return find_blocks(self.module)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -111,11 +111,6 @@ class Mend(Editor[MendSettings]):
         for matrix, edited in zip(self.matrices, self._edited, strict=True):
             edited.write(state.tensors[matrix.name])
 
-    def save_network(self, path: Path) -> None:
-        """Write the trained network, to be given as the setting `network` of another run."""
-        if self._network is not None:
-            _write(self._network, path)
-
     def _new_network(self) -> Hypernetworks:
         shapes = [matrix.shape for matrix in self.matrices]
         with seeded(self.seed, torch.device("cpu")):

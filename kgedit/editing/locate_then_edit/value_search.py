@@ -1,7 +1,7 @@
 """The search for v*: what a layer should give at the subject's last token so that the model says the new answer.
 
 One vector per edit is added to the output of a layer at that token and trained by Adam; no weight moves. Edits are
-searched for together, each with its own Adam and its own end, and leave the batch when they are done.
+searched for together, each with a parameter and an end of its own, and leave the batch when they are done.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt
 from kgedit.llm.language_model import LanguageModel
@@ -18,8 +19,6 @@ from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.llm.targets import TargetBatch, row_losses
-
-_FIRST, _SECOND, _EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +87,16 @@ def search_values(
         module: The block's down-projection or the block itself.
     """
     rows = _Rows.of(model, requests)
-    state = _State(requests, search, rows)
+    vectors = _Vectors(requests, search, rows)
     forwards = forward_above(model, layer, rows.targets, start=rows.start)
-    with forwards as forward, hooks(module.register_forward_hook(state.shift)), torch.enable_grad():
+    with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
         for step in range(1, search.steps + 1):
-            losses = state.losses(forward())
-            if not state.settle(losses) or step == search.steps:
+            losses = vectors.losses(forward())
+            if not vectors.note(losses) or step == search.steps:
                 break
-            state.learn(losses, forward)
-            state.step(step)
-    return state.found()
+            vectors.step(losses)
+            vectors.drop_finished(forward)
+    return vectors.found()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +143,8 @@ class _Rows:
         )
 
 
-class _State:
-    """The vectors of a search, Adam's memory of them, and the rows that are still in the batch."""
+class _Vectors:
+    """The vectors of a search, their optimizer, and the rows that are still in the batch."""
 
     def __init__(self, requests: Sequence[EditRequest], search: ValueSearchSettings, rows: _Rows) -> None:
         self._search, self._count = search, len(requests)
@@ -153,8 +152,9 @@ class _State:
         self._bare, self._drift = rows.bare, rows.drift
         self._alive = torch.ones(self._count, dtype=torch.bool)
         self._last = [0.0] * self._count
-        self._added: torch.Tensor | None = None
-        self._before = self._first = self._second = torch.empty(0)
+        self._added: list[nn.Parameter] = []
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._before = torch.empty(0)
         self._said: torch.Tensor | None = None
 
     def shift(self, _: Any, __: Any, output: Any) -> Any:
@@ -162,18 +162,18 @@ class _State:
         whole = hidden_of(output)
         hidden = by_row(whole, len(self._columns))
         positions = torch.arange(len(hidden), device=hidden.device), self._columns.to(hidden.device)
-        if self._added is None:
-            self._before = hidden[positions].detach()[self._bare.to(hidden.device)]
-            self._before = self._before.to(torch.promote_types(hidden.dtype, torch.float32))
-            self._added = torch.zeros_like(self._before).requires_grad_(True)
-            self._first, self._second = torch.zeros_like(self._before), torch.zeros_like(self._before)
+        if not self._added:
+            before = hidden[positions].detach()[self._bare.to(hidden.device)]
+            self._before = before.to(torch.promote_types(hidden.dtype, torch.float32))
+            self._added = [nn.Parameter(torch.zeros_like(row)) for row in self._before]
+            self._optimizer = torch.optim.Adam(self._added, lr=self._search.learning_rate)
+        added = torch.stack(list(self._added))[self._owners.to(hidden.device)]
         shifted = hidden.clone()
-        shifted[positions] = hidden[positions] + self._added[self._owners.to(hidden.device)].to(hidden.dtype)
+        shifted[positions] = hidden[positions] + added.to(hidden.dtype)
         return with_hidden(output, shifted.reshape(whole.shape))
 
     def losses(self, logits: torch.Tensor) -> torch.Tensor:
         """Loss of each edit; 0 for one that is done."""
-        assert self._added is not None
         device, search = logits.device, self._search
         owners = self._owners.to(device)
         counts = torch.bincount(owners[~self._drift], minlength=self._count).clamp(min=1)
@@ -187,11 +187,11 @@ class _State:
         losses = losses.index_add(0, owners[self._drift], search.drift_weight * drift)
         norm = self._before.norm(dim=1).clamp(min=1e-12)
         # The norm has no gradient at 0, where every search begins.
-        size = (self._added.square().sum(1) + 1e-24).sqrt()
+        size = (torch.stack(list(self._added)).square().sum(1) + 1e-24).sqrt()
         decay = search.weight_decay * size / norm.square()
         return torch.where(self._alive.to(device), losses + decay.to(device), 0)
 
-    def settle(self, losses: torch.Tensor) -> bool:
+    def note(self, losses: torch.Tensor) -> bool:
         """Note the losses and which edits are done; False when all are."""
         self._last = [
             loss if alive else last
@@ -200,32 +200,30 @@ class _State:
         self._alive = self._alive & (self._target > self._search.stop_loss)
         return bool(self._alive.any())
 
-    def learn(self, losses: torch.Tensor, forward: ForwardAbove) -> None:
-        """Take the gradient, and drop the rows of edits that are done."""
-        assert self._added is not None
-        self._gradient = torch.autograd.grad(losses.sum(), self._added)[0]
-        if not self._alive[self._owners.cpu()].all():
-            kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
-            assert self._said is not None
-            self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
-            self._labels, self._columns = self._labels[kept], self._columns[kept]
-            self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
-            forward.select_rows(kept)
-
-    def step(self, number: int) -> None:
-        """One step of Adam for the edits that go on, and back into the ball that they may not leave."""
-        assert self._added is not None
-        search, alive, gradient = self._search, self._alive.to(self._added.device), self._gradient
+    def step(self, losses: torch.Tensor) -> None:
+        """One step of Adam for the edits that are not done, and back into the ball that they may not leave."""
+        assert self._optimizer is not None
+        self._optimizer.zero_grad()
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        for vector, alive in zip(self._added, self._alive.tolist(), strict=True):
+            if not alive:
+                vector.grad = None  # Adam leaves such parameters as they are
+        self._optimizer.step()
         with torch.no_grad():
-            self._first = _FIRST * self._first + (1 - _FIRST) * gradient
-            self._second = _SECOND * self._second + (1 - _SECOND) * gradient.square()
-            spread = (self._second / (1 - _SECOND**number)).sqrt() + _EPSILON
-            moved = self._added - search.learning_rate * (self._first / (1 - _FIRST**number)) / spread
-            most = search.clamp * self._before.norm(dim=1, keepdim=True)
-            moved = moved * (most / moved.norm(dim=1, keepdim=True).clamp(min=1e-12)).clamp(max=1)
-            self._added = torch.where(alive.unsqueeze(1), moved, self._added).requires_grad_(True)
+            for vector, before in zip(self._added, self._before, strict=True):
+                vector.mul_((self._search.clamp * before.norm() / vector.norm().clamp(min=1e-12)).clamp(max=1))
+
+    def drop_finished(self, forward: ForwardAbove) -> None:
+        """Take the rows of edits that are done out of the batch."""
+        if self._alive[self._owners.cpu()].all():
+            return
+        kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
+        assert self._said is not None
+        self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
+        self._labels, self._columns = self._labels[kept], self._columns[kept]
+        self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
+        forward.select_rows(kept)
 
     def found(self) -> FoundValues:
         """The vectors as they are now."""
-        assert self._added is not None
-        return FoundValues(self._before, self._added.detach(), tuple(self._last))
+        return FoundValues(self._before, torch.stack([vector.detach() for vector in self._added]), tuple(self._last))

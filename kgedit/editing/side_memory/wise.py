@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from peft.utils.merge_utils import ties
 
 from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
-from kgedit.editing.side_memory.merging import ties
 from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.side_memory import WiseSettings
@@ -190,8 +190,9 @@ class Wise(Editor[WiseSettings]):
     def _merge(self) -> None:
         """One copy in place of all; its threshold is measured anew on all their prompts."""
         copies = self.router.copies
+        changes = [copy.change for copy in copies]
         merged = SideCopy(
-            ties([copy.change for copy in copies], density=self.settings.density),
+            ties(changes, torch.ones(len(changes), device=changes[0].device), self.settings.density),
             prompts=tuple(prompt for copy in copies for prompt in copy.prompts),
         )
         for start in range(0, len(merged.prompts), _AT_ONCE):

@@ -55,21 +55,17 @@ class Block:
     Attributes:
         module: The block itself.
         attention_inputs: Query, key and value projection; one layer where they are fused.
-        attention_output: The attention's output projection.
         up: The MLP's up-projection; with the gate where they are fused.
         gate: The layer whose output goes through the activation and multiplies that of `up`; None where there is none.
         down: The MLP's down-projection, the last linear layer of the block.
-        norms: Norms over the whole width, in the order in which they run; those of single heads are left out.
         norm_after_mlp: The norm that the down-projection's output goes through before it is added (Gemma 2 and 3).
     """
 
     module: nn.Module
     attention_inputs: tuple[Linear, ...]
-    attention_output: Linear
     up: Linear
     gate: Linear | None
     down: Linear
-    norms: tuple[nn.Module, ...]
     norm_after_mlp: nn.Module | None
 
     @property
@@ -90,25 +86,6 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStructure:
-    """The parts of a decoder-only model.
-
-    Attributes:
-        blocks: Lowest first.
-        final_norm: The norm between the last block and the head; None where there is none.
-        embedding: Token embeddings.
-        head: The layer that gives the logits.
-        tied: Whether head and embedding share their weights, so that the head's are missing from named_parameters().
-    """
-
-    blocks: tuple[Block, ...]
-    final_norm: nn.Module | None
-    embedding: nn.Module
-    head: Any
-    tied: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Call:
     name: str
     module: nn.Module
@@ -125,24 +102,15 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, Conv1D))
 
 
-def find_structure(model: Any) -> ModelStructure:
-    """Find the parts of a causal language model.
+def find_blocks(model: Any) -> tuple[Block, ...]:
+    """The decoder blocks of a causal language model, lowest first.
 
     Raises:
         ModelError: if the model is not built of equal blocks of linear layers.
     """
     modules = _block_modules(model)
-    calls, last_given, rest = _watch(model, modules)
-    blocks = tuple(_block(model, module, called) for module, called in zip(modules, calls, strict=True))
-    head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
-    norms = [call.module for call in rest if call.seen is last_given and _is_norm(call.module, _width(model))]
-    return ModelStructure(
-        blocks=blocks,
-        final_norm=norms[0] if norms else None,
-        embedding=embedding,
-        head=head,
-        tied=head is not None and head.weight is embedding.weight,
-    )
+    calls = _watch(model, modules)
+    return tuple(_block(model, module, called) for module, called in zip(modules, calls, strict=True))
 
 
 def _width(model: Any) -> int:
@@ -160,27 +128,30 @@ def _block_modules(model: Any) -> list[nn.Module]:
     )
 
 
-def _watch(model: Any, blocks: list[nn.Module]) -> tuple[list[list[_Call]], torch.Tensor | None, list[_Call]]:
-    """Calls of the leaf modules of each block in their order, the last block's output, and the calls outside blocks."""
+def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
+    """Calls of the leaf modules of each block, in their order."""
     names = {module: name for name, module in model.named_modules()}
     inside: list[list[_Call]] = [[] for _ in blocks]
-    outside: list[_Call] = []
-    owners = {module: inside[index] for index, block in enumerate(blocks) for module in block.modules()}
-    last_given: list[torch.Tensor] = []
 
-    def note(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        seen = inputs[0] if inputs and isinstance(inputs[0], torch.Tensor) else None
-        given = output if isinstance(output, torch.Tensor) else None
-        owners.get(module, outside).append(_Call(names[module], module, seen, given))
+    def note(calls: list[_Call], module: nn.Module) -> Any:
+        def hook(_: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            seen = inputs[0] if inputs and isinstance(inputs[0], torch.Tensor) else None
+            given = output if isinstance(output, torch.Tensor) else None
+            calls.append(_Call(names[module], module, seen, given))
 
-    leaves = [module for module in names if not any(True for _ in module.children())]
-    with hooks(*(leaf.register_forward_hook(note) for leaf in leaves)):
-        end = blocks[-1].register_forward_hook(lambda _, __, output: last_given.append(hidden_of(output)))
-        with hooks(end), torch.no_grad():
-            model(torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+        return hook
+
+    leaves = [
+        (calls, module)
+        for calls, block in zip(inside, blocks, strict=True)
+        for module in block.modules()
+        if not any(True for _ in module.children())
+    ]
+    with hooks(*(leaf.register_forward_hook(note(calls, leaf)) for calls, leaf in leaves)), torch.no_grad():
+        model(torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
     if not all(any(is_linear(call.module) for call in called) for called in inside):
         raise ModelError(f"Some blocks of {type(model).__name__} hold no linear layers; editors cannot work on it.")
-    return inside, last_given[-1] if last_given else None, outside
+    return inside
 
 
 def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
@@ -198,11 +169,9 @@ def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
     return Block(
         module=module,
         attention_inputs=tuple(Linear(call.name, call.module) for call in inputs),
-        attention_output=Linear(own[-1].name, own[-1].module),
         up=Linear(up.name, up.module),
         gate=None if gate is None else Linear(gate.name, gate.module),
         down=Linear(down.name, down.module),
-        norms=tuple(call.module for call in calls if _is_norm(call.module, _width(model))),
         norm_after_mlp=after[0] if after else None,
     )
 

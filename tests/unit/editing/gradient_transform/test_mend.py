@@ -20,6 +20,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import encode_targets, target_loss
 from kgedit.records.cases import Case
+from kgedit.resources import home
 
 
 @pytest.fixture(autouse=True)
@@ -146,14 +147,19 @@ def test_unknown_matrices_are_refused(timestep: Timestep) -> None:
         _editor(small_model("gpt2"), timestep, matrices="gate")
 
 
-def test_what_is_missing_is_said(timestep: Timestep, cases: list[Case], tmp_path: Path) -> None:
+def test_what_is_missing_is_said(
+    timestep: Timestep, cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
     with pytest.raises(SpecError, match="needs a trained network"):
         _editor(small_model(), timestep, train_steps=0)
     with pytest.raises(SpecError, match="there is no file"):
         _editor(small_model(), timestep, network=str(tmp_path / "nowhere"))
-    _editor(small_model(), timestep).save_network(tmp_path / "saved.safetensors")
+    _editor(small_model(), timestep)
+    (kept,) = (home() / "networks").iterdir()
+    _editor(small_model(), timestep, network=str(kept))
     with pytest.raises(SpecError, match="holds no network"):
-        _editor(small_model(), timestep, rank=9, network=str(tmp_path / "saved.safetensors"))
+        _editor(small_model(), timestep, rank=9, network=str(kept))
     bare = make_editor("mend", small_model())
     with pytest.raises(SpecError, match="the timestep has 0"):
         bare.prepare([], advance=lambda done, total: None)

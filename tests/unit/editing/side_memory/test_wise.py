@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 import torch
-from peft.utils.merge_utils import ties as peft_ties
+from peft.utils.merge_utils import ties
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.side_memory.merging import ties
 from kgedit.editing.side_memory.side_copies import activation, margins, random_mask
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.llm.language_model import LanguageModel
@@ -44,15 +43,6 @@ def _logits(model: LanguageModel, questions: list[str]) -> torch.Tensor:
     with torch.no_grad():
         logits: torch.Tensor = model.forward(ids, mask, last=1, ends=ends).logits[:, 0]
     return logits
-
-
-@pytest.mark.parametrize("density", [0.1, 0.53, 0.9])
-def test_ties_is_that_of_peft(density: float) -> None:
-    random = torch.Generator().manual_seed(3)
-    changes = [torch.randn((7, 9), generator=random) for _ in range(3)]
-    changes.append(torch.randn((7, 9), generator=random) * (torch.rand((7, 9), generator=random) < 0.2))
-
-    torch.testing.assert_close(ties(changes, density=density), peft_ties(changes, torch.ones(4), density))
 
 
 def test_the_margin_loss_is_nothing_once_edits_and_unrelated_prompts_are_apart() -> None:
@@ -167,7 +157,7 @@ def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) ->
         tuple(case.question for case in cases[2:4]),
     ]
     assert len(merged.router.copies) == 1
-    torch.testing.assert_close(merged.router.copies[0].change, ties(changes, density=0.53))
+    torch.testing.assert_close(merged.router.copies[0].change, ties(changes, torch.ones(2), density=0.53))
     assert merged.router.copies[0].prompts == tuple(case.question for case in cases[:4])
     questions = [case.question for case in cases[:4]]
     assert not (_logits(merged.model, questions) == _logits(small_model(), questions)).all(1).any(), "all are in scope"

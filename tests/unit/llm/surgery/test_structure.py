@@ -10,7 +10,7 @@ from torch import nn
 from world.small_models import ALL_ARCHITECTURES, llama, small_model
 
 from kgedit.errors import ModelError
-from kgedit.llm.surgery.structure import find_structure, hidden_of, hooks, with_hidden
+from kgedit.llm.surgery.structure import find_blocks, hidden_of, hooks, with_hidden
 
 LLAMA = {
     "attention": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -37,68 +37,50 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "gemma3": GEMMA,
     "gpt2": {
         "attention": ("attn.c_attn",),
-        "output": "attn.c_proj",
         "up": "mlp.c_fc",
         "gate": None,
         "down": "mlp.c_proj",
-        "norms": ("ln_1", "ln_2"),
         "after": None,
-        "final": "transformer.ln_f",
         "block": "transformer.h.1.",
     },
     "gptj": {
         "attention": ("attn.q_proj", "attn.k_proj", "attn.v_proj"),
-        "output": "attn.out_proj",
         "up": "mlp.fc_in",
         "gate": None,
         "down": "mlp.fc_out",
-        "norms": ("ln_1",),
         "after": None,
-        "final": "transformer.ln_f",
         "block": "transformer.h.1.",
     },
     "gptneox": {
         "attention": ("attention.query_key_value",),
-        "output": "attention.dense",
         "up": "mlp.dense_h_to_4h",
         "gate": None,
         "down": "mlp.dense_4h_to_h",
-        "norms": ("input_layernorm", "post_attention_layernorm"),
         "after": None,
-        "final": "gpt_neox.final_layer_norm",
         "block": "gpt_neox.layers.1.",
     },
     "phi": {
         "attention": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        "output": "self_attn.dense",
         "up": "mlp.fc1",
         "gate": None,
         "down": "mlp.fc2",
-        "norms": ("input_layernorm",),
         "after": None,
-        "final": "model.final_layernorm",
         "block": "model.layers.1.",
     },
     "opt": {
         "attention": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-        "output": "self_attn.out_proj",
         "up": "fc1",
         "gate": None,
         "down": "fc2",
-        "norms": ("self_attn_layer_norm", "final_layer_norm"),
         "after": None,
-        "final": "model.decoder.final_layer_norm",
         "block": "model.decoder.layers.1.",
     },
     "falcon": {
         "attention": ("self_attention.query_key_value",),
-        "output": "self_attention.dense",
         "up": "mlp.dense_h_to_4h",
         "gate": None,
         "down": "mlp.dense_4h_to_h",
-        "norms": ("input_layernorm",),
         "after": None,
-        "final": "transformer.ln_f",
         "block": "transformer.h.1.",
     },
 }
@@ -113,17 +95,12 @@ def test_the_parts_of_a_model_are_found_whatever_they_are_called(architecture: s
     assert len(model.blocks) == 3
     assert names[block.module] == prefix.removesuffix(".")
     assert tuple(part.name.removeprefix(prefix) for part in block.attention_inputs) == expected["attention"]
-    for part, name in ((block.attention_output, "output"), (block.up, "up"), (block.down, "down")):
+    for part, name in ((block.up, "up"), (block.down, "down")):
         assert part.name == prefix + expected[name]
         assert model.module.get_submodule(part.name) is part.layer
     assert (block.gate and block.gate.name) == (expected["gate"] and prefix + expected["gate"])
-    assert tuple(names[norm].removeprefix(prefix) for norm in block.norms) == expected["norms"]
     after = block.norm_after_mlp
     assert (after and names[after]) == (expected["after"] and prefix + expected["after"])
-    assert names[model.structure.final_norm] == expected["final"]
-    assert model.structure.head is model.module.get_output_embeddings()
-    assert model.structure.embedding is model.module.get_input_embeddings()
-    assert model.structure.tied == model.module.config.tie_word_embeddings
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
@@ -131,7 +108,7 @@ def test_a_layers_widths_and_orientation_are_those_of_its_inputs_and_outputs(arc
     model = small_model(architecture)
     block = model.blocks[1]
     shapes: dict[str, tuple[int, int]] = {}
-    parts = [*block.attention_inputs, block.attention_output, block.up, block.down]
+    parts = [*block.attention_inputs, block.up, block.down]
 
     def note(name: str) -> Any:
         return lambda _, given, output: shapes.update({name: (given[0].shape[-1], output.shape[-1])})
@@ -142,11 +119,6 @@ def test_a_layers_widths_and_orientation_are_those_of_its_inputs_and_outputs(arc
     assert shapes == {part.name: (part.in_width, part.out_width) for part in parts}
     assert block.down.rows_are_inputs == (architecture == "gpt2")
     assert block.inner_width == block.down.in_width == shapes[block.down.name][0]
-
-
-def test_a_tied_head_is_known_as_such() -> None:
-    assert find_structure(llama(tied=True).eval()).tied
-    assert not find_structure(llama(tied=False).eval()).tied
 
 
 def test_the_hidden_state_of_a_block_is_read_and_replaced_in_tensors_and_tuples() -> None:
@@ -178,4 +150,4 @@ def test_a_model_without_blocks_is_refused_with_what_to_do() -> None:
     module.model.layers = nn.ModuleList(list(module.model.layers)[:2])
 
     with pytest.raises(ModelError, match="no list of 3 decoder blocks"):
-        find_structure(module)
+        find_blocks(module)
