@@ -149,7 +149,7 @@ def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
         if method.capabilities.needs_known_facts and not known:
             print(f"{name}: not measured, {EDITS} is not there to take known facts from")
             continue
-        editor = make_editor(name, model, NOT_TIMED.get(name, {}), asked=(read_context("question_only"),))
+        editor = make_editor(name, model, NOT_TIMED.get(name, {}), contexts=(read_context("question_only"),))
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
             editor.prepare(known, advance=_silent)

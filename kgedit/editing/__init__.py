@@ -46,7 +46,7 @@ def make_editor(
     model: LanguageModel,
     settings: Mapping[str, object] | None = None,
     *,
-    asked: Sequence[Context] = (),
+    contexts: Sequence[Context] = (),
     seed: int = 0,
 ) -> Editor[Any]:
     """An editor for an unedited model, its settings resolved for that model.
@@ -54,7 +54,7 @@ def make_editor(
     Args:
         method: Name in METHODS.
         settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
-        asked: The contexts that the model will be evaluated in.
+        contexts: Those that the model will be evaluated in.
         seed: Source of all randomness.
 
     Raises:
@@ -67,4 +67,4 @@ def make_editor(
     given, problems = read_settings(kind.settings_type, settings or {}, method=method)
     if given is None:
         raise SpecError(problems)
-    return kind(model, given.resolve(model).settings, asked=asked, seed=seed)
+    return kind(model, given.resolve(model).settings, contexts=contexts, seed=seed)

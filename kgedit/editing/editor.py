@@ -149,17 +149,17 @@ class Editor(ABC, Generic[OwnSettings]):
     Args:
         model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
         settings: Hyperparameters, an instance of ``settings_type``.
-        asked: The contexts that the evaluation asks in.
+        contexts: Those that the model is evaluated in.
         seed: Source of all randomness.
     """
 
     capabilities: ClassVar[Capabilities]
     settings_type: ClassVar[type[Settings]]
 
-    def __init__(self, model: LanguageModel, settings: OwnSettings, *, asked: Sequence[Context], seed: int) -> None:
+    def __init__(self, model: LanguageModel, settings: OwnSettings, *, contexts: Sequence[Context], seed: int) -> None:
         self.model = model
         self.settings = settings
-        self.asked = tuple(asked)
+        self.contexts = tuple(contexts)
         self.seed = seed
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:

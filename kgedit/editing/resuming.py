@@ -1,4 +1,4 @@
-"""Training that goes on in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
+"""Training resumed in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
 
 from __future__ import annotations
 

@@ -33,4 +33,4 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "alphaedit": "kgedit.hparams.locate_then_edit:AlphaEditSettings",
     },
 )
-"""Settings of kgedit's own methods by the method's name, for whoever wants them without torch."""
+"""Settings of kgedit's own methods by the method's name, for those who need them without torch."""

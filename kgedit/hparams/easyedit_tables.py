@@ -281,7 +281,7 @@ _WISE = {
     "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
     "retrieve": _only("kgedit always routes between copies", True),
     "replay": _only("kgedit does not replay past edits", False),
-    "load_path": _only("kgedit begins without edits; a run goes on by itself", None, "none"),
+    "load_path": _only("kgedit begins without edits; a run resumes by itself", None, "none"),
 }
 
 _ONE_WAY = "kgedit's network is built one way: shared, two low-rank residual layers, normalised, for both parts"

@@ -68,11 +68,10 @@ def run(
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases = _read_cases(timesteps, spec.limit)
     contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
-    asked = list(contexts.values())
-    model = _load(spec, timesteps[0], asked, report)
+    model = _load(spec, timesteps[0], list(contexts.values()), report)
     resolved = _resolve_settings(spec, model)
-    editor = METHODS[spec.method](model, resolved.settings, asked=asked, seed=spec.seed)
-    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=asked)
+    editor = METHODS[spec.method](model, resolved.settings, contexts=list(contexts.values()), seed=spec.seed)
+    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
     with (
         open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
@@ -86,7 +85,7 @@ def run(
             batch_tokens=spec.batch_tokens,
         )
         job = _Job(spec, editor, cases, evaluator, folder, report)
-        job.evaluate("ask before any edit", job.all_cases, UNEDITED)
+        job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
         if spec.protocol == "single":
             _edit_one_by_one(job)
@@ -150,7 +149,7 @@ def _edit_one_by_one(job: _Job) -> None:
     for timestep, cases in job.cases.items():
         state = ModelState(timestep)
         for done, case in enumerate(cases):
-            job.report(f"edit and ask {timestep}", done, len(cases))
+            job.report(f"edit and evaluate {timestep}", done, len(cases))
             if job.evaluator.has(case, state):
                 continue
             cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
@@ -158,7 +157,7 @@ def _edit_one_by_one(job: _Job) -> None:
                 job.folder.add_edit(cost)
             job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
-        job.report(f"edit and ask {timestep}", len(cases), len(cases))
+        job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
 
 
 def _edit_in_sequence(job: _Job) -> None:
@@ -175,7 +174,7 @@ def _edit_in_sequence(job: _Job) -> None:
         )
         done = start.edits if start and index == first else 0
         _learn(job, timestep, earlier, done=done)
-        job.evaluate(f"ask after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
+        job.evaluate(f"evaluate after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
 
 
 def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
@@ -186,7 +185,9 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
     while done < len(cases):
         # Here and not after the edit, so that a run that resumes from a checkpoint asks what it had not asked.
         if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
-            job.evaluate(f"ask after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done))
+            job.evaluate(
+                f"evaluate after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done)
+            )
         job.report(f"edit {timestep}", done, len(cases))
         batch = cases[done : done + size]
         job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))

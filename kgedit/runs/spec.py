@@ -15,7 +15,8 @@ from kgedit.editing import METHODS
 from kgedit.editing.editor import Editor
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.settings import ASKED, as_given, explain, given_model, read_settings, unknown
+from kgedit.hparams.settings import PRESETS as PRESETS_CONTEXT
+from kgedit.hparams.settings import as_given, explain, given_model, read_settings, unknown
 from kgedit.llm.contexts import read_context
 from kgedit.llm.devices import resolve_device, resolve_dtype
 from kgedit.llm.presets import PRESETS
@@ -233,7 +234,7 @@ def _settings(given: GivenRun, method: type[Editor[Any]] | None, problems: list[
     problems.extend(found)
     if settings is None:
         return {}
-    if settings.values.get("context", ASKED) != ASKED:
+    if settings.values.get("context", PRESETS_CONTEXT) != PRESETS_CONTEXT:
         problems.extend(_context_problems(settings.values["context"]))
     return dict(settings.values)
 

@@ -53,7 +53,7 @@ ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
 def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[Any]:
-    editor = make_editor(name, model, QUICK.get(name, {}), asked=ASKED, seed=7)
+    editor = make_editor(name, model, QUICK.get(name, {}), contexts=ASKED, seed=7)
     if editor.capabilities.needs_known_facts:
         editor.prepare(known, advance=lambda done, total: None)
     return editor

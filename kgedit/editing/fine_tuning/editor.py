@@ -29,10 +29,12 @@ TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
 class MatrixTuning(Editor[TuningSettings]):
     """Trains one matrix, found by structure; a subclass names the loss and the furthest that a weight may move."""
 
-    def __init__(self, model: LanguageModel, settings: TuningSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(
+        self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
-        self._contexts = training_contexts(settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
 
     @staticmethod

@@ -44,11 +44,11 @@ class Mend(Editor[MendSettings]):
     )
     settings_type = MendSettings
 
-    def __init__(self, model: LanguageModel, settings: MendSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(self, model: LanguageModel, settings: MendSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         depth = len(model.blocks)
         self.layers = list(range(max(0, depth - settings.blocks), depth))
-        self._contexts = training_contexts(settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self.matrices = mlp_matrices(model, self.layers, settings.matrices)
         self._edited = [EditedMatrix(matrix.module) for matrix in self.matrices]
         self._network: Hypernetworks | None = None

@@ -36,12 +36,12 @@ class UltraEdit(Editor[UltraEditSettings]):
     settings_type = UltraEditSettings
 
     def __init__(
-        self, model: LanguageModel, settings: UltraEditSettings, *, asked: Sequence[Context], seed: int
+        self, model: LanguageModel, settings: UltraEditSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.matrices = choose_matrices(model, settings.layers, settings.matrices)
         self.layers = sorted({matrix.block for matrix in self.matrices})
-        self._contexts = training_contexts(settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self._edited = {matrix.name: EditedMatrix(matrix.module) for matrix in self.matrices}
         self._start: dict[str, RunningStatistics] = {}
         self._running: dict[str, RunningStatistics] = {}

@@ -49,8 +49,8 @@ class InContextEditing(Editor[IkeSettings]):
     )
     settings_type = IkeSettings
 
-    def __init__(self, model: LanguageModel, settings: IkeSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(self, model: LanguageModel, settings: IkeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         before, _, after = read_template(data_folder("prompts") / "memory" / "new_fact.txt").partition("{fact}")
         self._before, self._between = before, after.partition("{prompt}")[0]
         embed = embedder_on_demand(settings.embedder, device=str(model.device))
@@ -125,7 +125,7 @@ class InContextEditing(Editor[IkeSettings]):
     def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
         """The answers of the nearest facts of the same relation that have another one, or else the facts' own.
 
-        With these the facts are new to a model. Whoever is alone in a relation is not looked for.
+        With these the facts are new to a model. A fact that is alone in its relation keeps its own answer.
         """
         found: dict[KnownFact, str] = {}
         missing = [fact for fact in facts if len(self._answers[fact.fact.property]) > 1]

@@ -28,8 +28,8 @@ class Retrieval(Editor[RagSettings]):
     )
     settings_type = RagSettings
 
-    def __init__(self, model: LanguageModel, settings: RagSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
         self._before, _, after = template.partition("{question}")
         self._between, _, self._after = after.partition("{answer}")

@@ -76,7 +76,7 @@ class TextIndex:
         return self._vectors.saved()
 
     def load(self, saved: NDArray[Any], texts: Sequence[str]) -> None:
-        """Take over what was saved with its texts, to go on exactly as the saved one would."""
+        """Take over what was saved with its texts, and behave exactly as the saved one would."""
         self.clear()
         self._vectors.load(saved)
         for index, text in enumerate(texts):

@@ -50,7 +50,7 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def load(self, saved: NDArray[Any]) -> None:
-        """Take over what was saved, to go on exactly as the saved one would."""
+        """Take over what was saved, and behave exactly as the saved one would."""
 
 
 class ExactIndex(VectorIndex):

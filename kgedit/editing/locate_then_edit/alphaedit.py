@@ -14,6 +14,7 @@ from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
 from kgedit.hparams.locate_then_edit import AlphaEditSettings
+from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 
 
@@ -28,8 +29,10 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
     )
     settings_type = AlphaEditSettings
 
-    def __init__(self, model: LanguageModel, settings: AlphaEditSettings, **given: Any) -> None:
-        super().__init__(model, settings, **given)
+    def __init__(
+        self, model: LanguageModel, settings: AlphaEditSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self._bases: dict[int, torch.Tensor] = {}
         self._past: dict[int, torch.Tensor] = {}
 

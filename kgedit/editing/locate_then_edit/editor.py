@@ -43,11 +43,11 @@ Settings = TypeVar("Settings", bound=LocateSettings)
 class LocateThenEdit(Editor[Settings]):
     """Finds what a layer should give at the subject's last token, then changes matrices in closed form."""
 
-    def __init__(self, model: LanguageModel, settings: Settings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layers = tuple(check_layers(model, self.layers_of(self.settings)))
         self.matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
-        self._contexts = training_contexts(self.settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self._random_prefixes: list[list[int]] | None = None
         self._corpus: Corpus | None = None
         self._second_moments: dict[int, SecondMoment] = {}

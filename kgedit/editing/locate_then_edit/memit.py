@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -10,6 +10,7 @@ from kgedit.editing.editor import Capabilities
 from kgedit.editing.locate_then_edit.closed_form import Whitening, ridge
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import MemitSettings
+from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 
 
@@ -24,8 +25,10 @@ class Memit(SeveralLayersEditor[MemitSettings]):
     )
     settings_type = MemitSettings
 
-    def __init__(self, model: LanguageModel, settings: MemitSettings, **given: Any) -> None:
-        super().__init__(model, settings, **given)
+    def __init__(
+        self, model: LanguageModel, settings: MemitSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self._whitenings: dict[int, Whitening] = {}
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:

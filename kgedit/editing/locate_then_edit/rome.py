@@ -7,7 +7,6 @@ over all prompts for the one and the bare prompt's for the other; where the two 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -17,6 +16,7 @@ from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.hparams.locate_then_edit import RomeSettings
+from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
@@ -32,8 +32,8 @@ class Rome(LocateThenEdit[RomeSettings]):
     )
     settings_type = RomeSettings
 
-    def __init__(self, model: LanguageModel, settings: RomeSettings, **given: Any) -> None:
-        super().__init__(model, settings, **given)
+    def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = self.layers[0]
         self._whitening: Whitening | None = None
 
@@ -118,8 +118,8 @@ class CRome(RRome):
         source="C-ROME, arXiv 2406.11263",
     )
 
-    def __init__(self, model: LanguageModel, settings: RomeSettings, **given: Any) -> None:
-        super().__init__(model, settings, **given)
+    def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self._subjects: list[str] = []
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:

@@ -29,9 +29,9 @@ class LoraFineTuning(Editor[LoraSettings]):
     )
     settings_type = LoraSettings
 
-    def __init__(self, model: LanguageModel, settings: LoraSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
-        self._contexts = training_contexts(settings.context, asked)
+    def __init__(self, model: LanguageModel, settings: LoraSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._contexts = training_contexts(settings.context, contexts)
         self._adapted: PeftModel | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:

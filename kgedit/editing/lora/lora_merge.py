@@ -29,10 +29,10 @@ class LoraMerge(Editor[LoraMergeSettings]):
     settings_type = LoraMergeSettings
 
     def __init__(
-        self, model: LanguageModel, settings: LoraMergeSettings, *, asked: Sequence[Context], seed: int
+        self, model: LanguageModel, settings: LoraMergeSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
-        self._contexts = training_contexts(settings.context, asked)
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._contexts = training_contexts(settings.context, contexts)
         modules = {name: model.module.get_submodule(name) for name in targets_of(model)}
         self._matrices = {name: EditedMatrix(module) for name, module in modules.items()}
 

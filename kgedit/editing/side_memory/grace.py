@@ -38,11 +38,13 @@ class Grace(Editor[GraceSettings]):
     )
     settings_type = GraceSettings
 
-    def __init__(self, model: LanguageModel, settings: GraceSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(
+        self, model: LanguageModel, settings: GraceSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
-        self._contexts = training_contexts(settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self.codebook = Codebook()
         self._handle: Any = None
 

@@ -1,7 +1,7 @@
 """Side copies of one matrix, and which prompts they answer: the memory of WISE.
 
 A copy is kept as its difference from the matrix, so that what is not routed to it keeps every bit. A prompt goes to
-the copy whose difference stirs it most, if that is as much as the copy's own edits are stirred; the choice is made once
+the copy whose activation is largest, if it is as large as for the copy's own edits; the choice is made once
 per prompt, for each row of a batch by itself, and holds for the whole answer.
 """
 
@@ -40,15 +40,15 @@ def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Ten
 
 
 def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counted: torch.Tensor) -> torch.Tensor:
-    """How much a change stirs each row: mean over its counted tokens of the length of the change in output.
+    """Activation of each row: mean over its counted tokens of the length of the change in output.
 
     Args:
         inputs: rows x length x inputs.
         counted: rows x length, true for the tokens of the prompt.
     """
     lengths = torch.linalg.vector_norm(product(layer, inputs, change), dim=-1)
-    stirred: torch.Tensor = (lengths * counted).sum(1) / counted.sum(1)
-    return stirred
+    mean: torch.Tensor = (lengths * counted).sum(1) / counted.sum(1)
+    return mean
 
 
 def prompt_tokens(mask: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
@@ -88,8 +88,8 @@ class Router:
         for number, copy in enumerate(self.copies):
             rows = [row for row, route in enumerate(routes) if route == number]
             if rows:
-                stirred = product(self._layer, inputs[rows], copy.change)
-                written[rows] = (written[rows].float() + stirred).to(output.dtype)
+                added = product(self._layer, inputs[rows], copy.change)
+                written[rows] = (written[rows].float() + added).to(output.dtype)
         return written.reshape(output.shape)
 
     def choose(self, inputs: torch.Tensor, *, counted: torch.Tensor) -> list[int | None]:

@@ -65,11 +65,11 @@ class Wise(Editor[WiseSettings]):
     )
     settings_type = WiseSettings
 
-    def __init__(self, model: LanguageModel, settings: WiseSettings, *, asked: Sequence[Context], seed: int) -> None:
-        super().__init__(model, settings, asked=asked, seed=seed)
+    def __init__(self, model: LanguageModel, settings: WiseSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
-        self._contexts = training_contexts(settings.context, asked)
+        self._contexts = training_contexts(settings.context, contexts)
         self.router = Router(model, self._projection)
         self._known: list[KnownFact] = []
         self._random_prefixes: list[str] = []
@@ -151,15 +151,15 @@ class Wise(Editor[WiseSettings]):
         change = start.clone().requires_grad_(True)
 
         def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            stirred = product(self._projection, given[0].float(), change)
-            return (output.float() + stirred).to(output.dtype)
+            added = product(self._projection, given[0].float(), change)
+            return (output.float() + added).to(output.dtype)
 
         with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
             handle = self._projection.register_forward_hook(aside)
             try:
                 for _ in range(settings.steps):
                     loss = target_loss(logits(), targets)
-                    apart = margins(self._stir(change, near), self._stir(change, far), least=least)
+                    apart = margins(self._activation(change, near), self._activation(change, far), least=least)
                     if loss.item() <= settings.stop_loss and apart.item() == 0.0:
                         break
                     (gradient,) = torch.autograd.grad(loss + scale.margin_weight * apart.to(loss.device), change)
@@ -225,12 +225,12 @@ class Wise(Editor[WiseSettings]):
         inputs = projection_inputs(self.model, self.layer, ids, mask)
         return inputs, mask.bool().to(inputs.device)
 
-    def _stir(self, change: torch.Tensor, read: _Read) -> torch.Tensor:
+    def _activation(self, change: torch.Tensor, read: _Read) -> torch.Tensor:
         return activation(self._projection, read[0], change, counted=read[1])
 
     def _threshold(self, change: torch.Tensor, read: _Read) -> float:
         # Reading the same prompt in another batch gives other last bits; without a little room they would decide.
-        return max(float(self._stir(change, read).min()) * self.settings.ratio, _TINY)
+        return max(float(self._activation(change, read).min()) * self.settings.ratio, _TINY)
 
     def _measure(self, read: _Read) -> _Scale:
         """Sizes that the settings leave open, from unrelated prompts of the first edits."""

@@ -56,7 +56,7 @@ class ForwardAbove:
         return logits
 
     def select_rows(self, rows: torch.Tensor) -> None:
-        """Go on with some of the rows only, given by their indexes."""
+        """Keep only some of the rows, given by their indexes."""
         rows = rows.cpu()  # indexes on the CPU fit tensors on every GPU of a model that is spread
         self._ids, self._mask = self._ids[rows], self._mask[rows]
         if self._ends is not None:

@@ -107,7 +107,7 @@ def test_every_published_value_is_the_one_that_the_method_works_with(
 ) -> None:
     values = {setting: _another(value, setting) for setting, value in _resolve(name, {}).settings if value is not None}
     publish(name, values)
-    editor = make_editor(name, small_model(), asked=(read_context("question_only"),))
+    editor = make_editor(name, small_model(), contexts=(read_context("question_only"),))
 
     assert {setting: getattr(editor.settings, setting) for setting in values} == values
     if "layers" in values:

@@ -37,7 +37,7 @@ def _answers(
     cases = list(timestep.cases())
     model = small_model(architecture)
     contexts = {preset.context: read_context(preset.context) for preset in ASKED}
-    editor = make_editor(method, model, MANY[method], asked=tuple(contexts.values()), seed=0)
+    editor = make_editor(method, model, MANY[method], contexts=tuple(contexts.values()), seed=0)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
     evaluator = Evaluator(

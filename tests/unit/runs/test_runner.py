@@ -498,7 +498,7 @@ def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[s
     spec, out = _spec(world, limit=1), tmp_path / "run"
 
     def second(stage: str, done: int, total: int) -> None:
-        if stage == "ask before any edit":
+        if stage == "evaluate before any edit":
             for overwrite in (False, True):
                 with pytest.raises(SpecError, match="another process is at work"):
                     run(spec, out, overwrite=overwrite)

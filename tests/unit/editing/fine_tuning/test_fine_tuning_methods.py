@@ -28,7 +28,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    return make_editor(name, model, given, asked=ASKED, seed=7)
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
 
 
 def _loss(model: LanguageModel, cases: list[Case]) -> float:

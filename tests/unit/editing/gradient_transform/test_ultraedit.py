@@ -33,7 +33,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    return make_editor(name, model, given, asked=ASKED, seed=7)
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
 
 
 @given(seed=st.integers(0, 1000), sizes=st.lists(st.integers(1, 6), min_size=1, max_size=5), width=st.integers(1, 5))

@@ -32,7 +32,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> list[KnownFact]:
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
-    return make_editor(name, model, given, asked=ASKED, seed=7)
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
 
 
 def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(cases: list[Case]) -> None:

@@ -55,7 +55,7 @@ def _double(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
 
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
-    editor = make_editor(name, model, {**SMALL, **given}, asked=(BARE,), seed=7)
+    editor = make_editor(name, model, {**SMALL, **given}, contexts=(BARE,), seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
@@ -244,7 +244,7 @@ def test_a_layer_that_is_not_there_is_refused(timestep: Timestep) -> None:
 
 def test_statistics_are_asked_for_before_the_first_edit(cases: list[Case]) -> None:
     with pytest.raises(SpecError, match="call prepare"):
-        make_editor("memit", small_model(), {"steps": 1}, asked=(BARE,)).apply(cases[:1])
+        make_editor("memit", small_model(), {"steps": 1}, contexts=(BARE,)).apply(cases[:1])
 
 
 def test_an_editor_says_what_it_chose_for_the_model(timestep: Timestep) -> None:

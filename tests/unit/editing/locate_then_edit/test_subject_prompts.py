@@ -44,7 +44,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
-    editor = make_editor(name, model, {**SMALL, **given}, asked=(BARE,), seed=7)
+    editor = make_editor(name, model, {**SMALL, **given}, contexts=(BARE,), seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
