@@ -38,8 +38,8 @@ class AnswerKey(NamedTuple):
 
 _LOCK = ".lock"
 
-_SAME = ("model", "timesteps", "contexts", "settings")
-"""Parts of environment.json that must not change between the sittings of a run."""
+_SAME = ("model", "timesteps", "contexts")
+"""Parts of environment.json that must not change between the sittings of a run, besides the settings."""
 
 
 def key_of(answer: Answer) -> AnswerKey:
@@ -154,6 +154,11 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
         f"{name} has changed since the run began ({getattr(before, name)!r} there, {getattr(environment, name)!r} here)"
         for name in _SAME
         if getattr(before, name) != getattr(environment, name)
+    ]
+    differing += [
+        f"settings.{name} is {before.settings.get(name)!r} there and {environment.settings.get(name)!r} here, resolved"
+        for name in sorted(before.settings.keys() | environment.settings.keys())
+        if before.settings.get(name) != environment.settings.get(name)
     ]
     if differing:
         differing.append("give another --out, or --overwrite to begin afresh")

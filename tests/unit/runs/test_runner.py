@@ -418,6 +418,24 @@ def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str,
         run(_spec(world, "none"), tmp_path, overwrite=True)
 
 
+def test_a_run_is_not_resumed_with_another_context_or_with_other_resolved_settings(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = tmp_path / "mine.txt"
+    context.write_text("# mine\n---\nQ: {question}\nA:\n", encoding="utf-8")
+    spec = _spec(world, limit=1, presets=[{**BRIEF, "context": str(context)}])
+    folder = run(spec, tmp_path / "run")
+    context.write_text("# mine\n---\nQuestion: {question}\nAnswer:\n", encoding="utf-8")
+    with pytest.raises(SpecError, match="contexts has changed since the run began"):
+        run(spec, folder)
+
+    context.write_text("# another heading\n---\nQ: {question}\nA:\n", encoding="utf-8")
+    assert run(spec, folder) == folder
+    monkeypatch.setattr("kgedit.hparams.fine_tuning._learning_rate", lambda width: 0.25)
+    with pytest.raises(SpecError, match=r"settings.learning_rate is 0\.0\d+ there and 0\.25 here"):
+        run(spec, folder)
+
+
 def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
     write_timestep(tmp_path / "empty", towns=range(0))
     with pytest.raises(BenchmarkError, match="holds no cases"):

@@ -1,4 +1,4 @@
-"""Settings and specs: numbers in any form, every problem at once."""
+"""Run specs: every problem at once, and before the run."""
 
 from __future__ import annotations
 
@@ -6,48 +6,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import yaml
 from world.small_timestep import write_timestep
 
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
-from kgedit.hparams.fine_tuning import FtmSettings
-from kgedit.hparams.settings import read_settings
 from kgedit.records.runs import RunSpec
 from kgedit.runs.spec import read_spec, resolve, spec_schema, write_spec
-
-
-def test_numbers_are_numbers_whatever_yaml_makes_of_them() -> None:
-    raw = yaml.safe_load("{learning_rate: 5e-4, steps: '30', norm: none, layer: 2.0, learn_end: 'yes'}")
-    assert raw["learning_rate"] == "5e-4", "YAML reads this as a string; otherwise this test tests nothing"
-
-    settings, problems = read_settings(FtmSettings, raw, method="ft_m")
-
-    assert problems == []
-    assert settings is not None
-    assert settings.values == {"learning_rate": 5e-4, "steps": 30, "layer": 2, "learn_end": True}
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "reason"),
-    [
-        ("steps", "many", "a whole number"),
-        ("steps", 2.5, "a whole number"),
-        ("steps", True, "a whole number"),
-        ("steps", 0, "at least 1"),
-        ("learning_rate", "-1e-3", "greater than 0"),
-        ("learning_rate", "inf", "finite"),
-        ("depth", 1.5, "at most 1"),
-        ("learn_end", 1, "true or false"),
-        ("context", 5, "a text"),
-        ("learning_rte", 1, "did you mean 'learning_rate'"),
-    ],
-)
-def test_a_wrong_value_is_refused_with_the_reason(name: str, value: object, reason: str) -> None:
-    settings, problems = read_settings(FtmSettings, {name: value}, method="ft_m")
-
-    assert settings is None
-    assert reason in problems[0]
 
 
 def test_all_problems_of_a_spec_are_told_at_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -52,7 +53,7 @@ def _exactness(model: LanguageModel) -> float:
     return 1e-6 if model.module.dtype == torch.float64 else 1e-4
 
 
-def _wishes(model: LanguageModel, cases: list[Case]) -> list[EditRequest]:
+def _requests(model: LanguageModel, cases: list[Case]) -> list[EditRequest]:
     return [
         EditRequest(
             (subject_prompt(model, case, BARE), subject_prompt(model, case, BARE, random_prefix=(9, 8, 7))),
@@ -69,10 +70,10 @@ SEARCH = ValueSearchSettings(steps=8, learning_rate=0.5, weight_decay=0.1, clamp
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 def test_values_searched_for_together_are_those_searched_for_alone(architecture: str, cases: list[Case]) -> None:
     model = _double(architecture)
-    requests, place = _wishes(model, cases[:3]), model.blocks[1].down_projection
+    requests, module = _requests(model, cases[:3]), model.blocks[1].down_projection
     search = dataclasses.replace(SEARCH, stop_loss=1.0, steps=14)
-    together = search_values(model, 1, place, requests, search)
-    alone = [search_values(model, 1, place, [request], search) for request in requests]
+    together = search_values(model, 1, module, requests, search)
+    alone = [search_values(model, 1, module, [request], search) for request in requests]
 
     assert torch.allclose(together.before, torch.cat([one.before for one in alone]), atol=_exactness(model))
     assert torch.allclose(together.added, torch.cat([one.added for one in alone]), atol=1e-2)
@@ -81,9 +82,9 @@ def test_values_searched_for_together_are_those_searched_for_alone(architecture:
 
 def test_the_search_keeps_to_its_ball_and_lowers_the_targets_loss(cases: list[Case]) -> None:
     model = _double()
-    request, place = _wishes(model, cases[:1])[0], model.blocks[1].module
-    short = search_values(model, 1, place, [request], dataclasses.replace(SEARCH, steps=1))
-    found = search_values(model, 1, place, [request], dataclasses.replace(SEARCH, clamp=0.5, steps=25))
+    request, module = _requests(model, cases[:1])[0], model.blocks[1].module
+    short = search_values(model, 1, module, [request], dataclasses.replace(SEARCH, steps=1))
+    found = search_values(model, 1, module, [request], dataclasses.replace(SEARCH, clamp=0.5, steps=25))
 
     assert short.added.abs().max() == 0
     assert found.losses[0] < short.losses[0]
@@ -95,7 +96,7 @@ def test_the_search_keeps_to_its_ball_and_lowers_the_targets_loss(cases: list[Ca
 
 def test_the_searchs_first_loss_is_the_mean_loss_of_the_prompts(cases: list[Case]) -> None:
     model = _double()
-    request = _wishes(model, cases[:1])[0]
+    request = _requests(model, cases[:1])[0]
     found = search_values(model, 1, model.blocks[1].module, [request], dataclasses.replace(SEARCH, steps=1))
     expected = []
     for prompt in request.prompts:
@@ -105,10 +106,36 @@ def test_the_searchs_first_loss_is_the_mean_loss_of_the_prompts(cases: list[Case
     assert found.losses[0] == pytest.approx(sum(expected) / len(expected), rel=1e-5)
 
 
+def test_the_drift_is_the_divergence_of_what_is_said_after_from_what_was_said_before(cases: list[Case]) -> None:
+    """KL(after | before), which is not KL(before | after); the second loss is that of the vector after one step."""
+    model = _double()
+    request, module = _requests(model, cases[:1])[0], model.blocks[1].module
+    weight = dataclasses.replace(SEARCH, steps=2, learning_rate=5.0, drift_weight=1.0, weight_decay=0.0, clamp=99.0)
+    with_drift = search_values(model, 1, module, [request], weight)
+    without = search_values(model, 1, module, [request], dataclasses.replace(weight, drift_weight=0.0))
+    assert torch.allclose(with_drift.added, without.added), "the divergence has no slope where the search begins"
+
+    def shift(_: object, __: object, output: Any) -> Any:
+        hidden = hidden_of(output).clone()
+        hidden[0, request.drift.subject] += with_drift.added[0]
+        return with_hidden(output, hidden)
+
+    ids = torch.tensor([request.drift.ids])
+    with torch.no_grad():
+        before = model.module(ids).logits[0, -1].log_softmax(-1)
+        with hooks(module.register_forward_hook(shift)):
+            after = model.module(ids).logits[0, -1].log_softmax(-1)
+    divergence = (after.exp() * (after - before)).sum().item()
+    other = (before.exp() * (before - after)).sum().item()
+
+    assert with_drift.losses[0] - without.losses[0] == pytest.approx(divergence, rel=1e-3)
+    assert divergence != pytest.approx(other, rel=5e-3), "otherwise this test tests nothing"
+
+
 def test_the_search_gives_no_module_a_gradient_and_leaves_another_model_alone(cases: list[Case]) -> None:
     model, other = _double(), _double(seed=1)
     before, others = weights(model), weights(other)
-    search_values(model, 1, model.blocks[1].module, _wishes(model, cases[:2]), SEARCH)
+    search_values(model, 1, model.blocks[1].module, _requests(model, cases[:2]), SEARCH)
 
     assert all(parameter.grad is None for parameter in model.module.parameters())
     assert changed(before, model) == changed(others, other) == []

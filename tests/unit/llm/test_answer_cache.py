@@ -1,0 +1,57 @@
+"""Answers of unedited models kept on disk: the same only where everything that decides an answer is the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.generation import Question, Reply
+from kgedit.llm.presets import PRESETS
+
+QUESTION = Question("Q: Who?\nA:", "Asta Wik")
+REPLY = Reply(text="Siv Nyman", token_match=None, prompt_tokens=4, new_tokens=2, seconds=0.5)
+WILD, FORCED = PRESETS["wild"], PRESETS["synthetic"]
+
+
+def test_an_answer_is_found_again_also_by_another_process(tmp_path: Path) -> None:
+    AnswerCache(tmp_path / "cache.jsonl").add([QUESTION], [REPLY], WILD)
+    assert AnswerCache(tmp_path / "cache.jsonl").get(QUESTION, WILD) == REPLY
+
+
+@pytest.mark.parametrize(
+    ("question", "preset"),
+    [
+        (replace(QUESTION, prompt="Who?"), WILD),
+        (QUESTION, replace(WILD, max_new_tokens=51)),
+        (QUESTION, replace(WILD, truncation="newline")),
+        (QUESTION, replace(WILD, truncation="gold_length")),
+        (QUESTION, FORCED),
+    ],
+)
+def test_whatever_decides_an_answer_tells_it_from_others(question: Question, preset: object, tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "cache.jsonl")
+    cache.add([QUESTION], [REPLY], WILD)
+    assert cache.get(question, preset) is None
+
+
+def test_the_gold_answer_counts_only_where_it_is_fed_or_measured(tmp_path: Path) -> None:
+    cache, other = AnswerCache(tmp_path / "cache.jsonl"), replace(QUESTION, gold="Siv")
+    cache.add([QUESTION], [REPLY], WILD)
+    cache.add([QUESTION], [REPLY], FORCED)
+    assert cache.get(other, WILD) == REPLY
+    assert cache.get(other, replace(WILD, name="mine", metric="contains")) == REPLY
+    assert cache.get(other, FORCED) is None
+
+
+def test_half_a_line_of_a_killed_process_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "cache.jsonl"
+    AnswerCache(path).add([QUESTION], [REPLY], WILD)
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"key": "12')
+    AnswerCache(path).add([replace(QUESTION, prompt="Who?")], [REPLY], WILD)
+    assert (
+        AnswerCache(path).get(QUESTION, WILD) == AnswerCache(path).get(replace(QUESTION, prompt="Who?"), WILD) == REPLY
+    )
