@@ -56,7 +56,7 @@ def browse(
     """
     from kgedit.graph.browser import query_around
     from kgedit.graph.connection import Graph
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
     from kgedit.resources import data_folder
 
     if (older is None) != (newer is None) or (older and item is None):

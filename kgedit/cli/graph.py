@@ -34,8 +34,8 @@ def install() -> None:
     Example:
       kgedit graph install
     """
-    from kgedit.graph.install import install as fetch
-    from kgedit.graph.java import find_java
+    from kgedit.graph.managed.install import install as fetch
+    from kgedit.graph.managed.java import find_java
 
     java = find_java()
     click.echo(fetch(verify=True))
@@ -55,8 +55,8 @@ def start(idle_stop: str | None) -> None:
       kgedit graph start
       kgedit graph start --idle-stop 30m
     """
-    from kgedit.graph.idle import parse_idle_stop
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.idle import parse_idle_stop
+    from kgedit.graph.managed.server import ManagedServer
 
     seconds = None if idle_stop is None else parse_idle_stop(idle_stop, "--idle-stop")
     address = ManagedServer(home()).start(idle_stop=seconds)
@@ -72,7 +72,7 @@ def stop() -> None:
     Example:
       kgedit graph stop
     """
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
 
     server = ManagedServer(home())
     click.echo(f"Neo4j in {server.folder} {'is stopped' if server.stop() else 'was not running'}.", err=True)
@@ -109,7 +109,7 @@ def status(as_json: bool) -> None:
     from dataclasses import asdict
 
     from kgedit.graph.connection import Graph, external_address
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
     from kgedit.graph.summary import summarize
 
     found = asdict(ManagedServer(home()).status())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgedit.cli.progress import say
+from kgedit.files import replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,9 +78,7 @@ def _rescore(folders: tuple[Path, ...]) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_text(text, encoding="utf-8")
-    say(f"Written: {aside.replace(path)}")
+    say(f"Written: {replace_file(path, text)}")
 
 
 def _print(tables: list[Table]) -> None:

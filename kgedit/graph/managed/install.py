@@ -5,7 +5,7 @@ resolve and no Maven to install. To move to another release, let jgo write the l
 
     pip install 'jgo[cli]' && jgo --cache-dir jgo-cache --resolver python info classpath \\
         org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
-        && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/jars.lock.toml
+        && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/managed/jars.lock.toml
 
 A jar reaches its final name only after its hash was checked: what lies in the folder is whole, whenever the last
 attempt was killed, and the next attempt fetches only what is missing.
@@ -27,6 +27,7 @@ from typing import Any
 
 from kgedit import resources
 from kgedit.errors import GraphError, MissingExtraError
+from kgedit.files import replace_file
 from kgedit.graph.locks import locked, say
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
@@ -129,9 +130,7 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
     for stranger in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
         # Everything in the folder is on the class path; a jar of another lock would shadow ours.
         (folder / stranger).unlink()
-    aside = _marker(folder).with_suffix(".part")
-    aside.write_text(json.dumps(_record(folder)), encoding="utf-8")
-    aside.replace(_marker(folder))
+    replace_file(_marker(folder), json.dumps(_record(folder)))
 
 
 def _record(folder: Path) -> dict[str, Any]:
