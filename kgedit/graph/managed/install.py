@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +124,6 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
     fetched_into = folder.parent / "fetching"
     shutil.rmtree(fetched_into, ignore_errors=True)
     if missing:
-        say(f"Fetching Neo4j {neo4j_version()}: {len(missing)} of {len(jars)} jars into {folder}")
         fetch_all(missing, folder, fetched_into)
         shutil.rmtree(fetched_into, ignore_errors=True)
     for stranger in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
@@ -139,7 +138,7 @@ def _record(folder: Path) -> dict[str, Any]:
         return {"lock": _digest(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
-def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
+def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
     """Fetch jars in parallel, with a progress bar on stderr; the first failure stops the rest.
 
     Args:
@@ -155,6 +154,7 @@ def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
     from rich.progress import track
 
     maven = _maven(fetched_into)
+    say(f"Fetching {len(jars)} jars of Neo4j {neo4j_version()} into {folder}")
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting = [pool.submit(fetch, jar, folder / jar.name, maven) for jar in jars]
         try:
