@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from kgedit.files import replace_file
 from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
@@ -34,10 +35,7 @@ def write_scores(run_folder: Path) -> Path:
         BenchmarkError: as score_run.
     """
     scores = measure_run(run_folder)
-    path = run_folder / "scores.json"
-    aside = path.with_suffix(".json.part")
-    aside.write_bytes(msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
-    return aside.replace(path)
+    return replace_file(run_folder / "scores.json", msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
 
 
 def measure_run(run_folder: Path) -> RunScores:
