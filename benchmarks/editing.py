@@ -23,14 +23,15 @@ from pathlib import Path
 import torch
 
 from kgedit.benchmark.easyedit import EditFile
-from kgedit.editing import METHODS, fine_tuning
-from kgedit.editing.replay import replay_above
+from kgedit.editing import METHODS, make_editor
+from kgedit.editing.fine_tuning import editor as fine_tuning
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.targets import Lines
+from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.targets import TargetBatch
 from kgedit.records.cases import Case, Fact
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "counterfact-edit.json"
@@ -80,32 +81,31 @@ def measure_answering(model: LanguageModel, count: int) -> None:
 
 
 @contextmanager
-def whole_model(model: LanguageModel, layer: int, lines: Lines) -> Iterator[object]:
-    """The baseline of replay_above: everything is run at each step."""
+def whole_model(model: LanguageModel, layer: int, targets: TargetBatch) -> Iterator[object]:
+    """The baseline of forward_above: everything is run at each step."""
     del layer
-    yield lambda: model.forward(lines.ids, lines.mask, last=lines.last).logits
+    yield lambda: model.forward(targets.ids, targets.mask, last=targets.last).logits
 
 
 def measure_editing(model: LanguageModel, count: int) -> None:
-    """Seconds per FT-M edit, CPU time, with and without replay."""
+    """Seconds per FT-M edit, CPU time, with and without it."""
     cases = question_cases(count)
     seconds, losses = {}, {}
-    for name, way in (("replay", replay_above), ("whole", whole_model)):
-        fine_tuning.replay_above = way  # type: ignore[attr-defined]
-        method = METHODS["ft_m"]
-        editor = method(model, method.settings_type(stop_loss=0), asked=(), seed=0)
+    for name, way in (("above", forward_above), ("whole", whole_model)):
+        fine_tuning.forward_above = way  # type: ignore[attr-defined]
+        editor = make_editor("ft_m", model, {"stop_loss": 0})
         started, losses[name] = time.process_time(), []
         for case in cases:
             losses[name].append(editor.apply([case]).loss)
             editor.restore()
         seconds[name] = (time.process_time() - started) / count
-    fine_tuning.replay_above = replay_above
+    fine_tuning.forward_above = forward_above
     print(
-        f"ft_m: {seconds['replay']:.2f} CPU seconds per edit of 25 steps, {seconds['whole']:.2f} without replay: ",
+        f"ft_m: {seconds['above']:.2f} CPU seconds per edit of 25 steps, {seconds['whole']:.2f} without it: ",
         end="",
     )
-    print(f"{seconds['whole'] / seconds['replay']:.1f} times; losses {losses['replay']} and {losses['whole']}")
-    if any(abs(a - b) > 1e-3 for a, b in zip(losses["replay"], losses["whole"], strict=True)):
+    print(f"{seconds['whole'] / seconds['above']:.1f} times; losses {losses['above']} and {losses['whole']}")
+    if any(abs(a - b) > 1e-3 for a, b in zip(losses["above"], losses["whole"], strict=True)):
         raise SystemExit("the two ways of editing disagree")
 
 
@@ -145,13 +145,11 @@ def measure_methods(model: LanguageModel, names: list[str], count: int) -> None:
     every = edits.known_facts()[100:3100] if edits else []
     for name in names:
         method, goal, size = METHODS[name], GOALS[name], AT_ONCE.get(name, 1)
-        known = every if hasattr(method.settings_type, "corpus") else every[:40]
+        known = every if "corpus" in method.settings_type.model_fields else every[:40]
         if method.capabilities.needs_known_facts and not known:
             print(f"{name}: not measured, {EDITS} is not there to take known facts from")
             continue
-        editor = method(
-            model, method.settings_type(**NOT_TIMED.get(name, {})), asked=(read_context("question_only"),), seed=0
-        )
+        editor = make_editor(name, model, NOT_TIMED.get(name, {}), contexts=(read_context("question_only"),))
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
             editor.prepare(known, advance=_silent)

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from kgedit.editing.codebook import Codebook
-from kgedit.editing.vector_index import VECTOR_INDEXES, VectorIndex
+from kgedit.editing.in_context.vector_index import VECTOR_INDEXES, VectorIndex
+from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.embeddings import Vectors
 
 Found = Sequence[Sequence[int | None]]
@@ -63,8 +63,9 @@ def look_up_codebook(entries: int, queries: int) -> None:
     keys = torch.randn(entries, 1536, generator=draw)
     asked = keys[torch.randperm(entries, generator=draw)[:queries]]
     codebook, rows = Codebook(), list(keys)
-    _, placing = timed(
-        lambda: [[codebook.place(key, (i,), key[:576], radius=1.0, same=1e-3)] for i, key in enumerate(rows)], entries
+    _, adding = timed(
+        lambda: [[codebook.find_or_add(key, (i,), key[:576], radius=1.0, same=1e-3)] for i, key in enumerate(rows)],
+        entries,
     )
     found, quick = timed(lambda: [codebook.find(part) for part in asked.split(16)], queries)
 
@@ -77,7 +78,7 @@ def look_up_codebook(entries: int, queries: int) -> None:
 
     stacked, slow = timed(by_stacking, queries)
     print(
-        f"codebook of {entries}: {placing:.2f} ms an entry placed; {quick:.2f} ms a query, {slow:.2f} by stacking: ",
+        f"codebook of {entries}: {adding:.2f} ms an entry placed; {quick:.2f} ms a query, {slow:.2f} by stacking: ",
         end="",
     )
     print(f"{slow / quick:.1f} times")

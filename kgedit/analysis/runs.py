@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.records.cases import Axis
-from kgedit.records.run_folders import read_scores, read_spec
 from kgedit.records.runs import PROTOCOLS, RunSpec
 from kgedit.records.scores import RunScores, Score, State
 
@@ -59,18 +58,11 @@ class Run:
         }
 
 
-def read_runs(folders: Iterable[Path]) -> list[Run]:
-    """Finished runs, in the order in which every report shows them: model, method, protocol, edits, timesteps, seed,
-    folder.
-
-    Raises:
-        BenchmarkError: if a folder holds no run, or a run that is not finished.
-    """
-    different = {folder.resolve(): folder for folder in folders}
-    runs = [Run(folder, read_spec(folder), read_scores(folder)) for folder in different.values()]
-    return sorted(runs, key=_place)
+def in_report_order(runs: Iterable[Run]) -> list[Run]:
+    """Runs in the order in which every report shows them: model, method, protocol, edits, timesteps, seed, folder."""
+    return sorted(runs, key=_sort_key)
 
 
-def _place(run: Run) -> tuple[str, str, int, int, tuple[str, ...], int, str]:
+def _sort_key(run: Run) -> tuple[str, str, int, int, tuple[str, ...], int, str]:
     protocol, edits = PROTOCOLS.index(run.spec.protocol), run.scores.edits.edits
     return run.model, run.spec.method, protocol, edits, run.scores.timesteps, run.spec.seed, str(run.folder)

@@ -47,7 +47,7 @@ def protocols(_: click.Context) -> Iterable[str]:
 def configs(_: click.Context) -> Iterable[str]:
     """METHOD/MODEL and METHOD/default."""
     from kgedit.editing import METHODS
-    from kgedit.editing.known_models import published_configs
+    from kgedit.hparams.published import published_configs
 
     for method in METHODS:
         yield from (f"{method}/{config.model}" for config in published_configs(method))

@@ -23,14 +23,15 @@ def ls(method: str | None) -> None:
     Each line is a METHOD/MODEL and the models that it is for.
     """
     from kgedit.editing import METHODS
-    from kgedit.editing.known_models import published_configs
-    from kgedit.editing.settings import unknown
     from kgedit.errors import UnknownNameError
+    from kgedit.hparams.published import published_configs
+    from kgedit.hparams.settings import unknown
 
+    names = [method] if method else list(METHODS)
     if method is not None and method not in METHODS:
         raise UnknownNameError(unknown("editing method", method, list(METHODS)))
     rows = []
-    for name in [method] if method else METHODS:
+    for name in names:
         known = published_configs(name)
         rows += [
             (f"{name}/{config.model}", ", ".join(f"{field} {value}" for field, value in config.applies_to.items()))
@@ -58,16 +59,19 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
 
     Each line has the setting's value and meaning. FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
     """
-    from kgedit.editing.config_files import DEFAULT, spec_text
+    from kgedit.editing import METHODS
     from kgedit.files import replace_file
+    from kgedit.hparams import SETTINGS
+    from kgedit.hparams.spec_templates import DEFAULT, spec_text
 
     method, _, model = name.partition("/")
-    own = Path(f"{method}-{model or DEFAULT}.yaml")
+    # Only methods of other packages must be imported, torch included, to tell their settings.
+    kind = SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
+    target = file or Path(f"{method}-{model or DEFAULT}.yaml")
     if file == Path("-"):
-        click.echo(spec_text(name, str(own)), nl=False)
+        click.echo(spec_text(kind, method, model, file=f"{method}-{model or DEFAULT}.yaml"), nl=False)
         return
-    target = file or own
-    text = spec_text(name, str(target))
+    text = spec_text(kind, method, model, file=str(target))
     if target.exists() and not overwrite:
         raise click.ClickException(f"{target} is there already. Replace it: --overwrite")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,14 +93,13 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     Reports every problem of run specs, of published configs and of EasyEdit's hyperparameter files. A run spec may lack
     model and timesteps. Good files get a line each on stdout; problems go to stderr, and make the exit code 1.
     """
-    from kgedit.editing.config_files import check
-    from kgedit.metrics import METRICS
+    from kgedit.runs.spec_files import check
 
     wrong = 0
     for file in files:
-        found = check(file, metrics=list(METRICS))
+        found = check(file)
         for note in found.notes:
-            click.echo(f"{file}: not heeded: {note}", err=True)
+            click.echo(f"{file}: ignored: {note}", err=True)
         for problem in found.problems:
             click.echo(f"{file}: {problem}", err=True)
         if found.problems:
@@ -104,3 +107,13 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
         else:
             click.echo(f"ok {file}: {found.kind}")
     context.exit(1 if wrong else 0)
+
+
+@configs.command("schema", epilog=examples("kgedit configs schema > run-spec.schema.json"))
+def schema() -> None:
+    """Print the JSON schema of run specs, for editors and other tools."""
+    import json
+
+    from kgedit.runs.spec import spec_schema
+
+    click.echo(json.dumps(spec_schema(), indent=1, ensure_ascii=False))

@@ -48,8 +48,8 @@ def report(
     runs are named.
     """
     from kgedit.analysis.renderings import to_csv, to_markdown
-    from kgedit.analysis.runs import read_runs
     from kgedit.analysis.tables import overview_tables, report_tables
+    from kgedit.runs.run_files import read_runs
 
     files = {"markdown": markdown or (out and out / "report.md"), "csv": csv_file or (out and out / "report.csv")}
     for path in files.values():
@@ -66,8 +66,8 @@ def report(
 
 
 def _rescore(folders: tuple[Path, ...]) -> None:
-    from kgedit.metrics.scores import write_scores
-    from kgedit.records.run_folders import require_finished
+    from kgedit.runs.run_files import require_finished
+    from kgedit.runs.scoring import write_scores
 
     for folder in folders:
         require_finished(folder)

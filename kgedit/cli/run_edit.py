@@ -18,7 +18,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.presets import PRESETS
 
 if TYPE_CHECKING:
-    from kgedit.editing.runner import Progress
+    from kgedit.runs.runner import Progress
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:14} {preset.generation:16} {preset.metric}" for preset in PRESETS.values()
@@ -41,6 +41,8 @@ SPEC holds the same names; the flags win over it:
   settings: {{steps: 25, learning_rate: 5e-4}}
   presets: [synthetic, wild]""",
 )
+
+_MOST_FAILURES = 5
 
 
 @click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
@@ -102,26 +104,34 @@ def run_edit(
 
     # Peft still calls what transformers renames: no user can do anything about it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.editing.runner import run
-    from kgedit.editing.spec import read_spec, resolve
-    from kgedit.metrics import METRICS
-    from kgedit.metrics.scores import write_scores
+    from kgedit.runs.runner import run
+    from kgedit.runs.scoring import write_scores
+    from kgedit.runs.spec import read_spec, resolve
 
     given = read_spec(spec) if spec else None
     for note in given.notes if given else ():
-        click.echo(f"{spec}: not heeded: {note}", err=True)
+        click.echo(f"{spec}: ignored: {note}", err=True)
     raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
     raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
     if settings:
         raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
     resolved = resolve(raw)
-    for preset in resolved.presets:
-        METRICS[preset.metric]
     with _progress() as progress:
         folder = run(resolved, out, overwrite=overwrite, save_model=save_model, progress=progress)
     write_scores(folder)
+    _tell_failures(folder)
     click.echo(folder)
+
+
+def _tell_failures(folder: Path) -> None:
+    from kgedit.runs.run_files import read_edit_costs
+
+    reasons = {(cost.timestep, item.case_id): item.reason for cost in read_edit_costs(folder) for item in cost.failures}
+    for (_, case_id), reason in list(reasons.items())[:_MOST_FAILURES]:
+        click.echo(f"Not edited: {case_id}: {reason}", err=True)
+    if len(reasons) > _MOST_FAILURES:
+        click.echo(f"Not edited: {len(reasons) - _MOST_FAILURES} more, see {folder}/edits.jsonl", err=True)
 
 
 def _pairs(texts: tuple[str, ...]) -> dict[str, str]:

@@ -49,15 +49,15 @@ def stats(
     already is not built again.
     """
     from kgedit.benchmark.timestep import Timestep
-    from kgedit.editing import statistics
-    from kgedit.editing.layers import parse_layers
+    from kgedit.editing.locate_then_edit import second_moments
     from kgedit.llm.devices import resolve_device, resolve_dtype
     from kgedit.llm.loading import load_model
+    from kgedit.llm.surgery.layer_lists import parse_layers
 
     if bool(timestep) == bool(texts):
         raise SpecError(["give either --timestep FOLDER or --text FILE (once or more)"])
     known = Timestep.open(timestep).known_facts() if timestep else []
-    corpus = statistics.corpus_of_facts(known) if timestep else statistics.corpus_of_files(texts)
+    corpus = second_moments.corpus_of_facts(known) if timestep else second_moments.corpus_of_files(texts)
     place = resolve_device(device)
     loaded = load_model(model, device=place, dtype=resolve_dtype(dtype, place))
     wanted = parse_layers(layers)
@@ -65,18 +65,18 @@ def stats(
         raise SpecError([f"--layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {wanted[-1]}"])
     with bars() as add:
         update = add(f"read {corpus.name}", tokens, "tokens")
-        moments = statistics.second_moments(
+        moments = second_moments.second_moments(
             loaded,
             wanted,
             corpus,
-            amount=statistics.Amount(tokens, length),
+            budget=second_moments.TextBudget(tokens, length),
             progress=lambda done, total: update(done, done),  # noqa: ARG005 - the shape of Progress
         )
     for layer, moment in moments.items():
-        values = statistics.eigen(moment)[0].clamp(min=0)
+        values = second_moments.eigen(moment)[0].clamp(min=0)
         condition = float(values[-1] / values[0]) if values[0] > 0 else float("inf")
         line = f"layer {layer}\t{moment.tokens} tokens\tcondition {condition:.3g}"
         if null_space is not None:
-            kept = statistics.null_space(moment, threshold=null_space, relative=True).shape[1]
+            kept = second_moments.null_space(moment, threshold=null_space, relative=True).shape[1]
             line += f"\tnull space {kept} of {len(values)}"
         click.echo(f"{line}\t{moment.path}")

@@ -1,37 +1,70 @@
-"""Editing methods and the runner that applies them to a model, timestep by timestep."""
+"""Editing methods: `editor.py` says what a method is; each family of methods has a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kgedit.errors import SpecError
 from kgedit.registry import Registry
 
 if TYPE_CHECKING:
-    from kgedit.editing.contract import Editor
+    from kgedit.editing.editor import Editor
+    from kgedit.llm.contexts import Context
+    from kgedit.llm.language_model import LanguageModel
 
 METHODS: Registry[type[Editor[Any]]] = Registry(
     "editing method",
     {
-        "none": "kgedit.editing.methods.none:Unedited",
-        "ft": "kgedit.editing.methods.ft:FineTuning",
-        "ft_l": "kgedit.editing.methods.ft_l:ClampedFineTuning",
-        "ft_m": "kgedit.editing.methods.ft_m:MaskedFineTuning",
-        "locft_bf": "kgedit.editing.methods.locft_bf:BreadthFirstFineTuning",
-        "lora": "kgedit.editing.methods.lora:LoraFineTuning",
-        "lora_merge": "kgedit.editing.methods.lora_merge:LoraMerge",
-        "mend": "kgedit.editing.methods.mend:Mend",
-        "grace": "kgedit.editing.methods.grace:Grace",
-        "wise": "kgedit.editing.methods.wise:Wise",
-        "ultraedit": "kgedit.editing.methods.ultraedit:UltraEdit",
-        "prompt": "kgedit.editing.methods.prompt:Prompting",
-        "ike": "kgedit.editing.methods.ike:InContextEditing",
-        "rag": "kgedit.editing.methods.rag:Retrieval",
-        "rome": "kgedit.editing.methods.rome:Rome",
-        "r_rome": "kgedit.editing.methods.rome:RRome",
-        "c_rome": "kgedit.editing.methods.rome:CRome",
-        "memit": "kgedit.editing.methods.memit:Memit",
-        "alphaedit": "kgedit.editing.methods.alphaedit:AlphaEdit",
+        "none": "kgedit.editing.unedited:Unedited",
+        "ft": "kgedit.editing.fine_tuning.ft:FineTuning",
+        "ft_l": "kgedit.editing.fine_tuning.ft_l:ClampedFineTuning",
+        "ft_m": "kgedit.editing.fine_tuning.ft_m:MaskedFineTuning",
+        "locft_bf": "kgedit.editing.fine_tuning.locft_bf:BreadthFirstFineTuning",
+        "lora": "kgedit.editing.lora.lora:LoraFineTuning",
+        "lora_merge": "kgedit.editing.lora.lora_merge:LoraMerge",
+        "mend": "kgedit.editing.gradient_transform.mend:Mend",
+        "grace": "kgedit.editing.side_memory.grace:Grace",
+        "wise": "kgedit.editing.side_memory.wise:Wise",
+        "ultraedit": "kgedit.editing.gradient_transform.ultraedit:UltraEdit",
+        "prompt": "kgedit.editing.in_context.prompt:Prompting",
+        "ike": "kgedit.editing.in_context.ike:InContextEditing",
+        "rag": "kgedit.editing.in_context.rag:Retrieval",
+        "rome": "kgedit.editing.locate_then_edit.rome:Rome",
+        "r_rome": "kgedit.editing.locate_then_edit.rome:RRome",
+        "c_rome": "kgedit.editing.locate_then_edit.rome:CRome",
+        "memit": "kgedit.editing.locate_then_edit.memit:Memit",
+        "alphaedit": "kgedit.editing.locate_then_edit.alphaedit:AlphaEdit",
     },
     group="kgedit.methods",
 )
 """Every way of editing by name; other packages add theirs through the entry-point group."""
+
+
+def make_editor(
+    method: str,
+    model: LanguageModel,
+    settings: Mapping[str, object] | None = None,
+    *,
+    contexts: Sequence[Context] = (),
+    seed: int = 0,
+) -> Editor[Any]:
+    """An editor for an unedited model, its settings resolved for that model.
+
+    Args:
+        method: Name in METHODS.
+        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
+        contexts: Those that the model will be evaluated in.
+        seed: Source of all randomness.
+
+    Raises:
+        UnknownNameError: if there is no such method.
+        SpecError: naming everything that is wrong with the settings.
+    """
+    from kgedit.hparams.settings import read_settings
+
+    kind = METHODS[method]
+    given, problems = read_settings(kind.settings_type, settings or {}, method=method)
+    if given is None:
+        raise SpecError(problems)
+    return kind(model, given.resolve(model).settings, contexts=contexts, seed=seed)

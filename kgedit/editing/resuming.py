@@ -1,13 +1,13 @@
-"""Training that goes on in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
+"""Training resumed in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
 
 from __future__ import annotations
 
 import torch
 
-from kgedit.editing.contract import State
+from kgedit.editing.editor import EditorState
 
 
-def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> State:
+def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> EditorState:
     """A copy of what an optimizer trains, of the optimizer and of torch's random numbers, after so many epochs."""
     own = _parameters(optimizer)
     tensors = {f"weight.{index}": parameter.detach().clone() for index, parameter in enumerate(own)}
@@ -15,10 +15,10 @@ def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> State:
         tensors |= {f"optimizer.{index}.{name}": value.detach().clone() for name, value in values.items()}
     tensors["random.cpu"] = torch.get_rng_state()
     tensors |= {f"random.{device}": torch.cuda.get_rng_state(device) for device in _gpus(own)}
-    return State(tensors, {"epochs": epochs})
+    return EditorState(tensors, {"epochs": epochs})
 
 
-def resume_training(optimizer: torch.optim.Optimizer, state: State) -> int:
+def resume_training(optimizer: torch.optim.Optimizer, state: EditorState) -> int:
     """Bring a fresh optimizer of the same parameters to a saved state; the epochs that are done."""
     own = _parameters(optimizer)
     with torch.no_grad():
@@ -28,8 +28,8 @@ def resume_training(optimizer: torch.optim.Optimizer, state: State) -> int:
     for key, tensor in state.tensors.items():
         kind, _, rest = key.partition(".")
         if kind == "optimizer":
-            place, _, name = rest.partition(".")
-            values.setdefault(int(place), {})[name] = tensor
+            number, _, name = rest.partition(".")
+            values.setdefault(int(number), {})[name] = tensor
     optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
     torch.set_rng_state(state.tensors["random.cpu"])
     for device in _gpus(own):

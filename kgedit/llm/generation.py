@@ -96,7 +96,7 @@ def ask(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> 
 
 
 def feed(model: LanguageModel, prompts: Sequence[list[int]], golds: Sequence[list[int]]) -> list[list[int]]:
-    """Teacher forcing: the arg max at each place of the gold answer while the gold answer itself is fed."""
+    """Teacher forcing: the arg max at each token of the gold answer while the gold answer itself is fed."""
     ids, mask = model.pad_left([prompt + gold for prompt, gold in zip(prompts, golds, strict=True)])
     ends = ids.shape[1] - 1 - torch.tensor([len(gold) for gold in golds], device=ids.device)
     logits = model.forward(ids, mask, last=max(map(len, golds)) + 1, ends=ends).logits

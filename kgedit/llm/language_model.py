@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kgedit.llm.structure import Anatomy, Block, hooks, study
+from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 _SAMPLE = 4096
 
@@ -61,14 +61,9 @@ class LanguageModel:
         return device
 
     @cached_property
-    def anatomy(self) -> Anatomy:
-        """Its parts, found by running it."""
-        return study(self.module)
-
-    @property
     def blocks(self) -> tuple[Block, ...]:
-        """Decoder blocks, lowest first."""
-        return self.anatomy.blocks
+        """Decoder blocks, lowest first, found by running the model."""
+        return find_blocks(self.module)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -149,7 +144,7 @@ class LanguageModel:
         Args:
             ids: Token ids, rows x length; with a cache, only the tokens that are new.
             mask: Attention mask, rows x whole length.
-            last: Logits are computed for so many last places only (where the model can leave out the others).
+            last: Logits are computed for so many last positions only (where the model can leave out the others).
             cache: What an earlier call returned as past_key_values.
             keep: Whether to return a cache.
             ends: Column of each row's last prompt token; None with a cache that holds the prompts already, and where
@@ -177,7 +172,7 @@ class LanguageModel:
         return output
 
     def _dense_head(self) -> AbstractContextManager[None]:
-        """Give the head contiguous input: a slice of places would be multiplied row by row, several times slower."""
+        """Give the head contiguous input: a slice of positions would be multiplied row by row, several times slower."""
         head = self.module.get_output_embeddings()
         if head is None:
             return nullcontext()

@@ -23,7 +23,7 @@ _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 class Source:
     """Where a model's files are: a folder or a hub name, and the revision where it is known beforehand."""
 
-    place: str
+    path_or_name: str
     revision: str = ""
 
 
@@ -44,7 +44,7 @@ def load_model(
     """
     source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else Source(name)
     with enough_memory(f"the model {name}"):
-        tokenizer, module = _read(source.place, name, dtype=dtype, spread=device == ALL_GPUS)
+        tokenizer, module = _read(source.path_or_name, name, dtype=dtype, spread=device == ALL_GPUS)
         if device != ALL_GPUS:
             module.to(device)
     module.eval()
@@ -54,19 +54,19 @@ def load_model(
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer)
 
 
-def _read(place: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]:
+def _read(path_or_name: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]:
     """Tokenizer and model from a folder or the hub's local cache; from the hub only where they are in neither."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        tokenizer, module = _from_pretrained(place, dtype=dtype, spread=spread, local=True)
+        tokenizer, module = _from_pretrained(path_or_name, dtype=dtype, spread=spread, local=True)
     except (OSError, ValueError, KeyError) as error:
-        if Path(place).is_dir():
+        if Path(path_or_name).is_dir():
             raise _not_found(name, error) from error
-        _ask_hub(place, name)
+        _ask_hub(path_or_name, name)
         try:
-            tokenizer, module = _from_pretrained(place, dtype=dtype, spread=spread, local=False)
+            tokenizer, module = _from_pretrained(path_or_name, dtype=dtype, spread=spread, local=False)
         except (OSError, ValueError, KeyError) as second:
             raise _not_found(name, second) from second
     if not tokenizer.is_fast:
@@ -74,24 +74,24 @@ def _read(place: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]
     return tokenizer, module
 
 
-def _from_pretrained(place: str, *, dtype: str, spread: bool, local: bool) -> tuple[Any, Any]:
+def _from_pretrained(path_or_name: str, *, dtype: str, spread: bool, local: bool) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(place, local_files_only=local)
+    tokenizer = AutoTokenizer.from_pretrained(path_or_name, local_files_only=local)
     # "auto" gives every GPU about as many bytes of blocks; nothing is offloaded as long as they fit.
     device_map = "auto" if spread else None
     module = AutoModelForCausalLM.from_pretrained(
-        place, dtype=DTYPES[dtype], local_files_only=local, device_map=device_map
+        path_or_name, dtype=DTYPES[dtype], local_files_only=local, device_map=device_map
     )
     return tokenizer, module
 
 
-def _ask_hub(place: str, name: str) -> None:
+def _ask_hub(path_or_name: str, name: str) -> None:
     """One quick question whether the hub has the model: loading would try a missing network for most of a minute."""
     from huggingface_hub import HfApi
 
     try:
-        HfApi().model_info(place, timeout=10)
+        HfApi().model_info(path_or_name, timeout=10)
     except Exception as error:  # the client raises whatever its HTTP library does
         raise _not_found(name, error) from error
 

@@ -12,13 +12,13 @@ from kgedit.llm.language_model import LanguageModel
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class TargetBatch:
     """A left-padded batch of prompts with their targets.
 
     Attributes:
         ids: Token ids, rows x length.
         mask: Attention mask, rows x length.
-        labels: Target ids at the last places, rows x longest target; -100 where a row's target has not begun.
+        labels: Target ids at the last positions, rows x longest target; -100 where a row's target has not begun.
     """
 
     ids: torch.Tensor
@@ -38,11 +38,11 @@ class Lines:
 
     @property
     def last(self) -> int:
-        """Places whose logits the loss needs: one ahead of each target token."""
+        """Positions whose logits the loss needs: one ahead of each target token."""
         return self.labels.shape[1] + 1
 
 
-def lines_of(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_end: bool) -> Lines:
+def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_end: bool) -> TargetBatch:
     """Encode (prompt, answer) pairs.
 
     Args:
@@ -54,25 +54,25 @@ def lines_of(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_en
     ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
     longest = max(map(len, targets))
     labels = [[-100] * (longest - len(target)) + target for target in targets]
-    return Lines(ids, mask, torch.tensor(labels, device=ids.device))
+    return TargetBatch(ids, mask, torch.tensor(labels, device=ids.device))
 
 
-def target_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+def target_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
     """Mean over rows of the mean negative log-likelihood of the row's target tokens.
 
     Args:
-        logits: rows x ``lines.last`` x vocabulary.
+        logits: rows x ``targets.last`` x vocabulary.
     """
-    return target_losses(logits, lines).mean()
+    return target_losses(logits, targets).mean()
 
 
-def target_losses(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
+def target_losses(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
     """Mean negative log-likelihood of each row's target tokens.
 
     Args:
-        logits: rows x ``lines.last`` x vocabulary.
+        logits: rows x ``targets.last`` x vocabulary.
     """
-    return row_losses(logits, lines.labels)
+    return row_losses(logits, targets.labels)
 
 
 def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -80,22 +80,22 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
     Args:
         logits: rows x (longest target + 1) x vocabulary.
-        labels: As in Lines.
+        labels: As in TargetBatch.
     """
     losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
     return losses.sum(1) / (labels != -100).sum(1).clamp(min=1)
 
 
-def first_place_loss(logits: torch.Tensor, lines: Lines) -> torch.Tensor:
-    """Mean over rows of the mean negative log-likelihood of the target tokens, all read off the prompt's last place.
+def prompt_last_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
+    """Mean over rows of the mean negative log-likelihood of the target tokens, all read off the prompt's last token.
 
     The bag of tokens that FT and FT-L raise: the answer's order is not learned.
 
     Args:
-        logits: rows x ``lines.last`` x vocabulary.
+        logits: rows x ``targets.last`` x vocabulary.
     """
-    asked = lines.labels != -100
-    places = logits.shape[1] - 1 - asked.sum(1)
-    at_end = logits[torch.arange(len(logits), device=logits.device), places].float().log_softmax(-1)
-    losses = -at_end.gather(1, lines.labels.clamp(min=0)) * asked
+    asked = targets.labels != -100
+    positions = logits.shape[1] - 1 - asked.sum(1)
+    at_end = logits[torch.arange(len(logits), device=logits.device), positions].float().log_softmax(-1)
+    losses = -at_end.gather(1, targets.labels.clamp(min=0)) * asked
     return (losses.sum(1) / asked.sum(1)).mean()

@@ -22,7 +22,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
-from kgedit.llm.targets import lines_of, target_loss
+from kgedit.llm.targets import encode_targets, target_loss
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
@@ -43,7 +43,7 @@ class Recipe:
         width: Hidden size; the MLP has four times as many.
         heads: Attention heads.
         epochs: Times that every fact is seen in each of its wordings.
-        batch: Lines per step.
+        batch: TargetBatch per step.
         learning_rate: Of AdamW, falling linearly to zero.
     """
 
@@ -149,8 +149,8 @@ def _train_tokenizer(lesson: Lesson) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    lines = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(_wordings(lesson))]
-    raw.train_from_iterator([*lines, *(f" {text}" for text in lesson.spelling)], trainer)
+    texts = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(_wordings(lesson))]
+    raw.train_from_iterator([*texts, *(f" {text}" for text in lesson.spelling)], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=_END, pad_token=_END)  # type: ignore[no-untyped-call]
 
 
@@ -194,8 +194,8 @@ def _train(lesson: Lesson, tokenizer: Any, progress: Progress) -> Any:
             for pair in (own[order.randrange(kinds)], own[kinds + order.randrange(kinds)], own[-1])
         ]
         for batch in _batches(pairs, recipe.batch, order):
-            lines = lines_of(model, batch, learn_end=True)
-            loss = target_loss(model.forward(lines.ids, lines.mask, last=lines.last).logits, lines)
+            targets = encode_targets(model, batch, learn_end=True)
+            loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
@@ -206,7 +206,7 @@ def _train(lesson: Lesson, tokenizer: Any, progress: Progress) -> Any:
 
 
 def _batches(pairs: list[tuple[str, str]], size: int, order: random.Random) -> list[list[tuple[str, str]]]:
-    """Batches of lines of similar length, in random order."""
+    """Batches of texts of similar length, in random order."""
     order.shuffle(pairs)
     pairs = sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))
     batches = [pairs[start : start + size] for start in range(0, len(pairs), size)]

@@ -37,8 +37,11 @@ class Metric:
     judge: Callable[[Answer, str | None], float | None]
     axes: tuple[Axis, ...] = AXES
 
+    def judges(self, generation: str) -> bool:
+        """Whether it can judge answers that were generated in this way."""
+        forced = generation == "teacher_forcing"
+        return self.generation == "any" or forced == (self.generation == "teacher_forcing")
+
     def applies_to(self, answer: Answer) -> bool:
         """Whether the answer's axis and way of generation are ones that the metric is made for."""
-        forced = answer.generation == "teacher_forcing"
-        wanted = self.generation == "any" or forced == (self.generation == "teacher_forcing")
-        return wanted and answer.axis in self.axes
+        return self.judges(answer.generation) and answer.axis in self.axes

@@ -92,7 +92,7 @@ def judge_answers(
         The groups in the order of their first answer.
 
     Raises:
-        BenchmarkError: if an answer's preset is unknown, its metric does not fit, or its case_id has no property.
+        BenchmarkError: if an answer's preset is unknown, or its metric does not fit.
     """
     growing: dict[Asked, _Growing] = {}
     relations: dict[str, int] = {}
@@ -105,7 +105,7 @@ def judge_answers(
         for metric in group.metrics:
             value = metric.judge(answer, earlier)
             group.values.append(float("nan") if value is None else value)
-        group.relations.append(relations.setdefault(_relation(answer.case_id), len(relations)))
+        group.relations.append(relations.setdefault(answer.relation, len(relations)))
         group.questions.append(_digest(answer))
         group.found.append(_found(answer))
     # Numbered by name, not by first appearance: the bootstrap then does not depend on the order of the file.
@@ -128,13 +128,6 @@ def _metrics_for(answer: Answer, own_metrics: Mapping[str, str]) -> tuple[Metric
         )
     side = [METRICS[name] for name in SIDE_METRICS if name != own.name]
     return (own, *(metric for metric in side if metric.applies_to(answer)))
-
-
-def _relation(case_id: str) -> str:
-    parts = case_id.split(":")
-    if len(parts) != 3:
-        raise BenchmarkError(f"The case_id '{case_id}' is not SUBJECT:PROPERTY:OBJECT. Export the timestep anew.")
-    return parts[1]
 
 
 def _digest(answer: Answer) -> int:

@@ -1,77 +1,67 @@
-"""scores.json of a run: every metric of every group of answers, with intervals; the same bytes for the same run."""
+"""The scores of a run's answers: every metric of every group, with intervals; the same numbers for the same answers."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 
-from kgedit.files import replace_file
 from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.records.cases import AXES
-from kgedit.records.run_folders import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
-from kgedit.records.runs import EditCost, Preparation
+from kgedit.records.runs import Answer, EditCost, Preparation, Preset
 from kgedit.records.scores import POOLED_STATES, EditTotals, Retrieval, RunScores, Score, Speed, State
 
 
-def score_run(run_folder: Path) -> list[Score]:
-    """Every score of a run, in the order of RunScores.scores.
+def score_answers(
+    read_answers: Callable[[], Iterable[Answer]],
+    presets: Sequence[Preset],
+    *,
+    answers_sha256: str,
+    costs: Iterable[EditCost],
+    preparation: Preparation | None,
+) -> RunScores:
+    """Everything that is measured of one run.
+
+    Args:
+        read_answers: Gives the run's answers in file order; called twice, so that they need not fit into memory.
+        presets: Those of the run.
+        answers_sha256: Of the file that the answers come from.
+        costs: Of the run's edits.
+        preparation: What came before the first edit; None where a run has not come that far.
 
     Raises:
-        BenchmarkError: if the folder is no run, or a line of its files cannot be read.
+        BenchmarkError: if an answer's preset is unknown or its metric does not fit.
     """
-    return list(measure_run(run_folder).scores)
-
-
-def write_scores(run_folder: Path) -> Path:
-    """Measure a run and write scores.json, aside first and then renamed.
-
-    Raises:
-        BenchmarkError: as score_run.
-    """
-    scores = measure_run(run_folder)
-    return replace_file(run_folder / "scores.json", msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
-
-
-def measure_run(run_folder: Path) -> RunScores:
-    """All that scores.json holds.
-
-    Raises:
-        BenchmarkError: as score_run.
-    """
-    spec = read_spec(run_folder)
-    survey = _Survey(run_folder)
-    own_metrics = {preset.name: preset.metric for preset in spec.presets}
-    groups = judge_answers(read_answers(run_folder), own_metrics, before=survey.before)
-    presets = list(own_metrics)
-    groups = dict(sorted(groups.items(), key=lambda item: survey.place(item[0], presets)))
+    survey = _Survey(read_answers())
+    own_metrics = {preset.name: preset.metric for preset in presets}
+    groups = judge_answers(read_answers(), own_metrics, before=survey.before)
+    names = list(own_metrics)
+    groups = dict(sorted(groups.items(), key=lambda item: survey.sort_key(item[0], names)))
     scores = [
         score
         for asked, group in groups.items()
         for score in _scores(survey.state(asked), asked.after, asked.timestep, asked=asked, group=group)
     ]
     return RunScores(
-        answers_sha256=answers_sha256(run_folder),
+        answers_sha256=answers_sha256,
         answers=sum(len(group.values) for group in groups.values()),
         repeated=sum(group.repeated for group in groups.values()),
         seed=SEED,
         replicates=REPLICATES,
         timesteps=tuple(survey.timesteps),
-        scores=tuple(scores + _pooled(groups, survey, presets)),
-        retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=presets)),
+        scores=tuple(scores + _pooled(groups, survey, names)),
+        retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=names)),
         retrieval=_retrievals(groups) if survey.retrieves else (),
-        speed=tuple(survey.speed[name] for name in presets if name in survey.speed),
-        edits=_edit_totals(read_edit_costs(run_folder), read_preparation(run_folder)),
+        speed=tuple(survey.speed[name] for name in names if name in survey.speed),
+        edits=_edit_totals(costs, preparation),
     )
 
 
 class _Survey:
-    """What must be known of all answers before any can be judged: one pass over the file.
+    """What must be known of all answers before any can be judged: one pass over them.
 
     Attributes:
         before: Texts before any edit on the axis where sameness is a score.
@@ -81,14 +71,14 @@ class _Survey:
         speed: Cost of asking, by preset.
     """
 
-    def __init__(self, run_folder: Path) -> None:
+    def __init__(self, answers: Iterable[Answer]) -> None:
         self.before: dict[BeforeKey, str] = {}
         self.speed: dict[str, Speed] = {}
         self.retrieves = False
         learned: dict[str, None] = {}
         asked: set[str] = set()
         totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
-        for answer in read_answers(run_folder):
+        for answer in answers:
             asked.add(answer.timestep)
             self.retrieves = self.retrieves or bool(answer.retrieved)
             if answer.after is not None:
@@ -128,7 +118,7 @@ class _Survey:
         """Whether these groups ask all of several learned timesteps: with one, "final" would only repeat "own"."""
         return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
 
-    def place(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
+    def sort_key(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
         """Sorting key of a group: after, edits of it (all of them last), timestep, axis, preset."""
         after = -1 if asked.after is None else self.timesteps.index(asked.after)
         timestep = self.timesteps.index(asked.timestep)
@@ -196,8 +186,7 @@ def _edit_totals(costs: Iterable[EditCost], preparation: Preparation | None) -> 
     for cost in costs:
         cases = {(cost.timestep, case_id) for case_id in cost.case_ids}
         given |= cases
-        if not cost.note:
-            applied |= cases
+        applied |= cases - {(cost.timestep, failure.case_id) for failure in cost.failures}
         calls += 1
         seconds += cost.seconds
         cpu_seconds += cost.cpu_seconds

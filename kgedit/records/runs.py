@@ -11,6 +11,9 @@ from typing import Any, Literal
 
 from kgedit.records.cases import Axis
 
+Setting = int | float | bool | str | None
+"""Value of one hyperparameter."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
@@ -41,6 +44,7 @@ class Answer:
         after: Name of the timestep whose edits were the last to be applied; None before any edit.
         timestep: Timestep that the case belongs to.
         case_id: The case.
+        relation: Property of the case's fact: the cluster of every interval.
         axis: Axis of the probe.
         preset: Name of the preset asked under.
         context: The preset's input module.
@@ -64,6 +68,7 @@ class Answer:
     after: str | None
     timestep: str
     case_id: str
+    relation: str
     axis: Axis
     preset: str
     context: str
@@ -83,6 +88,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EditFailure:
+    """One case that a method could not apply, and why."""
+
+    case_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditCost:
     """One line of edits.jsonl: what one call of the method cost.
 
@@ -93,7 +106,7 @@ class EditCost:
         cpu_seconds: Processor time of the call, over all threads: what wall time is on a machine without other work.
         peak_memory_bytes: Peak memory of the device (of the process on CPU) up to the end of the call.
         loss: Final training loss, or None where the method has none.
-        note: Why an edit could not be applied, or "".
+        failures: The cases among them that could not be applied; the others were.
     """
 
     timestep: str
@@ -102,7 +115,7 @@ class EditCost:
     cpu_seconds: float
     peak_memory_bytes: int
     loss: float | None = None
-    note: str = ""
+    failures: tuple[EditFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,17 +126,78 @@ class Preparation:
         seconds: Wall time of the method's preparation (training, statistics); less where it was found ready made.
         cpu_seconds: Its processor time.
         peak_memory_bytes: As in EditCost.
-        derived: What the method chose for this model, the data of its statistics included.
+        settings: Every hyperparameter with the value that the method works with.
+        published_for: The known model whose published values were looked at; None where it is not a known one.
+        details: What the method works with beyond its settings, the data of its statistics included.
     """
 
     seconds: float
     cpu_seconds: float
     peak_memory_bytes: int
-    derived: dict[str, Any]
+    settings: dict[str, Setting]
+    published_for: str | None
+    details: dict[str, Any]
 
 
-Setting = int | float | bool | str | None
-"""Value of one hyperparameter."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedModel:
+    """The model of a run, as it was before any edit.
+
+    Attributes:
+        name: As the user asked for it.
+        class_name: Of transformers.
+        revision: Commit on the hub, or version of the package that carries it, or "".
+        fingerprint: Hash of a sample of its weights.
+        parameters: How many it has.
+    """
+
+    name: str
+    class_name: str
+    revision: str
+    fingerprint: str
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashedInput:
+    """A timestep or a file of edits."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnvironment:
+    """What a run was made with: the content of environment.json, written once.
+
+    Attributes:
+        packages: Versions; None where a package is not installed.
+        python: Its version.
+        platform: Operating system and processor.
+        device: What its maker calls it.
+        threads: Of torch, on the CPU.
+        git_commit: Of the checkout that kgedit ran from; None for an installed wheel.
+        seed: The run's.
+        model: Before any edit.
+        source: Where the method is described.
+        settings: The method's, resolved for the model.
+        timesteps: In the order in which they are learned.
+        contexts: Name -> SHA-256.
+    """
+
+    packages: dict[str, str | None]
+    python: str
+    platform: str
+    device: str
+    threads: int
+    git_commit: str | None
+    seed: int
+    model: EditedModel
+    source: str
+    settings: dict[str, Setting]
+    timesteps: tuple[HashedInput, ...]
+    contexts: dict[str, str]
+
 
 Protocol = Literal["single", "sequential", "per_timestep"]
 """single: undo each edit. sequential: edits pile up, in batches. per_timestep: all edits of a timestep at once."""
@@ -139,7 +213,7 @@ class RunSpec:
         timesteps: Folders of exported timesteps, or JSON files of edits, in the order in which they are learned.
         model: Built-in name, folder, or name on the Hugging Face hub.
         method: Name in the registry of editing methods.
-        settings: The method's hyperparameters.
+        settings: The method's hyperparameters, as far as they were given.
         protocol: How edits are given to the method.
         batch_size: Edits given together under "sequential"; 1 under "single"; None under "per_timestep" (all).
         presets: Ways of asking; every probe is asked under each.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,19 @@ from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
-from kgedit.editing import METHODS
-from kgedit.editing.contract import Applied, Editor, Prefix, State
-from kgedit.editing.run_folder import Checkpoint, Halfway, RunFolder
-from kgedit.editing.settings import read_settings
+from kgedit.editing import METHODS, make_editor
+from kgedit.editing.editor import Applied, Editor, EditorState, Prefix, RunContext
+from kgedit.hparams import SETTINGS
+from kgedit.hparams.settings import Settings, meanings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
+from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 
-SEARCH = {"steps": 3, "contexts": 3, "opening": 3, "tokens": 400, "length": 32}
+SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 3},
     "lora_merge": {"epochs": 3},
@@ -42,19 +43,17 @@ QUICK: dict[str, dict[str, Any]] = {
     "rome": SEARCH,
     "r_rome": SEARCH,
     "c_rome": SEARCH,
-    "memit": {**SEARCH, "layers": "0-1", "together": 1},
-    "alphaedit": {**SEARCH, "layers": "0-1", "together": 1},
+    "memit": {**SEARCH, "layers": "0-1", "search_batch": 1},
+    "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
-KEEPS = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
+RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
 """Methods whose calls may take hours."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
 def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[Any]:
-    settings, problems = read_settings(METHODS[name].settings_type, QUICK.get(name, {}), method=name)
-    assert not problems
-    editor = METHODS[name](model, settings, asked=ASKED, seed=7)
+    editor = make_editor(name, model, QUICK.get(name, {}), contexts=ASKED, seed=7)
     if editor.capabilities.needs_known_facts:
         editor.prepare(known, advance=lambda done, total: None)
     return editor
@@ -98,8 +97,9 @@ def test_a_method_declares_what_it_can_do(name: str) -> None:
     assert method.capabilities.protocols
     assert set(method.capabilities.protocols) <= set(PROTOCOLS)
     assert method.__doc__ is not None
-    assert is_dataclass(method.settings_type)
-    assert all(item.metadata["meaning"] for item in fields(method.settings_type))
+    assert issubclass(method.settings_type, Settings)
+    assert all(meanings(method.settings_type).values())
+    assert SETTINGS[name] is method.settings_type
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -110,7 +110,7 @@ def test_making_an_editor_changes_nothing(name: str, cases: list[Case], known: l
 
     assert changed(before, model) == []
     assert editor.prefixes(["Who?"]) == [Prefix()]
-    assert isinstance(editor.derived(), dict)
+    assert isinstance(editor.details(), dict)
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
@@ -180,11 +180,11 @@ def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
             torch.testing.assert_close(weight.cpu(), expected[key], rtol=1e-3, atol=1e-4)
         assert _answers(editor, cases) == answers
 
-        folder = RunFolder(tmp_path)
-        folder.save_checkpoint(Checkpoint("t", 2, 1, editor.state()))
+        checkpoints = Checkpoints(tmp_path)
+        checkpoints.save(Checkpoint("t", 2, 1, editor.state()))
         editor.restore()
         assert changed(before, placed) == []
-        found = folder.checkpoint()
+        found = checkpoints.newest()
         assert found is not None
         editor.load_state(found.state)
         assert _answers(editor, cases) == answers
@@ -210,13 +210,13 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
 ) -> None:
     unbroken = _editor(name, small_model(), known)
     unbroken.apply(cases[:2])
-    folder = RunFolder(tmp_path)
-    folder.save_checkpoint(Checkpoint("t", 2, 1, unbroken.state()))
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Checkpoint("t", 2, 1, unbroken.state()))
     answers = _answers(unbroken, cases)
     unbroken.apply(cases[2:])
 
     resumed = _editor(name, small_model(), known)
-    found = folder.checkpoint()
+    found = checkpoints.newest()
     assert found is not None
     resumed.load_state(found.state)
     assert _answers(resumed, cases) == answers
@@ -227,27 +227,42 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_call_that_was_cut_short_goes_on_from_whatever_it_had_kept(
+def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
     name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
 ) -> None:
-    whole, folder, kept = _editor(name, small_model(), known), RunFolder(tmp_path), []
+    whole, checkpoints, kept = _editor(name, small_model(), known), Checkpoints(tmp_path), []
 
-    def keep(state: Callable[[], State]) -> None:
-        folder.save_halfway(Halfway("t", 1, len(cases) - 1, seconds=1, cpu_seconds=1, state=state()))
-        kept.append(folder.halfway("t", 1, len(cases) - 1))
+    def checkpoint(state: Callable[[], EditorState]) -> None:
+        saved = CallCheckpoint("t", 1, len(cases) - 1, seconds=1, cpu_seconds=1, state=state())
+        checkpoints.save_call(saved)
+        kept.append(checkpoints.of_call("t", 1, len(cases) - 1))
 
     whole.apply(cases[:1])
     before = whole.state()
-    whole.keep = keep
-    applied = whole.apply(cases[1:])
+    applied = whole.apply(cases[1:], RunContext(checkpoint=checkpoint))
 
-    assert bool(kept) == (name in KEEPS)
-    for halfway in kept:
+    assert bool(kept) == (name in RESUMABLE)
+    for saved in kept:
         resumed = _editor(name, small_model(), known)
         resumed.load_state(before)
-        resumed.halfway = halfway.state
-        assert resumed.apply(cases[1:]) == applied
+        assert resumed.apply(cases[1:], RunContext(resume=saved.state)) == applied
         assert changed(weights(whole.model), resumed.model) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_case_that_cannot_be_edited_keeps_no_other_from_it(
+    name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
+    """ROME and its kin need the subject in the question; whoever cannot edit a case says which one and why."""
+    unusable = replace(cases[1], question="Who leads this town?")
+    mixed, alone = small_model(), small_model()
+    applied = _editor(name, mixed, known).apply([cases[0], unusable, *cases[2:]])
+    if not applied.failures:
+        return
+    assert [failure.case_id for failure in applied.failures] == [unusable.case_id]
+    assert "'Borgholm' is not in the question" in applied.failures[0].reason
+    assert _editor(name, alone, known).apply([cases[0], *cases[2:]]).loss == applied.loss
+    assert changed(weights(alone), mixed) == []
 
 
 @pytest.mark.parametrize("name", METHODS)

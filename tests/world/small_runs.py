@@ -57,6 +57,7 @@ def answer(case_id: str = "Q16:P6:Q3099714", **changes: Any) -> Answer:
         after=T1,
         timestep=T1,
         case_id=case_id,
+        relation=case_id.split(":")[1],
         axis="update",
         preset=preset.name,
         context=preset.context,

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.benchmark.timestep import TABLES, Timestep
+from kgedit.records.cases import Case, Fact, Probe
 
 TOWNS = ["Arvika", "Borgholm", "Djursholm", "Eksjö", "Falun", "Gnosjö", "Hjo", "Kalix", "Luleå", "Mora"]
 OLD_MAYORS = [
@@ -108,6 +109,24 @@ def _two_hop(index: int, case_id: str) -> dict[str, Any]:
     asked = f"Where was the mayor of {TOWNS[index]} born?"
     extra = {"second_case_id": None, "object_aliases": [], "chosen": True}
     return {"case_id": case_id, **fact, **extra, "question": asked}
+
+
+def a_case() -> Case:
+    """An edit with one probe, without any file."""
+    fact = Fact("Q100", TOWNS[0], "P6", "head of government", "Q20", NEW_MAYORS[0])
+    probe = Probe("update", f"Who is the mayor of {TOWNS[0]}?", (NEW_MAYORS[0],), (fact,))
+    return Case(
+        case_id="Q100:P6:Q20",
+        timestep="20200101_20210101",
+        tag="update",
+        fact=fact,
+        question=probe.question,
+        answer=NEW_MAYORS[0],
+        cloze=f"The mayor of {TOWNS[0]} is",
+        old_objects=("Q10",),
+        old_answers=(OLD_MAYORS[0],),
+        probes=(probe,),
+    )
 
 
 def write_timestep(

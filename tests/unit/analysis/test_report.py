@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines, write_run
 
 from kgedit.analysis.renderings import to_csv, to_markdown
-from kgedit.analysis.runs import read_runs
 from kgedit.analysis.tables import (
     Table,
     axis_table,
@@ -23,8 +22,9 @@ from kgedit.analysis.tables import (
     schedule_table,
 )
 from kgedit.cli import main
-from kgedit.metrics.scores import write_scores
 from kgedit.records.runs import Answer
+from kgedit.runs.run_files import read_runs
+from kgedit.runs.scoring import write_scores
 
 RELATIONS = ("P6", "P54", "P108", "P39")
 

@@ -1,0 +1,204 @@
+"""What every editing method is: a class that says what it can do, takes cases, and can save, load and undo itself.
+
+An editor holds all its state (templates, statistics, memories, masks, random numbers by seed); nothing is kept in a
+module. The runner asks what a method declares and never looks at its name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+
+from kgedit.hparams.settings import Settings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_whole
+from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import EditFailure, Protocol
+
+OwnSettings = TypeVar("OwnSettings", bound=Settings)
+
+Advance = Callable[[int, int], None]
+"""Told steps done and steps in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a method can do and what it touches.
+
+    Attributes:
+        protocols: Ways of giving it edits; the first is its default.
+        most_edits_at_once: Limit of one ``apply``; None for no limit.
+        changes_weights: Whether parameters of the model differ after an edit.
+        adds_modules: Whether layers with parameters of their own are added to the model.
+        changes_forward: Whether a memory beside the model steps into its forward pass.
+        changes_prompt: Whether it may put text ahead of prompts.
+        needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training,
+            statistics).
+        source: Where the method is described.
+    """
+
+    protocols: tuple[Protocol, ...]
+    most_edits_at_once: int | None = None
+    changes_weights: bool = False
+    adds_modules: bool = False
+    changes_forward: bool = False
+    changes_prompt: bool = False
+    needs_known_facts: bool = False
+
+    @property
+    def can_be_saved(self) -> bool:
+        """Whether the edits lie in files of a model, so that others can load them."""
+        return self.changes_weights or self.adds_modules
+
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one call of ``apply`` reports.
+
+    Attributes:
+        loss: Training loss before the last step, or None where nothing is trained.
+        failures: The cases that could not be applied, each with the reason; the others were.
+    """
+
+    loss: float | None = None
+    failures: tuple[EditFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPart:
+    """A piece of a prefix that makes sense only whole; `case_id` names the case that it was retrieved from, or ""."""
+
+    text: str
+    case_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Text that goes ahead of one prompt.
+
+    Attributes:
+        parts: As they are read. Where a model has no room for all of them the first are left out, never the last.
+    """
+
+    parts: tuple[PrefixPart, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What is read."""
+        return "".join(part.text for part in self.parts)
+
+    @property
+    def retrieved(self) -> tuple[str, ...]:
+        """The cases that it came from, best first: those that stand next to the prompt."""
+        return tuple(part.case_id for part in reversed(self.parts) if part.case_id)
+
+    def without(self, first: int) -> Prefix:
+        """The prefix without its first so many parts."""
+        return Prefix(self.parts[first:])
+
+
+@dataclass(frozen=True, slots=True)
+class EditorState:
+    """All that distinguishes an editor and its model from before the first edit.
+
+    Attributes:
+        tensors: Written as safetensors.
+        record: JSON values: whatever is not a tensor.
+    """
+
+    tensors: dict[str, torch.Tensor] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def _ignore(_: object) -> None:
+    """Takes what nobody wants."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """What one call of ``apply`` is told of the run that it belongs to.
+
+    Attributes:
+        progress: To be called with the share of the call's work that is done.
+        checkpoint: To be called wherever the same call could be resumed, with a function that copies the state there;
+            that function may stay uncalled.
+        resume: What such a function gave in an earlier sitting: ``apply`` continues from there, with the same outcome
+            as if it had never stopped. The state of before that call must have been loaded. None to begin anew.
+    """
+
+    progress: Callable[[float], None] = _ignore
+    checkpoint: Callable[[Callable[[], EditorState]], None] = _ignore
+    resume: EditorState | None = None
+
+
+NO_RUN = RunContext()
+"""For calls of ``apply`` outside of a run."""
+
+
+class Editor(ABC, Generic[OwnSettings]):
+    """One editing method at work on one model.
+
+    Args:
+        model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
+        settings: Hyperparameters, an instance of ``settings_type``.
+        contexts: Those that the model is evaluated in.
+        seed: Source of all randomness.
+    """
+
+    capabilities: ClassVar[Capabilities]
+    settings_type: ClassVar[type[Settings]]
+
+    def __init__(self, model: LanguageModel, settings: OwnSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        self.model = model
+        self.settings = settings
+        self.contexts = tuple(contexts)
+        self.seed = seed
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """Get ready before the first ``apply`` or ``load_state``, without changing the model.
+
+        Called once, where ``capabilities.needs_known_facts``; the outcome depends on model, settings, seed and facts.
+
+        Args:
+            known: What the older snapshots say, in words.
+            advance: Told of steps done and steps in all, where this takes long.
+        """
+
+    @abstractmethod
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone.
+
+        A case that cannot be applied is left out and reported; it keeps no other from being applied.
+        """
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Undo everything: weights bit for bit, memories and other state too."""
+
+    @abstractmethod
+    def state(self) -> EditorState:
+        """A copy of all that ``load_state`` needs."""
+
+    @abstractmethod
+    def load_state(self, state: EditorState) -> None:
+        """Bring a fresh editor, on an unedited model, to a saved state."""
+
+    def details(self) -> dict[str, Any]:
+        """What it works with beyond its settings (modules, statistics), as JSON values; kept with the run."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Write the edited model as a folder that transformers reads, where ``capabilities.can_be_saved``."""
+        save_whole(folder, [self.model.tokenizer, self.model.module])
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
+        return [Prefix() for _ in questions]

@@ -1,0 +1,120 @@
+"""Fine-tuning of one MLP down-projection by a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
+
+What lies below the matrix is computed once per call; the methods differ in the loss and in how far a weight may move.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Applied, Editor, EditorState, RunContext
+from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.hparams.fine_tuning import FineTuningSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.layers import check_layer
+from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
+from kgedit.records.cases import Case
+
+TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
+
+
+class MatrixTuning(Editor[TuningSettings]):
+    """Trains one matrix, found by structure; a subclass names the loss and the furthest that a weight may move."""
+
+    def __init__(
+        self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self.layer = check_layer(model, settings.layer)
+        self._contexts = training_contexts(settings.context, contexts)
+        self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
+
+    @staticmethod
+    @abstractmethod
+    def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
+        """What training lowers, from the logits at the targets."""
+
+    @property
+    def norm(self) -> float | None:
+        """Furthest that a weight may move per call; None for no limit."""
+        return None
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Train on all cases together until the loss or the number of steps says stop."""
+        with self._training() as optimizer:
+            loss = self._steps(examples(cases, self._contexts), optimizer, most=self.settings.steps)
+        return Applied(loss=loss)
+
+    @contextmanager
+    def _training(self) -> Iterator[torch.optim.Optimizer]:
+        """A fresh optimizer of the matrix, which needs a gradient meanwhile and moves no further than `norm`."""
+        weight = self._matrix.editable()
+        start = weight.detach().clone()
+        optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
+        optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
+        weight.requires_grad_(True)
+        try:
+            yield optimizer
+        finally:
+            weight.requires_grad_(False)
+            weight.grad = None
+
+    def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
+        """Steps on the same (prompt, answer) pairs; their loss ahead of the last one, or the loss that needs none."""
+        targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
+        with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
+            for _ in range(most):
+                loss = self.loss(logits(), targets)
+                last = loss.item()
+                if last <= self.settings.stop_loss:
+                    break
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+        return last
+
+    def restore(self) -> None:
+        """Give the model its own matrix back."""
+        self._matrix.restore()
+
+    def state(self) -> EditorState:
+        """The one matrix."""
+        return EditorState(
+            tensors={"weight": self._matrix.weight.detach().float().clone()}, record={"layer": self.layer}
+        )
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the matrix over."""
+        self._matrix.write(state.tensors["weight"])
+
+
+class PromptLastTuning(MatrixTuning[TuningSettings]):
+    """The loss of ROME's baselines: every target token read off the prompt's last token."""
+
+    @staticmethod
+    def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
+        """As the class says."""
+        return prompt_last_loss(logits, targets)
+
+
+class MaskedTuning(MatrixTuning[TuningSettings]):
+    """Cross-entropy of the target with the prompt masked."""
+
+    @staticmethod
+    def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
+        """As the class says."""
+        return target_loss(logits, targets)
+
+
+def _clamp(weight: Any, start: torch.Tensor, norm: float | None) -> None:
+    if norm is not None:
+        with torch.no_grad():
+            weight.copy_(torch.clamp(weight, start - norm, start + norm))

@@ -1,0 +1,18 @@
+"""`ft`: fine-tuning of one MLP down-projection, every answer token read off the prompt's last token (FT)."""
+
+from __future__ import annotations
+
+from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning.editor import PromptLastTuning
+from kgedit.hparams.fine_tuning import FineTuningSettings
+
+
+class FineTuning(PromptLastTuning[FineTuningSettings]):
+    """Trains one matrix, found by structure, without any limit of movement."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        source="the baseline FT of ROME, arXiv 2202.05262 appendix E.1",
+    )
+    settings_type = FineTuningSettings

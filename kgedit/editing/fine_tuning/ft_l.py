@@ -1,0 +1,23 @@
+"""`ft_l`: as `ft`, and no weight moves further than a bound in one call (FT-L)."""
+
+from __future__ import annotations
+
+from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning.editor import PromptLastTuning
+from kgedit.hparams.fine_tuning import FtlSettings
+
+
+class ClampedFineTuning(PromptLastTuning[FtlSettings]):
+    """Trains one matrix within a box around where the call began (an L-infinity bound)."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        source="FT+L, arXiv 2012.00363; as the baseline of ROME, arXiv 2202.05262 appendix E.1",
+    )
+    settings_type = FtlSettings
+
+    @property
+    def norm(self) -> float:
+        """The setting."""
+        return self.settings.norm

@@ -1,0 +1,23 @@
+"""`ft_m`: fine-tuning of one MLP down-projection on the answer with the prompt masked (FT-M)."""
+
+from __future__ import annotations
+
+from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning.editor import MaskedTuning
+from kgedit.hparams.fine_tuning import FtmSettings
+
+
+class MaskedFineTuning(MaskedTuning[FtmSettings]):
+    """Trains one matrix, found by structure, by the mean cross-entropy of the target tokens."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        source="FT-M, arXiv 2401.01286 section 3",
+    )
+    settings_type = FtmSettings
+
+    @property
+    def norm(self) -> float | None:
+        """The setting."""
+        return self.settings.norm

@@ -1,0 +1,71 @@
+"""The rank-one factors of a matrix's gradient: what a layer read, and how the loss changes with what it wrote.
+
+The gradient of a linear layer's weight is the sum over tokens of input times output gradient; editors that work on the
+factors (UltraEdit, MEND) never need the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.layers import MlpMatrix
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import hooks
+from kgedit.llm.targets import TargetBatch, target_loss
+
+
+@dataclass(frozen=True, slots=True)
+class GradientFactors:
+    """Of one layer, in float32.
+
+    Attributes:
+        inputs: rows x length x inputs.
+        gradients: rows x length x outputs, of the sum over rows of each row's loss.
+
+    Both are where the tokens are, wherever the layer is.
+    """
+
+    inputs: torch.Tensor
+    gradients: torch.Tensor
+
+
+def gradient_factors(
+    model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
+) -> tuple[list[GradientFactors], float]:
+    """Factors at linear layers of some blocks, by one backward pass that ends at the lowest of them.
+
+    Args:
+        matrices: The layers, those of the lowest block first.
+
+    Returns:
+        The factors of each layer, in the same order, and the mean loss over rows.
+    """
+    inputs: dict[str, torch.Tensor] = {}
+    outputs: dict[str, torch.Tensor] = {}
+
+    def record(matrix: MlpMatrix) -> Any:
+        def hook(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            # Nothing below the lowest of the layers is trained, so the graph begins at what that layer wrote.
+            written = output if output.requires_grad else output.detach().requires_grad_()
+            inputs[matrix.name] = given[0].detach().to(targets.ids.device).float()
+            outputs[matrix.name] = written
+            return written.clone()  # Falcon adds to it in place
+
+        return hook
+
+    with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
+        with hooks(*(matrix.module.register_forward_hook(record(matrix)) for matrix in matrices)):
+            loss = target_loss(logits(), targets)
+        gradients = torch.autograd.grad(loss * len(targets.ids), [outputs[matrix.name] for matrix in matrices])
+    rows = len(targets.ids)
+    factors = [
+        GradientFactors(by_row(inputs[matrix.name], rows), by_row(gradient.to(targets.ids.device).float(), rows))
+        for matrix, gradient in zip(matrices, gradients, strict=True)
+    ]
+    return factors, loss.item()

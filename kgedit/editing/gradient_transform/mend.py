@@ -1,0 +1,151 @@
+"""`mend`: a network, trained beforehand, turns an edit's gradient into an update of the last MLP matrices (MEND).
+
+The network is trained once per model, facts and settings, on the older snapshot's facts, and kept under the home
+folder; or it comes from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
+from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
+from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
+from kgedit.editing.randomness import seeded
+from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.errors import SpecError
+from kgedit.hparams.gradient_transform import MendSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.layers import mlp_matrices
+from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.llm.targets import encode_targets
+from kgedit.records.cases import Case, KnownFact
+from kgedit.resources import home
+
+
+class Mend(Editor[MendSettings]):
+    """Subtracts what its network makes of the gradient's rank-one factors, one update per call."""
+
+    capabilities = Capabilities(
+        protocols=("single", "sequential", "per_timestep"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="MEND, arXiv 2110.11309",
+    )
+    settings_type = MendSettings
+
+    def __init__(self, model: LanguageModel, settings: MendSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        depth = len(model.blocks)
+        self.layers = list(range(max(0, depth - settings.blocks), depth))
+        self._contexts = training_contexts(settings.context, contexts)
+        self.matrices = mlp_matrices(model, self.layers, settings.matrices)
+        self._edited = [EditedMatrix(matrix.module) for matrix in self.matrices]
+        self._network: Hypernetworks | None = None
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """Read the network, or train it where it is not there yet.
+
+        Raises:
+            SpecError: if there is no network and none can be trained.
+        """
+        settings = self.settings
+        network = self._new_network()
+        facts = list(dict.fromkeys(known))
+        kept = Path(settings.network) if settings.network else home() / "networks" / f"mend-{self._digest(facts)}"
+        if kept.is_file():
+            self._read(network, kept)
+        elif settings.network or not settings.train_steps or len(facts) < 2:
+            raise SpecError([_untrained(settings, facts)])
+        else:
+            plan = TrainingPlan(
+                steps=settings.train_steps,
+                learning_rate=settings.learning_rate,
+                rate_speed=settings.rate_speed,
+                edit_weight=settings.edit_weight,
+                learn_end=settings.learn_end,
+                seed=self.seed,
+            )
+            contexts = self._contexts
+            train(network, self.model, self.matrices, facts=facts, contexts=contexts, plan=plan, advance=advance)
+            _write(network, kept)
+        self._network = network.requires_grad_(False)
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """One update for all cases; the loss is that before it."""
+        if self._network is None:
+            raise SpecError([_untrained(self.settings, [])])
+        targets = encode_targets(self.model, examples(cases, self._contexts), learn_end=self.settings.learn_end)
+        factors, loss = gradient_factors(self.model, self.matrices, targets)
+        for number, (edited, factor) in enumerate(zip(self._edited, factors, strict=True)):
+            inputs, outputs = self._network(vectors_of(factor, targets), number)
+            edited.add(-inputs.T @ outputs)
+        return Applied(loss=loss)
+
+    def details(self) -> dict[str, Any]:
+        """Blocks, and matrices of them, that are edited."""
+        return {**super().details(), "layers": self.layers, "matrices": [matrix.name for matrix in self.matrices]}
+
+    def restore(self) -> None:
+        """Give the model its own matrices back; the network stays."""
+        for edited in self._edited:
+            edited.restore()
+
+    def state(self) -> EditorState:
+        """The matrices; the network is no factor of it, since `prepare` brings it back."""
+        weights = zip(self.matrices, self._edited, strict=True)
+        return EditorState({matrix.name: edited.weight.detach().float().clone() for matrix, edited in weights})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the matrices over."""
+        for matrix, edited in zip(self.matrices, self._edited, strict=True):
+            edited.write(state.tensors[matrix.name])
+
+    def _new_network(self) -> Hypernetworks:
+        shapes = [matrix.shape for matrix in self.matrices]
+        with seeded(self.seed, torch.device("cpu")):
+            network = Hypernetworks(shapes, rank=self.settings.rank, learning_rate=self.settings.edit_rate)
+        return network.to(self.model.device)
+
+    def _read(self, network: Hypernetworks, path: Path) -> None:
+        try:
+            network.take(load_file(path))
+        except (RuntimeError, KeyError, ValueError) as error:
+            wanted = f"{self.settings.matrices} of the last {len(self.layers)} blocks with rank {self.settings.rank}"
+            reason = str(error).splitlines()[0]
+            problem = f"settings.network: {path} holds no network for {wanted} of this model ({reason})"
+            raise SpecError([problem]) from error
+
+    def _digest(self, facts: Sequence[KnownFact]) -> str:
+        contexts = [context.sha256 for context in self._contexts]
+        learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
+        content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
+
+
+def _untrained(settings: MendSettings, facts: Sequence[KnownFact]) -> str:
+    if settings.network:
+        return f"settings.network: there is no file {settings.network}"
+    if not settings.train_steps:
+        return "mend needs a trained network: give settings.network=FILE, or settings.train_steps above 0 to train one"
+    return (
+        f"mend trains its network on known facts, and the timestep has {len(facts)}; give settings.network=FILE, or "
+        "export the timestep again with more facts"
+    )
+
+
+def _write(network: Hypernetworks, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    save_file(network.content(), partial)
+    partial.replace(path)

@@ -1,0 +1,138 @@
+"""`ultraedit`: one backward pass for a batch of edits, then a closed-form update of several MLP matrices (UltraEdit).
+
+Nothing is optimised: keys are what the matrices read where the answer is predicted, values are output gradients; both
+are z-scored by statistics that run over all edits so far, which keeps later edits of a long stream comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
+from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
+from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.hparams.gradient_transform import UltraEditSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.layers import choose_matrices
+from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.llm.targets import TargetBatch, encode_targets
+from kgedit.records.cases import Case, KnownFact
+
+
+class UltraEdit(Editor[UltraEditSettings]):
+    """Solves W' = W + (H'H + I)^-1 H'V per matrix, with V = -rate * |z(h)|^2 * z(g) for key h and output gradient g."""
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="UltraEdit, arXiv 2505.14679 section 3",
+    )
+    settings_type = UltraEditSettings
+
+    def __init__(
+        self, model: LanguageModel, settings: UltraEditSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self.matrices = choose_matrices(model, settings.layers, settings.matrices)
+        self.layers = sorted({matrix.block for matrix in self.matrices})
+        self._contexts = training_contexts(settings.context, contexts)
+        self._edited = {matrix.name: EditedMatrix(matrix.module) for matrix in self.matrices}
+        self._start: dict[str, RunningStatistics] = {}
+        self._running: dict[str, RunningStatistics] = {}
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """Warm the statistics up, where the settings ask for it."""
+        facts = known[: self.settings.warm_up]
+        for done in range(0, len(facts), self.settings.batch):
+            advance(done, len(facts))
+            batch = facts[done : done + self.settings.batch]
+            pairs = [(context.prompt(fact.question), fact.answer) for fact in batch for context in self._contexts]
+            self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
+        self._start = {name: _copy(running) for name, running in self._running.items()}
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Edit in batches; the loss is that of the last batch before its own update."""
+        loss = 0.0
+        for done in range(0, len(cases), self.settings.batch):
+            run.progress(done / len(cases))
+            pairs = examples(cases[done : done + self.settings.batch], self._contexts)
+            keys, loss = self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
+            for name, (inputs, gradients) in keys.items():
+                running = self._running[name]
+                self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate))
+        return Applied(loss=loss)
+
+    def details(self) -> dict[str, Any]:
+        """Blocks and matrices that are edited."""
+        return {"layers": list(self.layers), "matrices": [matrix.name for matrix in self.matrices]}
+
+    def restore(self) -> None:
+        """Give the model its own matrices back, and the statistics of before the first edit."""
+        for edited in self._edited.values():
+            edited.restore()
+        self._running = {name: _copy(running) for name, running in self._start.items()}
+
+    def state(self) -> EditorState:
+        """Matrices and statistics."""
+        tensors = {f"{name}.weight": edited.weight.detach().float().clone() for name, edited in self._edited.items()}
+        for name, running in self._running.items():
+            tensors |= {f"{name}.mean": running.mean.clone(), f"{name}.squares": running.squares.clone()}
+        return EditorState(tensors, {"counts": {name: running.count for name, running in self._running.items()}})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take matrices and statistics over."""
+        for name, edited in self._edited.items():
+            edited.write(state.tensors[f"{name}.weight"])
+        device = self.model.device
+        self._running = {
+            name: RunningStatistics(
+                count, state.tensors[f"{name}.mean"].to(device), state.tensors[f"{name}.squares"].to(device)
+            )
+            for name, count in state.record["counts"].items()
+        }
+
+    def _observe(self, targets: TargetBatch) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
+        """Inputs and output gradients of each matrix where answers are predicted, taken into the statistics."""
+        factors, loss = gradient_factors(self.model, self.matrices, targets)
+        found = {}
+        for matrix, factor in zip(self.matrices, factors, strict=True):
+            inputs, gradients = factor.inputs[targets.predicting], factor.gradients[targets.predicting]
+            both = torch.cat([inputs, gradients], dim=1)
+            running = self._running.setdefault(matrix.name, RunningStatistics.empty(both.shape[1], both.device))
+            running.add(both)
+            found[matrix.name] = inputs, gradients
+        return found, loss
+
+
+def update_of(
+    inputs: torch.Tensor, gradients: torch.Tensor, running: RunningStatistics, *, learning_rate: float
+) -> torch.Tensor:
+    """The closed form for one matrix, in float64.
+
+    (H'H + I)^-1 H'V is computed as H'(HH' + I)^-1 V: the same, but as large as the batch and not as the layer.
+
+    Args:
+        inputs: H, vectors x inputs.
+        gradients: vectors x outputs.
+        running: Statistics over inputs and gradients side by side.
+
+    Returns:
+        inputs x outputs.
+    """
+    scores = running.normalize(torch.cat([inputs, gradients], dim=1))
+    keys, slopes = scores[:, : inputs.shape[1]], scores[:, inputs.shape[1] :]
+    values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
+    read = inputs.double()
+    gram = read @ read.T + torch.eye(len(read), dtype=torch.float64, device=read.device)
+    update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)
+    return update
+
+
+def _copy(running: RunningStatistics) -> RunningStatistics:
+    return RunningStatistics(running.count, running.mean.clone(), running.squares.clone())

@@ -1,0 +1,1 @@
+"""Text ahead of prompts, model unchanged: `rag`, `ike`, `prompt`."""

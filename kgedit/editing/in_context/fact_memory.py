@@ -1,0 +1,66 @@
+"""Edits remembered by their questions: the memory of methods that put them into prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from kgedit.editing.editor import EditorState
+from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.llm.embeddings import Vectors
+from kgedit.records.cases import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """An edit in words."""
+
+    case_id: str
+    question: str
+    answer: str
+
+
+class FactMemory:
+    """Edits in the order of learning, found by nearness of a question to theirs.
+
+    Args:
+        index: Empty, for the questions.
+    """
+
+    def __init__(self, index: TextIndex) -> None:
+        self._index = index
+        self.edits: list[Remembered] = []
+
+    def add(self, cases: Sequence[Case]) -> None:
+        """Remember the cases."""
+        self._index.add([case.question for case in cases])
+        self.edits += [Remembered(case.case_id, case.question, case.answer) for case in cases]
+
+    def nearest(self, questions: Sequence[str], *, k: int) -> list[list[int]]:
+        """Indexes in `edits` of the k nearest for each question, best first; of equally near ones the later."""
+        return self._index.nearest(questions, k=k)
+
+    def vector(self, index: int) -> Vectors:
+        """The vector of an edit's question."""
+        return self._index.vector(index)
+
+    def clear(self) -> None:
+        """Forget every edit."""
+        self._index.clear()
+        self.edits = []
+
+    def state(self) -> EditorState:
+        """The edits and their index."""
+        if not self.edits:
+            return EditorState(record={"edits": []})
+        edits = [[edit.case_id, edit.question, edit.answer] for edit in self.edits]
+        return EditorState({"index": torch.from_numpy(self._index.saved())}, {"edits": edits})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the edits over."""
+        self.clear()
+        self.edits = [Remembered(*row) for row in state.record["edits"]]
+        if self.edits:
+            self._index.load(state.tensors["index"].numpy(), [edit.question for edit in self.edits])

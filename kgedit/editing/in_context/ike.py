@@ -1,0 +1,146 @@
+"""`ike`: the model stays as it is; demonstrations of obeying a new fact go ahead of every prompt (IKE).
+
+A demonstration states a fact with a changed answer and then asks: the same again (copy), the same in other words
+(update), or something else, which keeps its own answer (retain). After them comes the edit itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from kgedit.editing.editor import (
+    NO_RUN,
+    Advance,
+    Applied,
+    Capabilities,
+    Editor,
+    EditorState,
+    Prefix,
+    PrefixPart,
+    RunContext,
+)
+from kgedit.editing.in_context.fact_memory import FactMemory
+from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.hparams.in_context import IkeSettings
+from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case, Fact, KnownFact
+from kgedit.resources import data_folder
+
+_KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "retain")
+"""1 copy to 3 update to 4 retain, dealt out again and again from the nearest demonstration on."""
+
+
+class InContextEditing(Editor[IkeSettings]):
+    """Puts the demonstrations nearest to the edit, then the edit, ahead of every prompt, locality probes too.
+
+    With one edit, as published, every prompt carries that one; with several, each prompt carries the edit whose
+    question is nearest to its own. Demonstrations come from the facts of the older snapshot; those that any probe of
+    an edit asks for are left out, since they would tell the answer.
+    """
+
+    capabilities = Capabilities(
+        protocols=("single", "sequential", "per_timestep"),
+        changes_prompt=True,
+        needs_known_facts=True,
+        source="IKE, arXiv 2305.12740",
+    )
+    settings_type = IkeSettings
+
+    def __init__(self, model: LanguageModel, settings: IkeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        before, _, after = read_template(data_folder("prompts") / "memory" / "new_fact.txt").partition("{fact}")
+        self._before, self._between = before, after.partition("{prompt}")[0]
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed))
+        self._told: set[tuple[str, str]] = set()
+        self._known: list[KnownFact] = []
+        self._answers: dict[str, set[str]] = {}
+        self._known_index = TextIndex(embed)
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - the contract's shape
+        """Index the facts from which demonstrations are made."""
+        self._known = list(dict.fromkeys(known)) if self.settings.k else []
+        self._answers = {fact.fact.property: set() for fact in self._known}
+        for fact in self._known:
+            self._answers[fact.fact.property].add(fact.answer)
+        self._known_index.clear()
+        self._known_index.add([fact.question for fact in self._known])
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Remember the cases."""
+        self._memory.add(cases)
+        self._told |= {(fact.subject, fact.property) for case in cases for fact in _asked_for(case)}
+        return Applied()
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """Demonstrations and the nearest edit for each question."""
+        if not self._memory.edits:
+            return super().prefixes(questions)
+        indexes = [found[0] for found in self._memory.nearest(questions, k=1)]
+        made = {index: self._prefix(index) for index in sorted(set(indexes))}
+        return [made[index] for index in indexes]
+
+    def restore(self) -> None:
+        """Forget every edit; the known facts stay."""
+        self._memory.clear()
+        self._told = set()
+
+    def state(self) -> EditorState:
+        """The edits, and what their probes ask for."""
+        state = self._memory.state()
+        return EditorState(state.tensors, {**state.record, "told": [list(pair) for pair in sorted(self._told)]})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the edits over."""
+        self._memory.load_state(state)
+        self._told = {(subject, relation) for subject, relation in state.record["told"]}
+
+    def _prefix(self, index: int) -> Prefix:
+        """All that goes ahead of a prompt for one edit: the nearest demonstration stands last, next to the edit."""
+        edit = self._memory.edits[index]
+        ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(index)))
+        free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._told)
+        shown = [PrefixPart(f"{text}\n\n") for text in reversed(self._demonstrations(free))]
+        return Prefix((*shown, PrefixPart(self._stated(edit.question, edit.answer), edit.case_id)))
+
+    def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[str]:
+        """Of the nearest facts that may be shown, best first; no more of them are looked at than need be."""
+        near = list(islice(ranked, 2 * self.settings.k))
+        chosen, beyond = near[: self.settings.k], near[self.settings.k :]
+        targets = self._other_answers(chosen, chain(near, ranked))
+        texts = []
+        for index, (fact, target) in enumerate(zip(chosen, targets, strict=True)):
+            other = beyond[index % len(beyond)] if beyond else chosen[index - 1]
+            asked = {
+                "copy": f"{fact.question} {target}",
+                "update": f"{fact.rephrase or fact.question} {target}",
+                "retain": f"{other.question} {other.answer}",
+            }
+            texts.append(self._stated(fact.question, target) + asked[_KINDS[index % len(_KINDS)]])
+        return texts
+
+    def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
+        """The answers of the nearest facts of the same relation that have another one, or else the facts' own.
+
+        With these the facts are new to a model. A fact that is alone in its relation keeps its own answer.
+        """
+        found: dict[KnownFact, str] = {}
+        missing = [fact for fact in facts if len(self._answers[fact.fact.property]) > 1]
+        for other in ranked:
+            if not missing:
+                break
+            same = [fact for fact in missing if fact.fact.property == other.fact.property]
+            found |= {fact: other.answer for fact in same if fact.answer != other.answer}
+            missing = [fact for fact in missing if fact not in found]
+        return [found.get(fact, fact.answer) for fact in facts]
+
+    def _stated(self, question: str, answer: str) -> str:
+        """A new fact and the beginning of a prompt."""
+        return f"{self._before}{question} {answer}{self._between}"
+
+
+def _asked_for(case: Case) -> list[Fact]:
+    return [case.fact, *(fact for probe in case.probes for fact in probe.facts)]

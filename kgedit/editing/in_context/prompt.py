@@ -1,0 +1,55 @@
+"""`prompt`: the model stays as it is; the facts of the latest call go ahead of every prompt, as statements (PROMPT)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.hparams.in_context import PromptSettings
+from kgedit.records.cases import Case
+from kgedit.records.runs import EditFailure
+
+
+class Prompting(Editor[PromptSettings]):
+    """States the facts of one group of edits ahead of each prompt; the next group replaces it.
+
+    No question is looked at: locality probes carry the facts too.
+    """
+
+    capabilities = Capabilities(
+        protocols=("single", "sequential", "per_timestep"),
+        changes_prompt=True,
+        source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
+    )
+    settings_type = PromptSettings
+    _facts: tuple[str, ...] = ()
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Take these facts instead of those before."""
+        self._facts = tuple(statement(case) for case in cases[-self.settings.most :])
+        reason = f"the prompt states the last {len(self._facts)} facts only: settings.most"
+        left_out = cases[: len(cases) - len(self._facts)]
+        return Applied(failures=tuple(EditFailure(case_id=case.case_id, reason=reason) for case in left_out))
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """The same text for every question."""
+        prefix = Prefix(tuple(PrefixPart(f"{fact}\n") for fact in self._facts))
+        return [prefix for _ in questions]
+
+    def restore(self) -> None:
+        """Forget the facts."""
+        self._facts = ()
+
+    def state(self) -> EditorState:
+        """The facts."""
+        return EditorState(record={"facts": list(self._facts)})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the facts over."""
+        self._facts = tuple(state.record["facts"])
+
+
+def statement(case: Case) -> str:
+    """An edit's fact as a sentence: its cloze filled in, or, where it has none, its question answered."""
+    begun = case.cloze or case.question
+    return f"{begun} {case.answer}{'' if case.answer.endswith('.') else '.'}"

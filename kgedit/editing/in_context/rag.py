@@ -1,0 +1,63 @@
+"""`rag`: the model stays as it is; remembered questions and answers go ahead of each prompt (RAG of WikiBigEdit)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.in_context.fact_memory import FactMemory
+from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.hparams.in_context import RagSettings
+from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.embeddings import embedder_on_demand
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+from kgedit.resources import data_folder
+
+
+class Retrieval(Editor[RagSettings]):
+    """Remembers update questions with their answers; finds the nearest to the question asked, by that question alone.
+
+    The best pair stands last, next to the question. Of equally near pairs the one learned later is the better.
+    """
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        changes_prompt=True,
+        source="WikiBigEdit, arXiv 2503.05683 appendix C.3",
+    )
+    settings_type = RagSettings
+
+    def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
+        self._before, _, after = template.partition("{question}")
+        self._between, _, self._after = after.partition("{answer}")
+        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        self._memory = FactMemory(TextIndex(embed, search=settings.index))
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Remember the cases."""
+        self._memory.add(cases)
+        return Applied()
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """The k nearest pairs of each question."""
+        found = self._memory.nearest(questions, k=self.settings.k)
+        return [Prefix(tuple(map(self._part, reversed(indexes)))) for indexes in found]
+
+    def restore(self) -> None:
+        """Forget everything."""
+        self._memory.clear()
+
+    def state(self) -> EditorState:
+        """The memory and its index."""
+        return self._memory.state()
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the memory over."""
+        self._memory.load_state(state)
+
+    def _part(self, index: int) -> PrefixPart:
+        pair = self._memory.edits[index]
+        return PrefixPart(f"{self._before}{pair.question}{self._between}{pair.answer}{self._after}\n", pair.case_id)

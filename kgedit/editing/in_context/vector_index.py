@@ -1,0 +1,183 @@
+"""Unit vectors found by inner product: what a text index looks through.
+
+`exact` computes every inner product. `hnsw` walks a graph of neighbours (arXiv 1603.09320) and so looks at few of
+hundreds of thousands; now and then it misses one. Of equally near vectors the one added later is the better.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgedit.errors import MissingExtraError
+from kgedit.llm.embeddings import Vectors
+
+_SCORES_AT_ONCE = 2**24
+_ROUNDING = 1e-5
+"""More than a matrix product of unit vectors in float32 can be wrong by."""
+
+_LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 32, 100, 128
+"""HNSW: neighbours of a vector; candidates kept while one is added, and while one is looked for."""
+
+
+class VectorIndex(ABC):
+    """Vectors in the order in which they were added; a vector's index is its number."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Vectors added."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> Vectors:
+        """The vector at an index."""
+
+    @abstractmethod
+    def add(self, vectors: Vectors) -> None:
+        """Put vectors (at least one) behind those that are there."""
+
+    @abstractmethod
+    def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
+        """Indexes of the k nearest for each query, best first; fewer where there are fewer."""
+
+    @abstractmethod
+    def saved(self) -> NDArray[Any]:
+        """A copy of all that `load` needs; not for an empty index."""
+
+    @abstractmethod
+    def load(self, saved: NDArray[Any]) -> None:
+        """Take over what was saved, and behave exactly as the saved one would."""
+
+
+class ExactIndex(VectorIndex):
+    """Every inner product is computed; only the best are sorted."""
+
+    def __init__(self) -> None:
+        self._room: Vectors = np.empty((0, 0), dtype=np.float32)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> Vectors:
+        vector: Vectors = self._room[: self._size][index]
+        return vector
+
+    def add(self, vectors: Vectors) -> None:
+        """Room is doubled when it is full, so that adding one by one copies each vector a few times only."""
+        size = self._size + len(vectors)
+        if size > len(self._room):
+            room = np.empty((max(size, 2 * self._size), vectors.shape[1]), dtype=np.float32)
+            if self._size:
+                room[: self._size] = self._room[: self._size]
+            self._room = room
+        self._room[self._size : size] = vectors
+        self._size = size
+
+    def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
+        """As VectorIndex says, without exception."""
+        if not self._size:
+            return [[] for _ in queries]
+        found: list[list[int]] = []
+        vectors = self._room[: self._size]
+        step = max(1, _SCORES_AT_ONCE // self._size)
+        for start in range(0, len(queries), step):
+            some = queries[start : start + step]
+            for query, scores in zip(some, some @ vectors.T, strict=True):
+                indexes = _at_least_kth(scores, k)
+                found.append(_in_order(query, vectors[indexes], indexes)[:k])
+        return found
+
+    def saved(self) -> Vectors:
+        """The vectors."""
+        return self._room[: self._size].copy()
+
+    def load(self, saved: NDArray[Any]) -> None:
+        """Take the vectors over."""
+        self._room, self._size = saved, len(saved)
+
+
+class HnswIndex(VectorIndex):
+    """An approximate search whose time hardly grows with the memory, by faiss.
+
+    The same vectors, added in the same portions, give the same graph: one thread adds them, and the levels that HNSW
+    draws depend on nothing but how many vectors there were, since faiss saves no random generator.
+
+    Raises:
+        MissingExtraError: without faiss-cpu.
+    """
+
+    def __init__(self) -> None:
+        if find_spec("faiss") is None:
+            raise MissingExtraError("faiss-cpu", "rag")
+        import faiss
+
+        self._faiss: Any = faiss
+        self._graph: Any = None
+
+    def __len__(self) -> int:
+        return 0 if self._graph is None else int(self._graph.ntotal)
+
+    def __getitem__(self, index: int) -> Vectors:
+        vector: Vectors = self._graph.reconstruct(index)
+        return vector
+
+    def add(self, vectors: Vectors) -> None:
+        """As VectorIndex says; the process's number of threads is what it was afterwards."""
+        if self._graph is None:
+            self._graph = self._faiss.IndexHNSWFlat(vectors.shape[1], _LINKS, self._faiss.METRIC_INNER_PRODUCT)
+            self._graph.hnsw.efConstruction = _BUILD_WIDTH
+            self._graph.hnsw.efSearch = _SEARCH_WIDTH
+        threads = self._faiss.omp_get_max_threads()
+        self._faiss.omp_set_num_threads(1)
+        try:
+            self._graph.hnsw.rng = self._faiss.RandomGenerator(len(self))
+            self._graph.add(np.ascontiguousarray(vectors))
+        finally:
+            self._faiss.omp_set_num_threads(threads)
+
+    def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
+        """The best of those that the walk comes by; what it misses is missing, so there may be fewer than k."""
+        if not len(self):
+            return [[] for _ in queries]
+        _, rows = self._graph.search(np.ascontiguousarray(queries), min(len(self), max(k, _SEARCH_WIDTH)))
+        met = [row[row >= 0] for row in rows]
+        return [
+            _in_order(query, self._graph.reconstruct_batch(indexes), indexes)[:k]
+            for query, indexes in zip(queries, met, strict=True)
+        ]
+
+    def saved(self) -> NDArray[Any]:
+        """The graph with its vectors, as bytes."""
+        saved: NDArray[Any] = self._faiss.serialize_index(self._graph)
+        return saved
+
+    def load(self, saved: NDArray[Any]) -> None:
+        """Take the graph over."""
+        self._graph = self._faiss.deserialize_index(saved)
+
+
+VECTOR_INDEXES: Mapping[str, Callable[[], VectorIndex]] = {"exact": ExactIndex, "hnsw": HnswIndex}
+
+
+def _at_least_kth(scores: Vectors, k: int) -> NDArray[np.int64]:
+    """Indexes, rising, of the k best scores and of all that equal the k-th but for rounding."""
+    last = len(scores) - k
+    if last <= 0:
+        return np.arange(len(scores))
+    return np.flatnonzero(scores >= np.partition(scores, last)[last] - _ROUNDING)
+
+
+def _in_order(query: Vectors, vectors: Vectors, indexes: NDArray[np.int64]) -> list[int]:
+    """Indexes of vectors, best first.
+
+    The scores of a matrix product differ in their last bits from column to column. Here each row is summed in the
+    same way, so that equal vectors are equally near wherever they stand.
+    """
+    scores = (vectors * query).sum(axis=1)
+    order: list[int] = indexes[np.lexsort((-indexes, -scores))].tolist()
+    return order

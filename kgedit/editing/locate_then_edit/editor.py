@@ -1,0 +1,182 @@
+"""What ROME, MEMIT and AlphaEdit share: settings, random prefixes, statistics, and the value search."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Advance, Editor, EditorState, RunContext
+from kgedit.editing.locate_then_edit.second_moments import (
+    Corpus,
+    SecondMoment,
+    TextBudget,
+    corpus_of_facts,
+    corpus_of_files,
+    second_moments,
+)
+from kgedit.editing.locate_then_edit.subject_prompts import (
+    SubjectPrompt,
+    encode_with_subject,
+    inputs_at,
+    subject_problem,
+    subject_prompt,
+)
+from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
+from kgedit.editing.training_examples import training_contexts
+from kgedit.errors import SpecError
+from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LocateSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.random_prefixes import sample_random_prefixes
+from kgedit.llm.surgery.layers import check_layers
+from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import EditFailure
+
+Settings = TypeVar("Settings", bound=LocateSettings)
+
+
+class LocateThenEdit(Editor[Settings]):
+    """Finds what a layer should give at the subject's last token, then changes matrices in closed form."""
+
+    def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self.layers = tuple(check_layers(model, self.layers_of(self.settings)))
+        self.matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
+        self._contexts = training_contexts(settings.context, contexts)
+        self._random_prefixes: list[list[int]] | None = None
+        self._corpus: Corpus | None = None
+        self._second_moments: dict[int, SecondMoment] = {}
+
+    @abstractmethod
+    def layers_of(self, settings: Settings) -> tuple[int, ...]:
+        """Blocks whose matrices are edited, lowest first."""
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """Sample random prefixes, and read or build the statistics, on the unedited model."""
+        self.random_prefixes()
+        own = self.settings.corpus
+        corpus = corpus_of_facts(known) if own == KNOWN_FACTS else corpus_of_files([Path(own)])
+        budget = TextBudget(self.settings.tokens, self.settings.length)
+        self._second_moments = second_moments(self.model, self.layers, corpus, budget=budget, progress=advance)
+        self._corpus = corpus
+
+    def details(self) -> dict[str, Any]:
+        """Layers, and what the statistics are built from."""
+        statistics = None
+        if self._corpus is not None:
+            tokens = self._second_moments[self.layers[0]].tokens
+            statistics = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
+        return {**super().details(), "layers": list(self.layers), "statistics": statistics}
+
+    def restore(self) -> None:
+        """Give the model its own matrices back."""
+        for matrix in self.matrices.values():
+            matrix.restore()
+
+    def state(self) -> EditorState:
+        """The edited matrices and the random prefixes."""
+        tensors = {f"weight.{layer}": matrix.weight.detach().clone() for layer, matrix in self.matrices.items()}
+        return EditorState(tensors, {"random_prefixes": self.random_prefixes()})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take matrices and random prefixes over."""
+        self._random_prefixes = state.record["random_prefixes"]
+        for layer, matrix in self.matrices.items():
+            matrix.write(state.tensors[f"weight.{layer}"])
+
+    def random_prefixes(self) -> list[list[int]]:
+        """One for each prompt of an edit but the bare one; sampled when first asked for."""
+        if self._random_prefixes is None:
+            count, tokens = self.settings.prompts - 1, self.settings.prefix_tokens
+            self._random_prefixes = sample_random_prefixes(self.model, count, tokens=tokens, seed=self.seed)
+        return self._random_prefixes
+
+    def second_moment(self, layer: int) -> SecondMoment:
+        """The statistics of a layer.
+
+        Raises:
+            SpecError: if `prepare` was not called.
+        """
+        if layer not in self._second_moments:
+            raise SpecError([f"{type(self).__name__} needs statistics: call prepare() with known facts first"])
+        return self._second_moments[layer]
+
+    def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
+        """The cases whose subject occurs once in the question, and why the others cannot be edited."""
+        judged = [(case, subject_problem(case)) for case in cases]
+        failures = tuple(EditFailure(case_id=case.case_id, reason=reason) for case, reason in judged if reason)
+        return [case for case, reason in judged if not reason], failures
+
+    def request_of(self, case: Case) -> EditRequest:
+        """A case's prompts, the bare one first, and its target."""
+        subject = case.fact.subject_label
+        prompts = [subject_prompt(self.model, case, context) for context in self._contexts]
+        prompts += [
+            subject_prompt(self.model, case, self._contexts[0], random_prefix=ids) for ids in self.random_prefixes()
+        ]
+        drift = encode_with_subject(self.model, f"{subject} is a", len(subject))
+        return EditRequest(tuple(prompts), drift, tuple(self.model.encode_target(case.answer)))
+
+    def search(
+        self,
+        module: Any,
+        requests: Sequence[EditRequest],
+        *,
+        layer: int,
+        run: RunContext = NO_RUN,
+    ) -> FoundValues:
+        """Values for all requests, searched for in batches of similar length.
+
+        Args:
+            module: The block's down-projection or the block itself.
+            layer: Index of the block.
+            run: Resumable after each batch but the last.
+        """
+        own, size = self.settings, self.settings.search_batch
+        search = ValueSearchSettings(
+            steps=own.steps,
+            learning_rate=own.learning_rate,
+            weight_decay=own.weight_decay,
+            clamp=own.clamp,
+            drift_weight=own.drift_weight,
+            stop_loss=own.stop_loss,
+        )
+        order = sorted(range(len(requests)), key=lambda index: _tokens_from_subject(requests[index]))
+        parts = [_found(run.resume, device=self.matrices[layer].weight.device)] if run.resume else []
+        for start in range(sum(len(part.losses) for part in parts), len(requests), size):
+            own_requests = [requests[index] for index in order[start : start + size]]
+            parts.append(search_values(self.model, layer, module, own_requests, search))
+            run.progress(min(1.0, (start + size) / len(requests)))
+            if start + size < len(requests):
+                run.checkpoint(lambda: _search_state(_joined(parts)))
+        return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
+
+    def key_rows(self, requests: Sequence[EditRequest], *, layer: int) -> list[torch.Tensor]:
+        """For each request the keys of its prompts, prompts x inner width, in float64, in one forward pass."""
+        flat: list[SubjectPrompt] = [prompt for request in requests for prompt in request.prompts]
+        rows = inputs_at(self.model, [layer], flat)[layer].double()
+        return list(torch.split(rows, [len(request.prompts) for request in requests]))
+
+
+def _joined(parts: Sequence[FoundValues]) -> FoundValues:
+    before, added = (torch.cat([getattr(part, name) for part in parts]) for name in ("before", "added"))
+    return FoundValues(before, added, tuple(loss for part in parts for loss in part.losses))
+
+
+def _search_state(found: FoundValues) -> EditorState:
+    return EditorState({"before": found.before, "added": found.added}, {"losses": list(found.losses)})
+
+
+def _found(state: EditorState, *, device: torch.device) -> FoundValues:
+    before, added = (state.tensors[name].to(device) for name in ("before", "added"))
+    return FoundValues(before, added, tuple(state.record["losses"]))
+
+
+def _tokens_from_subject(request: EditRequest) -> int:
+    """Tokens from the subject's last one on."""
+    return len(request.prompts[0].ids) - request.prompts[0].subject + len(request.target)

@@ -1,0 +1,161 @@
+"""`rome`, `r_rome`, `c_rome`: one fact a time, by a rank-one change of one MLP down-projection.
+
+The three differ in one thing: which key the change is computed for and which it is scaled by. ROME takes the mean key
+over all prompts for the one and the bare prompt's for the other; where the two lie far apart the scale explodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.locate_then_edit.closed_form import Whitening
+from kgedit.editing.locate_then_edit.editor import LocateThenEdit
+from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
+from kgedit.editing.locate_then_edit.value_search import EditRequest
+from kgedit.hparams.locate_then_edit import RomeSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+
+
+class Rome(LocateThenEdit[RomeSettings]):
+    """The bare prompt's key is mapped to v*, in the direction of the mean key."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="ROME, arXiv 2202.05262 section 3",
+    )
+    settings_type = RomeSettings
+
+    def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self.layer = self.layers[0]
+        self._whitening: Whitening | None = None
+
+    def layers_of(self, settings: RomeSettings) -> tuple[int, ...]:
+        """The one layer."""
+        return (settings.layer,)
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Edit one case after the other."""
+        fine, failures = self.editable(cases)
+        losses = []
+        for case in fine:
+            losses.append(self._edit(case))
+            run.progress(len(losses) / len(fine))
+        return Applied(loss=sum(losses) / len(losses) if losses else None, failures=failures)
+
+    def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
+        """The key that the change is computed for, of the keys of all prompts (prompts x inner width)."""
+        return keys.mean(0)
+
+    def met_key(self, keys: torch.Tensor) -> torch.Tensor:
+        """The key that is mapped to v*."""
+        return keys[0]
+
+    def _edit(self, case: Case) -> float:
+        matrix, request = self.matrices[self.layer], self.request_of(case)
+        module = self.model.blocks[self.layer].down_projection
+        found = self.search(module, [request], layer=self.layer)
+        keys = self.key_rows([request], layer=self.layer)[0]
+        direction, met = self._whiten(self.direction_key(keys)), self._whiten(self.met_key(keys))
+        wanted = found.before[0].double() + found.added[0].double()
+        residual = (wanted - self._given(self.met_key(keys))).unsqueeze(1)
+        matrix.add(self._back(residual @ direction.T / (direction.T @ met)).T)
+        return found.losses[0]
+
+    def _given(self, key: torch.Tensor) -> torch.Tensor:
+        """What the layer gives for a key now."""
+        layer = self.model.blocks[self.layer].down
+        weight = layer.layer.weight.double()
+        given = (weight.T if layer.rows_are_inputs else weight) @ key
+        bias = layer.layer.bias
+        found: torch.Tensor = given if bias is None else given + bias.double()
+        return found
+
+    def _whiten(self, key: torch.Tensor) -> torch.Tensor:
+        if self._whitening is None:
+            self._whitening = Whitening.of(self.second_moment(self.layer).matrix, damping=self.settings.damping)
+        return self._whitening.whiten(key.unsqueeze(1))
+
+    def _back(self, change: torch.Tensor) -> torch.Tensor:
+        assert self._whitening is not None
+        return self._whitening.back(change)
+
+
+class RRome(Rome):
+    """The mean key over all prompts is both: what the change is computed for and what is mapped to v*."""
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="R-ROME, arXiv 2403.07175",
+    )
+
+    def met_key(self, keys: torch.Tensor) -> torch.Tensor:
+        """The mean key."""
+        return self.direction_key(keys)
+
+
+class CRome(RRome):
+    """The mean key over the prompts behind random prefixes is both; a question about an edited subject may get one too.
+
+    A text's first token has a key unlike any other, so a subject that stands there is moved behind a random prefix both
+    when it is edited and when it is asked about.
+    """
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_weights=True,
+        changes_prompt=True,
+        needs_known_facts=True,
+        source="C-ROME, arXiv 2406.11263",
+    )
+
+    def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._subjects: list[str] = []
+
+    def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
+        """The mean key without the bare prompt's, if there are others."""
+        return keys[1:].mean(0) if len(keys) > 1 else keys[0]
+
+    def request_of(self, case: Case) -> EditRequest:
+        """The bare prompt stands behind a random prefix where the subject would be its first token."""
+        self._subjects.append(case.fact.subject_label)
+        request = super().request_of(case)
+        alone = request.prompts[0].subject == 0 and self.random_prefixes()
+        return (
+            EditRequest((request.prompts[-1], *request.prompts[1:]), request.drift, request.target)
+            if alone
+            else request
+        )
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """A random prefix ahead of questions that begin with an edited subject, if the tokenizer puts nothing there."""
+        if not self.random_prefixes() or leading_ids(self.model):
+            return super().prefixes(questions)
+        random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),))
+        first = tuple(self._subjects)
+        return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
+
+    def restore(self) -> None:
+        """Give the matrix back and forget the subjects."""
+        super().restore()
+        self._subjects = []
+
+    def state(self) -> EditorState:
+        """The subjects too."""
+        state = super().state()
+        return EditorState(state.tensors, {**state.record, "subjects": list(self._subjects)})
+
+    def load_state(self, state: EditorState) -> None:
+        """The subjects too."""
+        super().load_state(state)
+        self._subjects = list(state.record["subjects"])

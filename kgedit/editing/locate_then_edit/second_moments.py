@@ -1,0 +1,235 @@
+"""What the down-projections of a model usually see: the second moment C = E[k k^T] of their inputs over text.
+
+C is built by a forward pass that ends above the highest layer asked for, from any text, and kept under the home folder
+by model, layer, text, number of tokens and number format. Text is packed into rows of equal length: in rows as short as
+single facts the first token, whose activations are outliers in most models, would outweigh all others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from kgedit.editing.locate_then_edit.subject_prompts import leading_ids, run_through
+from kgedit.errors import ModelError
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import hooks
+from kgedit.records.cases import KnownFact
+from kgedit.resources import home
+
+Progress = Callable[[int, int], None]
+"""Told tokens done and tokens in all."""
+
+_MOST_LENGTH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Text that statistics are built from.
+
+    Attributes:
+        name: What it is, for people.
+        texts: In order.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the texts."""
+        return hashlib.sha256(json.dumps(self.texts, ensure_ascii=False).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class TextBudget:
+    """How much text is read.
+
+    Attributes:
+        tokens: At most so many.
+        length: Tokens of a row; attention sees no further.
+    """
+
+    tokens: int = 40_000
+    length: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMoment:
+    """The statistics of one layer.
+
+    Attributes:
+        layer: Index of the block.
+        matrix: C, inner width x inner width, float64.
+        tokens: Number of tokens that it is the mean over.
+        path: Where it is kept.
+    """
+
+    layer: int
+    matrix: torch.Tensor
+    tokens: int
+    path: Path
+
+
+def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
+    """Facts of the older snapshot in words: each as a question with its answer and as a statement."""
+    texts = [text for fact in known for text in (f"{fact.question} {fact.answer}", f"{fact.cloze} {fact.answer}.")]
+    return Corpus("known facts", tuple(dict.fromkeys(texts)))
+
+
+def corpus_of_files(paths: Sequence[Path]) -> Corpus:
+    """Every line of text files that is not empty.
+
+    Raises:
+        ModelError: if a file cannot be read as UTF-8 text.
+    """
+    lines: list[str] = []
+    for path in paths:
+        try:
+            lines += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelError(f"The text {path} cannot be read: {error}. Give UTF-8 text files.") from error
+    return Corpus(", ".join(path.name for path in paths), tuple(lines))
+
+
+def second_moments(
+    model: LanguageModel,
+    layers: Sequence[int],
+    corpus: Corpus,
+    *,
+    budget: TextBudget | None = None,
+    progress: Progress | None = None,
+) -> dict[int, SecondMoment]:
+    """C of every layer asked for, from the home folder where it is there; the model must be unedited.
+
+    Raises:
+        ModelError: if the corpus holds no text.
+    """
+    wanted = budget or TextBudget()
+    paths = {layer: _path(model, layer, corpus, wanted) for layer in layers}
+    missing = [layer for layer, path in paths.items() if not path.is_file()]
+    if missing:
+        rows = pack(model, corpus, wanted)
+        for layer, (matrix, tokens) in accumulate(model, missing, rows, progress=progress).items():
+            _write(paths[layer], matrix, {"layer": layer, "tokens": tokens, **_record(model, corpus, wanted)})
+    return {layer: _read(layer, paths[layer], model) for layer in layers}
+
+
+def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[int]]:
+    """Rows of token ids: the texts in an order shuffled once for all, one after the other, cut at equal lengths."""
+    if not corpus.texts:
+        raise ModelError(
+            "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "
+            "--set corpus=FILE; or export the timestep again with known facts."
+        )
+    texts = list(corpus.texts)
+    random.Random(0).shuffle(texts)
+    lead = leading_ids(model)
+    room = max(1, min(budget.length, _MOST_LENGTH, model.positions or _MOST_LENGTH) - len(lead))
+    ids: list[int] = []
+    for text in texts:
+        ids += model.tokenizer.encode(f"{text}\n", add_special_tokens=False)
+        if len(ids) >= budget.tokens:
+            break
+    ids = ids[: budget.tokens]
+    return [[*lead, *ids[start : start + room]] for start in range(0, len(ids), room)]
+
+
+def accumulate(
+    model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: Progress | None = None
+) -> dict[int, tuple[torch.Tensor, int]]:
+    """C and the number of tokens for each layer; padding does not count.
+
+    Products are taken in the model's format (float32 at least) and summed over batches in float64.
+    """
+    report = progress or (lambda done, total: None)  # noqa: ARG005 - Progress's shape
+    sums: dict[int, torch.Tensor] = {}
+    total, done = sum(map(len, rows)), 0
+
+    def add(layer: int, mask: torch.Tensor) -> Any:
+        def hook(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+            seen = by_row(inputs[0].detach(), len(mask))[mask.to(inputs[0].device).bool()]
+            wide = seen.to(torch.promote_types(seen.dtype, torch.float32))
+            own = (wide.T @ wide).double()
+            sums[layer] = sums[layer] + own if layer in sums else own
+
+        return hook
+
+    size = max(1, 2048 // max(map(len, rows)))
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
+        ids, mask = model.pad_left(batch)
+        handles = [model.blocks[layer].down_projection.register_forward_pre_hook(add(layer, mask)) for layer in layers]
+        with hooks(*handles):
+            run_through(model, ids, mask, layer=max(layers))
+        done += sum(map(len, batch))
+        report(done, total)
+    return {layer: (matrix / total, total) for layer, matrix in sums.items()}
+
+
+def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
+    """Eigenvalues of C, rising, and its eigenvectors as columns; kept beside C."""
+    path = moment.path.with_name(f"{moment.path.stem}-eigen.safetensors")
+    if not path.is_file():
+        values, vectors = torch.linalg.eigh(moment.matrix)
+        _save(path, {"values": values, "vectors": vectors}, {})
+    with safe_open(path, framework="pt") as file:
+        values, vectors = (file.get_tensor(name).to(moment.matrix.device) for name in ("values", "vectors"))
+    return values, vectors
+
+
+def null_space(moment: SecondMoment, *, threshold: float, relative: bool) -> torch.Tensor:
+    """An orthonormal basis (columns) of the directions that text hardly uses.
+
+    Args:
+        threshold: Relative: the directions kept hold together at most this share of C's trace. Absolute: each has an
+            eigenvalue below it (2e-2 as published for AlphaEdit, for models whose keys are small).
+    """
+    values, vectors = eigen(moment)
+    values = values.clamp(min=0)
+    kept = values.cumsum(0) <= threshold * values.sum() if relative else values < threshold
+    return vectors[:, : int(kept.sum())].contiguous()
+
+
+def _record(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> dict[str, object]:
+    return {
+        "model": model.fingerprint,
+        "corpus": corpus.sha256,
+        "most_tokens": budget.tokens,
+        "length": budget.length,
+        "dtype": str(model.module.dtype).removeprefix("torch."),
+    }
+
+
+def _path(model: LanguageModel, layer: int, corpus: Corpus, budget: TextBudget) -> Path:
+    record = _record(model, corpus, budget)
+    name = f"layer{layer:03d}-{corpus.sha256[:16]}-{budget.tokens}x{budget.length}-{record['dtype']}.safetensors"
+    return home() / "stats" / model.fingerprint / name
+
+
+def _write(path: Path, matrix: torch.Tensor, record: dict[str, object]) -> None:
+    _save(path, {"second_moment": matrix}, {key: str(value) for key, value in record.items()})
+
+
+def _save(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial, metadata=metadata)
+    partial.replace(path)
+
+
+def _read(layer: int, path: Path, model: LanguageModel) -> SecondMoment:
+    device = model.blocks[layer].down_projection.weight.device
+    with safe_open(path, framework="pt") as file:
+        return SecondMoment(layer, file.get_tensor("second_moment").to(device), int(file.metadata()["tokens"]), path)

@@ -1,0 +1,229 @@
+"""The search for v*: what a layer should give at the subject's last token so that the model says the new answer.
+
+One vector per edit is added to the output of a layer at that token and trained by Adam; no weight moves. Edits are
+searched for together, each with a parameter and an end of its own, and leave the batch when they are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
+from kgedit.llm.targets import TargetBatch, row_losses
+
+
+@dataclass(frozen=True, slots=True)
+class EditRequest:
+    """One edit as the search sees it.
+
+    Attributes:
+        prompts: Prompts that the target is to follow; the first is the bare one, whose layer output is v0.
+        drift: A prompt about the subject after which the model is to say what it said before.
+        target: Token ids.
+    """
+
+    prompts: tuple[SubjectPrompt, ...]
+    drift: SubjectPrompt
+    target: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSearchSettings:
+    """How v* is searched for.
+
+    Attributes:
+        steps: Most steps.
+        learning_rate: Of Adam.
+        weight_decay: Weight of |d| / |v0|^2, d being the vector added.
+        clamp: |d| is kept below so many times |v0|.
+        drift_weight: Weight of KL(after | before) at the drift prompt.
+        stop_loss: An edit is done when the target's own part of its loss is at most this.
+    """
+
+    steps: int
+    learning_rate: float
+    weight_decay: float
+    clamp: float
+    drift_weight: float
+    stop_loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundValues:
+    """What the search found, edits x width each.
+
+    Attributes:
+        before: v0, the layer's output for the bare prompts.
+        added: d; v* is v0 + d.
+        losses: Of each edit, before its last step.
+    """
+
+    before: torch.Tensor
+    added: torch.Tensor
+    losses: tuple[float, ...]
+
+    def in_order(self, order: Sequence[int]) -> FoundValues:
+        """The same edits, those with the indexes given."""
+        rows = list(order)
+        return FoundValues(self.before[rows], self.added[rows], tuple(self.losses[row] for row in rows))
+
+
+def search_values(
+    model: LanguageModel, layer: int, module: Any, requests: Sequence[EditRequest], search: ValueSearchSettings
+) -> FoundValues:
+    """v* of each edit.
+
+    Args:
+        layer: Index of the block that `module` is in.
+        module: The block's down-projection or the block itself.
+    """
+    rows = _Rows.of(model, requests)
+    vectors = _Vectors(requests, search, rows)
+    forwards = forward_above(model, layer, rows.targets, start=rows.start)
+    with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
+        for step in range(1, search.steps + 1):
+            losses = vectors.losses(forward())
+            if not vectors.note(losses) or step == search.steps:
+                break
+            vectors.step(losses)
+            vectors.drop_finished(forward)
+    return vectors.found()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """All prompts of all edits in one batch, an edit's drift prompt last of its rows.
+
+    Attributes:
+        targets: The batch.
+        columns: Position of each row's subject, counted from `start`.
+        owners: The edit that each row belongs to.
+        bare: Whether a row is its edit's first.
+        drift: Whether a row is its edit's drift prompt.
+        start: Positions to the left of the first subject, which nothing changes.
+    """
+
+    targets: TargetBatch
+    columns: torch.Tensor
+    owners: torch.Tensor
+    bare: torch.Tensor
+    drift: torch.Tensor
+    start: int
+
+    @classmethod
+    def of(cls, model: LanguageModel, requests: Sequence[EditRequest]) -> _Rows:
+        every = [
+            (edit, prompt, () if prompt is request.drift else request.target, index == 0)
+            for edit, request in enumerate(requests)
+            for index, prompt in enumerate((*request.prompts, request.drift))
+        ]
+        ids, mask = model.pad_left([[*prompt.ids, *target] for _, prompt, target, _ in every])
+        longest = max(len(request.target) for request in requests)
+        labels = [[-100] * (longest - len(target)) + list(target) for _, _, target, _ in every]
+        width = ids.shape[1]
+        columns = [width - len(prompt.ids) - len(target) + prompt.subject for _, prompt, target, _ in every]
+        start = max(0, min(*columns, width - longest - 1))
+        device = ids.device
+        return cls(
+            targets=TargetBatch(ids, mask, torch.tensor(labels, device=device)),
+            columns=torch.tensor(columns, device=device) - start,
+            owners=torch.tensor([edit for edit, *_ in every], device=device),
+            bare=torch.tensor([bare for *_, bare in every], device=device),
+            drift=torch.tensor([not target for _, _, target, _ in every], device=device),
+            start=start,
+        )
+
+
+class _Vectors:
+    """The vectors of a search, their optimizer, and the rows that are still in the batch."""
+
+    def __init__(self, requests: Sequence[EditRequest], search: ValueSearchSettings, rows: _Rows) -> None:
+        self._search, self._count = search, len(requests)
+        self._labels, self._columns, self._owners = rows.targets.labels, rows.columns, rows.owners
+        self._bare, self._drift = rows.bare, rows.drift
+        self._alive = torch.ones(self._count, dtype=torch.bool)
+        self._last = [0.0] * self._count
+        self._added: list[nn.Parameter] = []
+        self._optimizer: torch.optim.Optimizer | None = None
+        self._before = torch.empty(0)
+        self._said: torch.Tensor | None = None
+
+    def shift(self, _: Any, __: Any, output: Any) -> Any:
+        """Forward hook: add each edit's vector at the subject."""
+        whole = hidden_of(output)
+        hidden = by_row(whole, len(self._columns))
+        positions = torch.arange(len(hidden), device=hidden.device), self._columns.to(hidden.device)
+        if not self._added:
+            before = hidden[positions].detach()[self._bare.to(hidden.device)]
+            self._before = before.to(torch.promote_types(hidden.dtype, torch.float32))
+            self._added = [nn.Parameter(torch.zeros_like(row)) for row in self._before]
+            self._optimizer = torch.optim.Adam(self._added, lr=self._search.learning_rate)
+        added = torch.stack(list(self._added))[self._owners.to(hidden.device)]
+        shifted = hidden.clone()
+        shifted[positions] = hidden[positions] + added.to(hidden.dtype)
+        return with_hidden(output, shifted.reshape(whole.shape))
+
+    def losses(self, logits: torch.Tensor) -> torch.Tensor:
+        """Loss of each edit; 0 for one that is done."""
+        device, search = logits.device, self._search
+        owners = self._owners.to(device)
+        counts = torch.bincount(owners[~self._drift], minlength=self._count).clamp(min=1)
+        rows = row_losses(logits, self._labels)
+        said = logits[self._drift, -1].float().log_softmax(-1)
+        if self._said is None:
+            self._said = said.detach()
+        drift = (said.exp() * (said - self._said)).sum(-1)
+        losses = torch.zeros(self._count, device=device).index_add(0, owners, rows) / counts
+        self._target = losses.detach().cpu()
+        losses = losses.index_add(0, owners[self._drift], search.drift_weight * drift)
+        norm = self._before.norm(dim=1).clamp(min=1e-12)
+        # The norm has no gradient at 0, where every search begins.
+        size = (torch.stack(list(self._added)).square().sum(1) + 1e-24).sqrt()
+        decay = search.weight_decay * size / norm.square()
+        return torch.where(self._alive.to(device), losses + decay.to(device), 0)
+
+    def note(self, losses: torch.Tensor) -> bool:
+        """Note the losses and which edits are done; False when all are."""
+        self._last = [
+            loss if alive else last
+            for loss, alive, last in zip(losses.tolist(), self._alive.tolist(), self._last, strict=True)
+        ]
+        self._alive = self._alive & (self._target > self._search.stop_loss)
+        return bool(self._alive.any())
+
+    def step(self, losses: torch.Tensor) -> None:
+        """One step of Adam for the edits that are not done, and back into the ball that they may not leave."""
+        assert self._optimizer is not None
+        self._optimizer.zero_grad()
+        losses.sum().backward()  # type: ignore[no-untyped-call]
+        for vector, alive in zip(self._added, self._alive.tolist(), strict=True):
+            if not alive:
+                vector.grad = None  # Adam leaves such parameters as they are
+        self._optimizer.step()
+        with torch.no_grad():
+            for vector, before in zip(self._added, self._before, strict=True):
+                vector.mul_((self._search.clamp * before.norm() / vector.norm().clamp(min=1e-12)).clamp(max=1))
+
+    def drop_finished(self, forward: ForwardAbove) -> None:
+        """Take the rows of edits that are done out of the batch."""
+        if self._alive[self._owners.cpu()].all():
+            return
+        kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
+        assert self._said is not None
+        self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
+        self._labels, self._columns = self._labels[kept], self._columns[kept]
+        self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
+        forward.select_rows(kept)
+
+    def found(self) -> FoundValues:
+        """The vectors as they are now."""
+        return FoundValues(self._before, torch.stack([vector.detach() for vector in self._added]), tuple(self._last))

@@ -1,0 +1,113 @@
+"""Low-rank adapters on the query and value projections, and their training: shared by `lora` and `lora_merge`."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers.pytorch_utils import Conv1D
+
+from kgedit.editing.editor import RunContext
+from kgedit.editing.resuming import resume_training, training_state
+from kgedit.hparams.lora import LoraSettings
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import encode_targets, target_loss
+
+
+def targets_of(model: LanguageModel) -> list[str]:
+    """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
+    return [name for block in model.blocks for name in block.query_value]
+
+
+def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
+    """Put a new adapter, which changes nothing yet, into the model; draws its weights from torch's random numbers."""
+    names = targets_of(model)
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        target_modules=names,
+        fan_in_fan_out=isinstance(model.module.get_submodule(names[0]), Conv1D),
+        bias="none",
+    )
+    adapted = get_peft_model(model.module, config)
+    # New modules start in training mode, where dropout would blur the answers of a resumed run.
+    return adapted.eval()
+
+
+def detach(adapted: PeftModel) -> None:
+    """Take the adapter out; the model's own weights were never touched."""
+    adapted.unload()
+    _forget(adapted)
+
+
+def merge(adapted: PeftModel) -> None:
+    """Add the adapter to the model's weights and take it out."""
+    adapted.merge_and_unload()
+    _forget(adapted)
+
+
+def _forget(adapted: PeftModel) -> None:
+    # peft marks the model as adapted and would warn at the next adapter.
+    for name in ("peft_config", "_hf_peft_config_loaded"):
+        vars(adapted.base_model.model).pop(name, None)
+
+
+def train(
+    model: LanguageModel,
+    settings: LoraSettings,
+    adapted: PeftModel,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    seed: int,
+    run: RunContext,
+) -> float:
+    """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
+
+    Args:
+        seed: Of the order; dropout draws from torch's random numbers.
+        run: Resumable after each epoch but the last.
+
+    Returns:
+        Mean loss of the last epoch.
+    """
+    parameters = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
+    peak = settings.learning_rate
+    optimizer = torch.optim.Adam(parameters, lr=peak)
+    order = random.Random(seed)
+    each = math.ceil(len(pairs) / settings.batch)
+    shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
+    begun = resume_training(optimizer, run.resume) if run.resume else 0
+    step = begun * each
+    model.module.train()
+    for epoch in range(settings.epochs):
+        order.shuffle(shuffled)
+        if epoch < begun:
+            continue
+        losses = []
+        for start in range(0, len(shuffled), settings.batch):
+            targets = encode_targets(model, shuffled[start : start + settings.batch], learn_end=settings.learn_end)
+            loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+            optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            losses.append(loss.item())
+            step += 1
+            run.progress(step / steps)
+        if epoch + 1 < settings.epochs:
+            run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
+    model.module.eval()
+    return sum(losses) / len(losses)
+
+
+def rate(step: int, steps: int, *, warmup: float) -> float:
+    """Share of the peak learning rate at a step, counted from 0: linear rise, then a cosine; never 0."""
+    rising = math.ceil(warmup * steps)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return 0.5 * (1 + math.cos(math.pi * (step - rising) / (steps - rising)))

@@ -1,0 +1,75 @@
+"""`lora`: one low-rank adapter, trained on across timesteps (LoRA-FT of WikiBigEdit)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.lora.adapters import attach, detach, train
+from kgedit.editing.randomness import seed_for, seeded
+from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.hparams.lora import LoraSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_whole
+from kgedit.records.cases import Case
+
+
+class LoraFineTuning(Editor[LoraSettings]):
+    """Adds an adapter to the query and value projections and trains it, with a fresh Adam and schedule per call."""
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        adds_modules=True,
+        source="WikiBigEdit, arXiv 2503.05683 appendix C.4; LoRA, arXiv 2106.09685",
+    )
+    settings_type = LoraSettings
+
+    def __init__(self, model: LanguageModel, settings: LoraSettings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._contexts = training_contexts(settings.context, contexts)
+        self._adapted: PeftModel | None = None
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Train the adapter on the cases, in the contexts that will be asked in."""
+        adapted = self._adapter()
+        seed = seed_for(self.seed, cases)
+        with seeded(seed, self.model.device):
+            loss = train(self.model, self.settings, adapted, examples(cases, self._contexts), seed=seed, run=run)
+        return Applied(loss=loss)
+
+    def details(self) -> dict[str, Any]:
+        """The adapted modules of the first block."""
+        return {"first_modules": list(self.model.blocks[0].query_value)}
+
+    def save(self, folder: Path) -> None:
+        """The adapter alone, as peft writes it, and the tokenizer."""
+        save_whole(folder, [self.model.tokenizer, self._adapter()])
+
+    def restore(self) -> None:
+        """Take the adapter out."""
+        if self._adapted is not None:
+            detach(self._adapted)
+            self._adapted = None
+
+    def state(self) -> EditorState:
+        """The adapter's two matrices per module."""
+        if self._adapted is None:
+            return EditorState()
+        tensors = get_peft_model_state_dict(self._adapted)
+        return EditorState(tensors={name: tensor.detach().clone() for name, tensor in tensors.items()})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the adapter over."""
+        if state.tensors:
+            set_peft_model_state_dict(self._adapter(), state.tensors)
+
+    def _adapter(self) -> PeftModel:
+        if self._adapted is None:
+            with seeded(self.seed, self.model.device):
+                self._adapted = attach(self.model, self.settings)
+        return self._adapted

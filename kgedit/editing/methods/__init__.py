@@ -1,1 +1,0 @@
-"""One editing method per file; kgedit.editing.METHODS names them."""

@@ -1,0 +1,1 @@
+"""Memories beside one layer, weights unchanged: `grace`, `wise`."""

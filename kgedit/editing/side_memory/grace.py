@@ -1,0 +1,155 @@
+"""`grace`: a codebook beside one layer; near a known key, a learned vector replaces the layer's output.
+
+The weights stay as they are. A key is what the layer reads at the last prompt token, so the codebook must know where
+prompts end: it asks the model's `reading`, and is silent while an answer is decoded from the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.side_memory.codebook import Codebook
+from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.hparams.side_memory import GraceSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.layers import check_layer
+from kgedit.llm.surgery.positions import at, put
+from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
+from kgedit.records.cases import Case
+
+
+class Grace(Editor[GraceSettings]):
+    """Replaces the output of one MLP at the last prompt token, where its input lies within a key's radius.
+
+    Whatever lies off the codebook is left untouched bit for bit. Values of different edits do not depend on one
+    another, so those of a call are learned together.
+    """
+
+    capabilities = Capabilities(
+        protocols=("sequential", "single", "per_timestep"),
+        changes_forward=True,
+        source="GRACE, arXiv 2211.11031",
+    )
+    settings_type = GraceSettings
+
+    def __init__(
+        self, model: LanguageModel, settings: GraceSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self.layer = check_layer(model, settings.layer)
+        self._projection = model.blocks[self.layer].down_projection
+        self._contexts = training_contexts(settings.context, contexts)
+        self.codebook = Codebook()
+        self._handle: Any = None
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+        """Give each edit a key and learn the values; the loss is the mean over edits."""
+        pairs, losses = examples(cases, self._contexts), []
+        self._listen(None)
+        for done in range(0, len(pairs), self.settings.batch):
+            batch = pairs[done : done + self.settings.batch]
+            losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end))
+            run.progress(len(losses) / len(pairs))
+        self._listen(self._replace)
+        return Applied(loss=sum(losses) / len(losses))
+
+    def restore(self) -> None:
+        """Take the codebook out."""
+        self._listen(None)
+        self.codebook = Codebook()
+
+    def state(self) -> EditorState:
+        """The codebook."""
+        tensors, labels = self.codebook.content()
+        return EditorState(tensors, {"labels": labels})
+
+    def load_state(self, state: EditorState) -> None:
+        """Take the codebook over."""
+        self.codebook = Codebook.of(state.tensors, state.record["labels"], device=self.model.device)
+        if len(self.codebook):
+            self._listen(self._replace)
+
+    def _learn(self, targets: TargetBatch) -> list[float]:
+        """Find entries for one batch and learn their values; the best loss of each entry touched."""
+        with forward_above(self.model, self.layer, targets) as logits:
+            keys, outputs = self._look(targets, logits)
+            labels = [tuple(row[row != -100].tolist()) for row in targets.labels]
+            same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
+            entries = [
+                self.codebook.find_or_add(key, label, output, radius=self.settings.radius, same=same)
+                for key, label, output in zip(keys, labels, outputs, strict=True)
+            ]
+            # Where two edits of a batch contradict one another at the same key, the later one has won it.
+            valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
+            return self._train(targets, logits, entries, valid)
+
+    def _look(self, targets: TargetBatch, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """What the layer reads and writes at each row's last prompt token."""
+        seen: list[torch.Tensor] = []
+
+        def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+            seen.extend(at(tensor, targets.ends).to(targets.ids.device).float() for tensor in (given[0], output))
+
+        handle = self._projection.register_forward_hook(look)
+        with torch.no_grad():
+            logits()
+        handle.remove()
+        return seen[0], seen[1]
+
+    def _train(
+        self, targets: TargetBatch, logits: Callable[[], torch.Tensor], entries: Sequence[int], valid: Sequence[bool]
+    ) -> list[float]:
+        """Adam on the entries' values until each has reached the loss; each keeps the best value that it had."""
+        used = sorted(set(entries))
+        column = torch.tensor([used.index(entry) for entry in entries], device=targets.ids.device)
+        counts = torch.tensor(valid, device=targets.ids.device).float()
+        values = self.codebook.values[used].requires_grad_(True)
+        best, lowest = values.detach().clone(), torch.full((len(used),), torch.inf, device=values.device)
+        shares = torch.zeros_like(lowest).index_add(0, column, counts)
+        optimizer = torch.optim.Adam([values], lr=self.settings.learning_rate)
+        rows = torch.arange(len(targets.ids), device=targets.ids.device)
+
+        def force(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
+            return put(output, targets.ends, values[column], rows=rows)
+
+        handle = self._projection.register_forward_hook(force)
+        try:
+            with torch.enable_grad():
+                for _ in range(self.settings.steps):
+                    losses = torch.zeros_like(lowest).index_add(0, column, target_losses(logits(), targets) * counts)
+                    losses = losses / shares
+                    better = losses.detach() < lowest
+                    lowest = torch.where(better, losses.detach(), lowest)
+                    best = torch.where(better[:, None], values.detach(), best)
+                    if bool((lowest <= self.settings.stop_loss).all()):
+                        break
+                    optimizer.zero_grad()
+                    losses.sum().backward()  # type: ignore[no-untyped-call]
+                    optimizer.step()
+        finally:
+            handle.remove()
+        self.codebook.values[used] = best
+        return lowest.tolist()
+
+    def _listen(self, hook: Any) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+        self._handle = None if hook is None else self._projection.register_forward_hook(hook)
+
+    def _replace(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
+        """The hook: values in place of outputs, for the rows that the codebook knows."""
+        reading = self.model.reading
+        if reading is None or reading.ends is None:
+            return None
+        found = self.codebook.find(at(given[0], reading.ends).to(reading.ends.device))
+        hits = [row for row, entry in enumerate(found) if entry is not None]
+        if not hits:
+            return None
+        values = self.codebook.values[[entry for entry in found if entry is not None]]
+        return put(output, reading.ends, values, rows=torch.tensor(hits))

@@ -1,0 +1,122 @@
+"""Side copies of one matrix, and which prompts they answer: the memory of WISE.
+
+A copy is kept as its difference from the matrix, so that what is not routed to it keeps every bit. A prompt goes to
+the copy whose activation is largest, if it is as large as for the copy's own edits; the choice is made once
+per prompt, for each row of a batch by itself, and holds for the whole answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.pytorch_utils import Conv1D
+
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.positions import by_row
+
+
+@dataclass(slots=True)
+class SideCopy:
+    """One side copy.
+
+    Attributes:
+        change: Copy less matrix, float32, the way round that the layer keeps its weight.
+        threshold: Least activation with which a prompt is routed here.
+        prompts: Those of the edits that it holds.
+    """
+
+    change: torch.Tensor
+    threshold: float = torch.inf
+    prompts: tuple[str, ...] = ()
+
+
+def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """What a layer would write with another weight and no bias."""
+    written: torch.Tensor = inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
+    return written
+
+
+def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counted: torch.Tensor) -> torch.Tensor:
+    """Activation of each row: mean over its counted tokens of the length of the change in output.
+
+    Args:
+        inputs: rows x length x inputs.
+        counted: rows x length, true for the tokens of the prompt.
+    """
+    lengths = torch.linalg.vector_norm(product(layer, inputs, change), dim=-1)
+    mean: torch.Tensor = (lengths * counted).sum(1) / counted.sum(1)
+    return mean
+
+
+def prompt_tokens(mask: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    """Where a prompt's own tokens are: neither padding nor answer. rows x length."""
+    columns = torch.arange(mask.shape[1], device=mask.device)
+    return mask.bool() & (columns <= ends[:, None])
+
+
+class Router:
+    """The forward hook that sends each row of a batch through the matrix or through one side copy.
+
+    Args:
+        model: Tells where prompts end.
+        layer: The layer of the matrix.
+    """
+
+    def __init__(self, model: LanguageModel, layer: Any) -> None:
+        self._model = model
+        self._layer = layer
+        self._routes: list[int | None] = []
+        self.copies: list[SideCopy] = []
+
+    def __call__(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
+        """As a hook of the layer is called."""
+        reading = self._model.reading
+        if reading is None:
+            return None
+        inputs = by_row(given[0], len(reading.rows)).float()
+        if reading.ends is None:
+            routes = [self._routes[row] for row in reading.rows]
+        else:
+            counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
+            routes = self._routes = self.choose(inputs, counted=counted)
+        if all(route is None for route in routes):
+            return None
+        written = by_row(output, len(routes)).clone()
+        for number, copy in enumerate(self.copies):
+            rows = [row for row, route in enumerate(routes) if route == number]
+            if rows:
+                added = product(self._layer, inputs[rows], copy.change)
+                written[rows] = (written[rows].float() + added).to(output.dtype)
+        return written.reshape(output.shape)
+
+    def choose(self, inputs: torch.Tensor, *, counted: torch.Tensor) -> list[int | None]:
+        """For each row the number of a side copy, or None for the matrix itself."""
+        if not self.copies:
+            return [None] * len(inputs)
+        ratios = torch.stack(
+            [activation(self._layer, inputs, copy.change, counted=counted) / copy.threshold for copy in self.copies]
+        )
+        best, number = ratios.max(0)
+        return [int(n) if share >= 1 else None for n, share in zip(number, best, strict=True)]
+
+
+def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:
+    """1 at a random share of the entries, 0 elsewhere; the same on every device."""
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(like.shape, generator=generator) < share).to(like)
+
+
+def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[float]) -> torch.Tensor:
+    """The margin loss, mean over rows.
+
+    Args:
+        edits: Activation of each edit's prompt.
+        unrelated: Activation of the prompt that must not be routed, one for each edit.
+        least: (alpha, beta, gamma): unrelated ones are to stay below alpha, edits above beta, gamma apart.
+    """
+    alpha, beta, gamma = least
+    losses = (unrelated - alpha).relu() + (beta - edits).relu() + (gamma - (edits - unrelated)).relu()
+    return losses.mean()

@@ -1,0 +1,30 @@
+"""`none`: no edit at all, the line that every method has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.hparams.settings import NoSettings
+from kgedit.records.cases import Case
+
+
+class Unedited(Editor[NoSettings]):
+    """Leaves the model as it is, under every protocol."""
+
+    capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
+    settings_type = NoSettings
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+        """Do nothing."""
+        return Applied()
+
+    def restore(self) -> None:
+        """Nothing was done."""
+
+    def state(self) -> EditorState:
+        """No state."""
+        return EditorState()
+
+    def load_state(self, state: EditorState) -> None:
+        """No state."""

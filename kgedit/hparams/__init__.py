@@ -1,0 +1,36 @@
+"""Hyperparameters: typed settings, published values, and EasyEdit's files; nothing here needs torch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kgedit.registry import Registry
+
+if TYPE_CHECKING:
+    from kgedit.hparams.settings import Settings
+
+SETTINGS: Registry[type[Settings]] = Registry(
+    "editing method",
+    {
+        "none": "kgedit.hparams.settings:NoSettings",
+        "ft": "kgedit.hparams.fine_tuning:FineTuningSettings",
+        "ft_l": "kgedit.hparams.fine_tuning:FtlSettings",
+        "ft_m": "kgedit.hparams.fine_tuning:FtmSettings",
+        "locft_bf": "kgedit.hparams.fine_tuning:LocFtSettings",
+        "lora": "kgedit.hparams.lora:LoraSettings",
+        "lora_merge": "kgedit.hparams.lora:LoraMergeSettings",
+        "mend": "kgedit.hparams.gradient_transform:MendSettings",
+        "grace": "kgedit.hparams.side_memory:GraceSettings",
+        "wise": "kgedit.hparams.side_memory:WiseSettings",
+        "ultraedit": "kgedit.hparams.gradient_transform:UltraEditSettings",
+        "prompt": "kgedit.hparams.in_context:PromptSettings",
+        "ike": "kgedit.hparams.in_context:IkeSettings",
+        "rag": "kgedit.hparams.in_context:RagSettings",
+        "rome": "kgedit.hparams.locate_then_edit:RomeSettings",
+        "r_rome": "kgedit.hparams.locate_then_edit:RomeSettings",
+        "c_rome": "kgedit.hparams.locate_then_edit:RomeSettings",
+        "memit": "kgedit.hparams.locate_then_edit:MemitSettings",
+        "alphaedit": "kgedit.hparams.locate_then_edit:AlphaEditSettings",
+    },
+)
+"""Settings of kgedit's own methods by the method's name, for those who need them without torch."""

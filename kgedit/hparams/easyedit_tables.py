@@ -1,0 +1,365 @@
+"""What becomes of each key of EasyEdit's hyperparameter files: one table per method, read by `easyedit_settings`.
+
+A key gives settings of ours, or is expected to have the value that stands for what kgedit does anyway, or restates
+what kgedit finds by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+Read = Callable[[Any], tuple[tuple[object, ...], str]]
+"""From a key's value to those of its settings, and what to tell the user, or ""; ValueError if it makes no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of one key: the settings that it gives, if any, and how its value is read."""
+
+    targets: tuple[str, ...]
+    read: Read
+
+
+def _plain(value: object) -> object:
+    """A number as a number, words in lower case: YAML reads 5e-4 and None as strings."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value.lower()
+
+
+def _to(name: str) -> Rule:
+    """The same under our name."""
+    return Rule((name,), lambda value: ((value,), ""))
+
+
+def _only(reason: str, *expected: object) -> Rule:
+    """No counterpart: the user is told why, unless the value is what kgedit does anyway."""
+    return Rule((), lambda value: ((), "" if _plain(value) in expected else reason))
+
+
+def _unused() -> Rule:
+    """A key that EasyEdit's method reads no more than ours does."""
+    return Rule((), lambda value: ((), ""))  # noqa: ARG005 - the shape of Read
+
+
+def _one_block(value: Any) -> tuple[tuple[object, ...], str]:
+    if not value:
+        raise ValueError("expected a list of one block")
+    blocks = [int(block) for block in value]
+    more = f"kgedit edits one block; it takes {blocks[0]}" if len(blocks) > 1 else ""
+    return (blocks[0],), more
+
+
+def _several_blocks(value: Any) -> tuple[tuple[object, ...], str]:
+    return (",".join(str(int(block)) for block in value),), ""
+
+
+def bound(value: Any) -> tuple[tuple[object, ...], str]:
+    """How far a weight may move; None where that is switched off."""
+    off = _plain(value) in (None, False, "false", "none")
+    return (None if off else value,), ""
+
+
+def _random_prefixes(value: Any) -> tuple[tuple[object, ...], str]:
+    """From [[length, how many], ...] to prompts, the bare one included, and the length of all random prefixes."""
+    lengths, counts = [int(length) for length, _ in value], [int(count) for _, count in value]
+    note = f"random prefixes are all of one length here: {max(lengths)}" if len(set(lengths)) > 1 else ""
+    return (1 + sum(counts), max(lengths)), note
+
+
+def _margins(value: Any) -> tuple[tuple[object, ...], str]:
+    """These margins are absolute, so their unit is 1, and their loss weighs as much as the answer's."""
+    alpha, beta, gamma = value
+    return (alpha, beta, gamma, 1.0, 1.0), ""
+
+
+def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
+    name = PurePosixPath(str(value)).name.lower()
+    return (name if name == "all-minilm-l6-v2" else value,), ""
+
+
+def _threshold(value: Any) -> tuple[tuple[object, ...], str]:
+    """An eigenvalue of C, not a share of its trace."""
+    return (value, False), ""
+
+
+_DOWN = {"down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "w2", "wo"}
+_ROLES = {
+    "up": {"up_proj", "c_fc", "fc_in", "fc1", "dense_h_to_4h", "w3", "wi"},
+    "gate": {"gate_proj", "w1"},
+    "down": _DOWN,
+}
+_OTHER_MATRIX = "kgedit edits down-projections only, those of the same blocks"
+
+
+def _matrix(value: Any) -> str:
+    """Last part of a matrix's name."""
+    return str(value).removesuffix(".weight").rpartition(".")[2]
+
+
+def _rewritten(value: Any) -> tuple[tuple[object, ...], str]:
+    return (), "" if _matrix(value) in _DOWN else _OTHER_MATRIX
+
+
+def _blocks_of(names: Any) -> tuple[list[int], str]:
+    """Blocks of the matrices named, rising, and what to tell where they are no down-projections."""
+    if isinstance(names, str):
+        raise ValueError("expected a list of names")
+    found = [re.search(r"[.\[](\d+)[\].]", str(name)) for name in names]
+    blocks = sorted({int(number[1]) for number in found if number})
+    if not blocks:
+        raise ValueError("none of them tells its block")
+    return blocks, "" if all(_matrix(name) in _DOWN for name in names) else _OTHER_MATRIX
+
+
+def _inner_block(value: Any) -> tuple[tuple[object, ...], str]:
+    down = [name for name in value if _matrix(name) in _DOWN] if isinstance(value, list) else value
+    blocks, note = _blocks_of(down or value)
+    chosen, more = _one_block(blocks)
+    return chosen, "; ".join(filter(None, (note, more)))
+
+
+def _role(name: Any) -> str:
+    """Role of the matrix named, or ""."""
+    return next((role for role, known in _ROLES.items() if _matrix(name) in known), "")
+
+
+def _matrices_of(names: Any) -> tuple[list[tuple[int, str]], list[str]]:
+    """Block and role of each matrix of an MLP, and what to tell the user; down-projections where none is named."""
+    _blocks_of(names)
+    strange = sorted({_matrix(name) for name in names if not _role(name)})
+    known = [name for name in names if _role(name)]
+    matrices = {(_blocks_of([name])[0][0], _role(name) or "down") for name in known or names}
+    return sorted(matrices), [f"kgedit edits matrices of MLPs only, not {', '.join(strange)}"] if strange else []
+
+
+def _blocks_and_roles(matrices: list[tuple[int, str]]) -> tuple[list[int], str, bool]:
+    """Blocks, the roles in them as our setting `matrices` takes them, and whether every block has every role."""
+    blocks = sorted({block for block, _ in matrices})
+    roles = [role for role in _ROLES if any(own == role for _, own in matrices)]
+    return blocks, ",".join(roles), len(matrices) == len(blocks) * len(roles)
+
+
+def _inner_matrices(value: Any) -> tuple[tuple[object, ...], str]:
+    matrices, notes = _matrices_of(value)
+    blocks, roles, same = _blocks_and_roles(matrices)
+    if same:
+        return (",".join(map(str, blocks)), roles), "; ".join(notes)
+    return (",".join(f"{block}.{role}" for block, role in matrices), None), "; ".join(notes)
+
+
+def _last_blocks(value: Any) -> tuple[tuple[object, ...], str]:
+    matrices, notes = _matrices_of(value)
+    blocks, roles, same = _blocks_and_roles(matrices)
+    if not same:
+        notes.append("kgedit edits the same matrices in every block")
+    if blocks != list(range(blocks[0], blocks[-1] + 1)):
+        notes.append("kgedit takes the last blocks without a gap")
+    return (len(blocks), roles), "; ".join(notes)
+
+
+def _query_and_value(value: Any) -> tuple[tuple[object, ...], str]:
+    fused = {"c_attn", "query_key_value", "qkv_proj"}
+    told = "" if {"q_proj", "v_proj"} == set(value) or set(value) <= fused else "kgedit adapts queries and values"
+    return (), told
+
+
+FOUND_BY_ITSELF = frozenset({
+    # The model's parts, which are found by structure, and its loading.
+    "layer_module_tmp", "mlp_module_tmp", "attn_module_tmp", "ln_f_module", "lm_head_module", "v_loss_layer",
+    "model_class", "class_name", "tokenizer_class", "tokenizer_name", "model_parallel", "padding_side",
+    "attn_implementation", "language_model_only",
+    # Paths of files; statistics and null spaces are kept under the home folder.
+    "stats_dir", "P_loc", "results_dir", "save_path",
+    # How much is held in memory at once, and the number format of what is held.
+    "batch_size_once", "editor_batch_size", "mom2_dtype", "max_length",
+    # What is printed and kept while a network is trained.
+    "silent", "verbose", "debug", "save", "log_interval", "eval_log_interval", "final_eval", "val_interval",
+    "val_batch_size", "val_steps", "model_save_pt", "eval_only", "early_stop_key",
+})  # fmt: skip
+"""Keys of any method that restate what kgedit finds, keeps or prints by itself."""
+
+_WITHOUT = "kgedit trains without it"
+_BATCH = "the protocol says how many edits go together: --protocol sequential --batch-size N"
+_FORMAT = "the model's number format is an option: --dtype float16 or bfloat16"
+_CHAT = "the context of training is a setting: --set context=NAME"
+_NO_TOKENS = "kgedit's statistics are of `tokens` tokens: --set tokens=N"
+
+_COMMON = {
+    "batch_size": _only(_BATCH, 1),
+    "fp16": _only(_FORMAT, False),
+    "bf16": _only(_FORMAT, False),
+    "half": _only(_FORMAT, False),
+    "use_chat_template": _only(_CHAT, False),
+    "enable_thinking": _only(_CHAT, True),
+}
+
+_LOCATE = {
+    **_COMMON,
+    "v_num_grad_steps": _to("steps"),
+    "v_lr": _to("learning_rate"),
+    "v_weight_decay": _to("weight_decay"),
+    "clamp_norm_factor": _to("clamp"),
+    "kl_factor": _to("drift_weight"),
+    "context_template_length_params": Rule(("prompts", "prefix_tokens"), _random_prefixes),
+    "fact_token": _only("kgedit edits at the subject's last token", "subject_last"),
+    "layer_selection": _only("kgedit edits every layer that is named", "all"),
+    "rewrite_module_tmp": Rule((), _rewritten),
+    "mom2_adjustment": _only("kgedit always makes use of the statistics", True),
+    "mom2_dataset": _only("kgedit's statistics are of the timestep's known facts, or a text: --set corpus=FILE"),
+    "mom2_n_samples": _only(_NO_TOKENS),
+}
+_ROME = {**_LOCATE, "layers": Rule(("layer",), _one_block)}
+_SPREAD = {**_LOCATE, "layers": Rule(("layers",), _several_blocks)}
+
+_TUNING = {
+    **_COMMON,
+    "num_steps": _to("steps"),
+    "lr": _to("learning_rate"),
+    "weight_decay": _only(_WITHOUT, 0),
+    "kl_factor": _only(_WITHOUT, 0),
+}
+_FT = {
+    **_TUNING,
+    "layers": Rule(("layer",), _one_block),
+    "norm_constraint": Rule(("norm",), bound),
+    "rewrite_module_tmp": Rule((), _rewritten),
+    "objective_optimization": _only("expected prompt_last or target_new; taken as target_new",
+                                    "prompt_last", "target_new"),
+}  # fmt: skip
+_LORA = {
+    **_TUNING,
+    "num_steps": _to("epochs"),
+    "batch_size": _to("batch"),
+    "rank": _to("rank"),
+    "lora_alpha": _to("alpha"),
+    "lora_dropout": _to("dropout"),
+    "layers": _only("kgedit adapts every block", []),
+    "target_modules": Rule((), _query_and_value),
+    "norm_constraint": _only("kgedit sets an adapter no bound", False),
+    "lora_type": _only("kgedit has plain LoRA only", "lora"),
+}
+
+_GRACE = {
+    **_COMMON,
+    "inner_params": Rule(("layer",), _inner_block),
+    "edit_lr": _to("learning_rate"),
+    "n_iter": _to("steps"),
+    "eps": _to("radius"),
+    "dist_fn": _only("kgedit's keys are near by Euclidean distance", "euc"),
+    "val_init": _only("kgedit's values start from what the layer gives", "warm"),
+    "val_train": _only("kgedit learns values without perturbing them", "sgd"),
+    "val_reg": _only("kgedit learns values without a penalty", None, "none"),
+    "reg": _only("kgedit stops early, at stop_loss", "early_stop"),
+    "replacement": _only("kgedit replaces at the prompt's last token", "replace_last"),
+    "eps_expand": _only("kgedit widens a radius just to the new key", "coverage"),
+    "num_pert": _unused(),
+    "dropout": _only(_WITHOUT, 0),
+}
+
+_WISE = {
+    **_COMMON,
+    "inner_params": Rule(("layer",), _inner_block),
+    "edit_lr": _to("learning_rate"),
+    "n_iter": _to("steps"),
+    "act_margin": Rule(("alpha", "beta", "gamma", "unit", "margin_weight"), _margins),
+    "act_ratio": _to("ratio"),
+    "mask_ratio": _to("share"),
+    "save_freq": _to("shard"),
+    "merge_freq": _to("merge_every"),
+    "densities": _to("density"),
+    "weights": _only("kgedit merges copies with equal weights", 1),
+    "merge_alg": _only("kgedit merges by TIES", "ties"),
+    "norm_constraint": _only("kgedit does not bound how far a copy's entries move"),
+    "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
+    "retrieve": _only("kgedit always routes between copies", True),
+    "replay": _only("kgedit does not replay past edits", False),
+    "load_path": _only("kgedit begins without edits; a run resumes by itself", None, "none"),
+}
+
+_ONE_WAY = "kgedit's network is built one way: shared, two low-rank residual layers, normalised, for both parts"
+_MEND = {
+    **_COMMON,
+    "inner_params": Rule(("blocks", "matrices"), _last_blocks),
+    "rank": _to("rank"),
+    "lr": _to("learning_rate"),
+    "edit_lr": _to("edit_rate"),
+    "cedit": _to("edit_weight"),
+    "max_iters": _to("train_steps"),
+    "batch_size": _only("kgedit's network learns from one edit at a time", 1),
+    "archive": _only("kgedit cannot read this network and trains its own (--set train_steps=N), once per model and "
+                     "facts", None, "none"),
+    "lr_lr": _only("kgedit learns the rates' logarithms, whose speed is another number: --set rate_speed=X"),
+    "cloc": _only("kgedit weighs the divergence by 1", 1),
+    "cbase": _unused(),
+    "accumulate_bs": _only("kgedit's network learns from one edit at a time", 1),
+    "grad_clip": _only("kgedit clips gradients at 1", 1),
+    "early_stop_patience": _only("kgedit trains for train_steps, without early stopping"),
+    "opt": _only("kgedit trains with Adam", "adam"),
+    "alg": _only(_ONE_WAY, "mend"),
+    "dropout": _only(_WITHOUT, 0),
+    "lr_scale": _only(_ONE_WAY, 1),
+    "train_base": _only("kgedit leaves the model as it is while the network learns", False),
+    "no_grad_layers": _only("kgedit needs no such list", None, "none"),
+    **{key: _only(_ONE_WAY, False) for key in ("one_sided", "x_only", "delta_only")},
+    **{key: _only(_ONE_WAY, True) for key in ("norm", "combine", "shared")},
+    "n_hidden": _only(_ONE_WAY, 1),
+    "hidden_dim": _only(_ONE_WAY, None, "none"),
+    "init": _only(_ONE_WAY, "id"),
+    "act": _only(_ONE_WAY, "relu"),
+    "mlp_class": _only(_ONE_WAY, "idmlp"),
+}  # fmt: skip
+
+_IKE = {**_COMMON, "k": _to("k"), "sentence_model_name": Rule(("embedder",), _embedder)}
+
+_ULTRAEDIT = {
+    **_COMMON,
+    "inner_params": Rule(("layers", "matrices"), _inner_matrices),
+    "lr": _to("learning_rate"),
+    "batch_size": _to("batch"),
+    "token": _only("kgedit's keys are read where the answer is predicted", "mask"),
+    "alg": _only("kgedit has one form of it", "ultraedit"),
+    "dropout": _only(_WITHOUT, 0),
+    "no_grad_layers": _only("kgedit needs no such list", None, "none"),
+}
+
+TABLES: dict[str, Mapping[str, Rule]] = {
+    "FT": _FT,
+    "LORA": _LORA,
+    "ROME": _ROME,
+    "R-ROME": _ROME,
+    "MEMIT": {**_SPREAD, "mom2_update_weight": _to("preserve")},
+    "ALPHAEDIT": {
+        **_SPREAD,
+        "mom2_update_weight": _unused(),
+        "nullspace_threshold": Rule(("threshold", "relative"), _threshold),
+        "L2": _to("penalty"),
+    },
+    "GRACE": _GRACE,
+    "WISE": _WISE,
+    "MEND": _MEND,
+    "IKE": _IKE,
+    "ULTRAEDIT": _ULTRAEDIT,
+}
+"""What becomes of each key, by alg_name in upper case."""
+
+METHODS_OF = {
+    "LORA": "lora",
+    "ROME": "rome",
+    "R-ROME": "r_rome",
+    "MEMIT": "memit",
+    "ALPHAEDIT": "alphaedit",
+    "GRACE": "grace",
+    "WISE": "wise",
+    "MEND": "mend",
+    "IKE": "ike",
+    "ULTRAEDIT": "ultraedit",
+}
+"""Our names of all but FT, which is three methods here: `method_of`."""

@@ -1,0 +1,69 @@
+"""Settings of MEND and UltraEdit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from kgedit.hparams.settings import CONTEXT_MEANING, Settings, readable_by, setting
+from kgedit.llm.surgery.layer_lists import MATRICES_MEANING, parse_matrices, parse_roles
+from kgedit.llm.surgery.layers import blocks_between, check_layers
+from kgedit.records.runs import Setting
+
+if TYPE_CHECKING:
+    from kgedit.llm.language_model import LanguageModel
+
+Roles = Annotated[str, readable_by(parse_roles)]
+MatrixList = Annotated[str, readable_by(parse_matrices)]
+
+
+class MendSettings(Settings):
+    """Hyperparameters of MEND."""
+
+    blocks: int = setting("last blocks whose matrices are edited", default=3, ge=1)
+    matrices: Roles = setting(MATRICES_MEANING, default="up,down")
+    rank: int = setting("of the network's two layers", default=256, ge=1)
+    edit_rate: float = setting("learning rate of an edit before training", default=1e-4, gt=0)
+    network: str = setting("file of a trained network; empty: train one", default="")
+    train_steps: int = setting("edits that the network learns from", default=300, ge=0)
+    learning_rate: float = setting("of Adam on the network", default=3e-4, gt=0)
+    rate_speed: float = setting("of Adam on the logarithms of the edit rates", default=0.03, gt=0)
+    edit_weight: float = setting("of the answer's loss beside the divergence", default=0.1, gt=0)
+    context: str = setting(CONTEXT_MEANING, default="question_only")
+    learn_end: bool = setting("whether the end of text is part of the target", default=False)
+
+
+class UltraEditSettings(Settings):
+    """Hyperparameters of UltraEdit."""
+
+    layers: MatrixList = setting(
+        "edited blocks as 18-26, or matrices of blocks as 11-15.gate,18-24.up", derived="from `first` to `last`"
+    )
+    first: float = setting("lowest edited block as a fraction of all", default=0.6, ge=0, le=1, instead_of="layers")
+    last: float = setting("highest edited block as a fraction of all", default=0.9, ge=0, le=1, instead_of="layers")
+    matrices: Roles = setting(MATRICES_MEANING, default="down")
+    learning_rate: float = setting("scale of the values", derived="by width", gt=0)
+    batch: int = setting("edits per backward pass and solve", default=100, ge=1)
+    warm_up: int = setting("known facts that the statistics see before the first edit", default=0, ge=0)
+    context: str = setting(CONTEXT_MEANING, default="question_only")
+    learn_end: bool = setting("whether the end of text is part of the target", default=False)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Blocks by depth, learning rate by the width of the lowest of them."""
+        if (layers := known.get("layers")) is None:
+            blocks = blocks_between(model, first=known["first"], last=known["last"])
+            layers = f"{blocks[0]}-{blocks[-1]}"
+        lowest = min(block for block, _ in parse_matrices(layers, known["matrices"]))
+        check_layers(model, [lowest])
+        return {"layers": layers, "learning_rate": _learning_rate(model.blocks[lowest].inner_width)}
+
+
+def _learning_rate(inner_width: int) -> float:
+    """The published 1e-6 from 14,336 inner units (Llama-3-8B) up, more below.
+
+    (SmolLM2-135M, 1,536 units, 20 CounterFact edits: teacher-forced 0 at 1e-5, 0.65 at 2e-4, 0.85 at 5e-4, where
+    locality falls from 0.6 to 0.25.)
+    """
+    widened: float = max(1.0, 14336 / inner_width) ** 2.5
+    return 1e-6 * widened

@@ -1,0 +1,96 @@
+"""Settings of ROME and its variants, MEMIT and AlphaEdit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from kgedit.hparams.settings import CONTEXT_MEANING, Settings, readable_by, setting
+from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.records.runs import Setting
+
+if TYPE_CHECKING:
+    from kgedit.llm.language_model import LanguageModel
+
+KNOWN_FACTS = "known_facts"
+
+LayerList = Annotated[str, readable_by(parse_layers)]
+
+
+class LocateSettings(Settings):
+    """Hyperparameters of the search for values and of the statistics."""
+
+    steps: int = setting("most steps of the value search", default=25, ge=1)
+    learning_rate: float = setting("of the value search's Adam", derived="by width", gt=0)
+    weight_decay: float = setting("weight of |d| / |v0|^2", default=1e-3, ge=0)
+    clamp: float = setting("|d| stays below so many times |v0|", default=4.0, gt=0)
+    drift_weight: float = setting('weight of KL(after | before) at "SUBJECT is a"', default=0.0625, ge=0)
+    stop_loss: float = setting("an edit's search ends at this mean loss of the target", default=5e-2, ge=0)
+    prompts: int = setting("prompts per edit: the bare one, and one behind each random prefix", default=6, ge=1)
+    prefix_tokens: int = setting("tokens of a random prefix, which the model itself writes", default=10, ge=1)
+    search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
+    context: str = setting(CONTEXT_MEANING, default="question_only")
+    corpus: str = setting(
+        "text of the statistics: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
+    )
+    tokens: int = setting("most tokens of the statistics", default=40_000, ge=1)
+    length: int = setting("tokens of a row of that text", default=128, ge=2)
+    damping: float = setting("share of the mean eigenvalue added to the statistics", default=1e-4, ge=0)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+        """Learning rate by width; on a CPU small batches, since it gains nothing from larger ones, and pads more."""
+        return {"learning_rate": _learning_rate(model), "search_batch": 4 if model.device.type == "cpu" else 32}
+
+
+class RomeSettings(LocateSettings):
+    """Hyperparameters of ROME."""
+
+    layer: int = setting("block that is edited", derived="by depth", ge=0)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """The layer too, at the depth of the published ones in 7B models."""
+        return {**super().derive(model, known), "layer": int(0.17 * len(model.blocks))}
+
+
+class SeveralLayersSettings(LocateSettings):
+    """Hyperparameters of editors that spread a change over layers."""
+
+    layers: LayerList = setting("blocks that are edited, such as 4-8", derived="by depth")
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """The layers too: up to five that end at 0.27 of the depth, as 4-8 do in a model of 32."""
+        top = int(0.27 * len(model.blocks))
+        return {**super().derive(model, known), "layers": f"{max(0, top - 4)}-{top}"}
+
+
+class MemitSettings(SeveralLayersSettings):
+    """Hyperparameters of MEMIT."""
+
+    preserve: float = setting("lambda: how many tokens' worth of C the edits weigh against", derived="by width", gt=0)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Lambda too, which grows with the width, since k^T C^-1 k does."""
+        return {**super().derive(model, known), "preserve": 15_000.0 * model.blocks[0].inner_width / 11_008}
+
+
+class AlphaEditSettings(SeveralLayersSettings):
+    """Hyperparameters of AlphaEdit."""
+
+    penalty: float = setting("L2: weight of the change's own size", default=10.0, gt=0)
+    threshold: float = setting("eigenvalues of C below it make the null space", default=0.1, gt=0)
+    relative: bool = setting("whether threshold is the share of C's trace that the null space may hold", default=True)
+    anchor: bool = setting("scale each z to the norm that the unedited model gives (arXiv 2602.02543)", default=False)
+
+
+def _learning_rate(model: LanguageModel) -> float:
+    """The published 0.5 from width 4,096 up; more below, so that a step of Adam, lr sqrt(width) long, stays as long.
+
+    (SmolLM2-135M, ROME, 4 edits: 6.3 CPU seconds each at 0.5, 5.4 at 1.33; MEMIT, 10 edits: 5.4 and 3.9; same losses.)
+    """
+    width = int(model.module.config.get_text_config().hidden_size)
+    return 0.5 * math.sqrt(max(1.0, 4096 / width))

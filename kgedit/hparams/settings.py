@@ -1,0 +1,268 @@
+"""Hyperparameters, in two types: what a user gave, and what a method works with once its model is known.
+
+A method's settings are a pydantic model in which nothing is open. What a user gives of them is checked by a second
+model, made from the first, in which every setting may be left out; `GivenSettings.resolve` fills the rest in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticUndefined
+
+from kgedit.errors import SpecError
+from kgedit.hparams.published import PublishedConfig, published_for
+from kgedit.records.runs import Setting
+
+if TYPE_CHECKING:
+    from kgedit.llm.language_model import LanguageModel
+
+PRESETS = "presets"
+CONTEXT_MEANING = 'context that edits are trained in; "presets": each context of the run\'s presets'
+
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "yes": True, "no": False, "none": None, "null": None}
+
+
+class Settings(BaseModel):
+    """Hyperparameters of one method, complete: a subclass declares them with `setting`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+        """Values that follow from a model's depth, width or device, where neither user nor publication names them.
+
+        Args:
+            known: Every setting that has a value already.
+        """
+        return {}
+
+
+class NoSettings(Settings):
+    """There is nothing to set."""
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def setting(
+    meaning: str,
+    *,
+    default: Any = PydanticUndefined,
+    derived: str = "",
+    instead_of: str = "",
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+) -> Any:
+    """A field of a settings class.
+
+    Args:
+        default: Its value where nothing else gives one; none for settings that `derive` gives.
+        derived: How `derive` finds it, in words: "by width".
+        instead_of: A setting that this one is another way of choosing: who gives this one does not want what is
+            published for that one.
+        ge: Least value.
+        gt: What the value must exceed.
+        le: Greatest value.
+    """
+    text = f"{meaning}; null: as published for the model, else {derived}" if derived else meaning
+    return Field(default, description=text, ge=ge, gt=gt, le=le, json_schema_extra={"instead_of": instead_of})
+
+
+def readable_by(parse: Callable[[str], object]) -> AfterValidator:
+    """Requires that `parse` can read a text; its SpecError becomes a problem of the setting."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except SpecError as error:
+            raise ValueError("; ".join(error.problems)) from error
+        return text
+
+    return AfterValidator(check)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved(Generic[Kind]):
+    """Settings for one model.
+
+    Attributes:
+        settings: Complete.
+        published_for: The known model whose published values were looked at; None where it is not a known one.
+    """
+
+    settings: Kind
+    published_for: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings(Generic[Kind]):
+    """What a user gave of a method's settings, checked; made by `read_settings`.
+
+    Attributes:
+        kind: The method's settings class.
+        method: Its name, for published values.
+        values: Only what was given.
+    """
+
+    kind: type[Kind]
+    method: str
+    values: Mapping[str, Setting]
+
+    def resolve(self, model: LanguageModel) -> Resolved[Kind]:
+        """Fill in what is published for the model, then defaults, then what is derived from the model.
+
+        Raises:
+            SpecError: if the model lacks a block that a setting names.
+        """
+        published = published_for(self.method, model.module.config)
+        known = {**defaults(self.kind), **self._of(published), **self.values}
+        settings = self.kind(**{**self.kind.derive(model, known), **known})
+        return Resolved(settings, published.model if published else None)
+
+    def _of(self, published: PublishedConfig | None) -> dict[str, Setting]:
+        """Published values, without those that the user chose in another way: a depth goes before a layer."""
+        fields = self.kind.model_fields
+        own = {name: fields[name] for name, value in self.values.items() if value != fields[name].default}
+        chosen = {_extra(field)["instead_of"] for field in own.values()}
+        return {name: value for name, value in published.settings.items() if name not in chosen} if published else {}
+
+
+def defaults(kind: type[Settings]) -> dict[str, Setting]:
+    """Defaults of all settings that have one."""
+    return {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
+
+
+def meanings(kind: type[Settings]) -> dict[str, str]:
+    """What each setting means."""
+    return {name: field.description or "" for name, field in kind.model_fields.items()}
+
+
+def read_settings(
+    kind: type[Kind], raw: Mapping[str, object], *, method: str
+) -> tuple[GivenSettings[Kind] | None, list[str]]:
+    """Settings as a user gives them: numbers may be texts, and null stands for an open one.
+
+    Returns:
+        The settings and no problems, or None and every problem.
+    """
+    try:
+        given = given_model(kind).model_validate(dict(raw))
+    except ValidationError as error:
+        return None, [_problem(item, method, list(kind.model_fields)) for item in error.errors()]
+    values = {name: value for name in raw if (value := getattr(given, name)) is not None}
+    return GivenSettings(kind, method, values), []
+
+
+@cache
+def given_model(kind: type[Settings]) -> type[BaseModel]:
+    """A pydantic model of the same settings in which each may be left out or be null."""
+    fields: dict[str, Any] = {name: (_optional(field), _given(field)) for name, field in kind.model_fields.items()}
+    config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+    return create_model(f"Given{kind.__name__}", __config__=config, **fields)
+
+
+def _optional(field: FieldInfo) -> Any:
+    inner: Any = field.annotation
+    for limit in field.metadata:
+        inner = Annotated[inner, limit]
+    return Annotated[Union[inner, None], as_given(field.annotation)]  # noqa: UP007 - inner is a value
+
+
+def _given(field: FieldInfo) -> Any:
+    return Field(None, description=field.description)
+
+
+def as_given(annotation: Any) -> BeforeValidator:
+    """Reads a value before pydantic looks: YAML gives 5e-4 as a text, and flags give nothing but texts."""
+    options = set(get_args(annotation) or (annotation,)) if get_origin(annotation) is not Literal else {str}
+
+    def read(given: object) -> object:
+        word = _WORDS.get(given.strip().lower(), given) if isinstance(given, str) and str not in options else given
+        if word is None:
+            return None
+        for option in (int, float, bool):
+            if option in options:
+                return _READERS[option](word, given)
+        return word
+
+    return BeforeValidator(read)
+
+
+def _whole_number(word: object, given: object) -> object:
+    number = _as_number(word)
+    if number is None or not number.is_integer():
+        raise ValueError(f"expected a whole number, not {given!r}")
+    return int(number)
+
+
+def _number(word: object, given: object) -> object:
+    number = _as_number(word)
+    if number is None:
+        raise ValueError(f"expected a number, not {given!r}")
+    return number
+
+
+def _truth(word: object, given: object) -> object:
+    if not isinstance(word, bool):
+        raise ValueError(f"expected true or false, not {given!r}")
+    return word
+
+
+_READERS: dict[type, Callable[[object, object], object]] = {int: _whole_number, float: _number, bool: _truth}
+
+
+def _as_number(word: object) -> float | None:
+    if isinstance(word, bool) or not isinstance(word, (int, float, str)):
+        return None
+    try:
+        number = float(word)
+    except ValueError:
+        return None
+    return None if math.isnan(number) else number
+
+
+def _problem(item: ErrorDetails, method: str, known: list[str]) -> str:
+    name = ".".join(str(part) for part in item["loc"] if isinstance(part, str) and "[" not in part)
+    if item["type"] == "extra_forbidden":
+        return unknown(f"setting of {method}", name, known)
+    return f"settings.{name}: {explain(item)}"
+
+
+def explain(item: ErrorDetails) -> str:
+    """One of pydantic's errors in words."""
+    limits, given = item.get("ctx", {}), item["input"]
+    if item["type"] == "value_error":
+        return str(limits["error"])
+    if item["type"] == "literal_error":
+        return unknown("such value", given, re.findall(r"'([^']*)'", limits["expected"]))
+    said: dict[str, Callable[[], str]] = {
+        "greater_than": lambda: f"must be greater than {limits['gt']:g}",
+        "greater_than_equal": lambda: f"must be at least {limits['ge']:g}",
+        "less_than_equal": lambda: f"must be at most {limits['le']:g}",
+        "finite_number": lambda: "must be finite",
+        "string_type": lambda: "expected a text",
+    }
+    plain = said.get(item["type"], lambda: item["msg"][:1].lower() + item["msg"][1:])
+    return f"{plain()}, not {given!r}"
+
+
+def _extra(field: FieldInfo) -> dict[str, Any]:
+    extra = field.json_schema_extra
+    return extra if isinstance(extra, dict) else {"instead_of": ""}
+
+
+def unknown(kind: str, name: object, known: list[str]) -> str:
+    """The message for a name that is not known, with the nearest one."""
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    hint = f" did you mean '{near[0]}'?" if near else ""
+    return f"there is no {kind} '{name}';{hint} known: {', '.join(sorted(known)) or 'none'}"

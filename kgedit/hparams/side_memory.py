@@ -1,0 +1,68 @@
+"""Settings of GRACE and WISE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kgedit.hparams.settings import CONTEXT_MEANING, Settings, setting
+from kgedit.llm.surgery.layers import choose_layer
+from kgedit.records.runs import Setting
+
+if TYPE_CHECKING:
+    from kgedit.llm.language_model import LanguageModel
+
+
+class GraceSettings(Settings):
+    """Hyperparameters of GRACE."""
+
+    layer: int = setting("block whose layer has the codebook", derived="by `depth`", ge=0)
+    depth: float = setting("block as a fraction of all blocks: 35 of 48", default=0.73, ge=0, le=1, instead_of="layer")
+    radius: float = setting("within which a new key counts", default=1.0, gt=0)
+    steps: int = setting("most steps of Adam per batch", default=100, ge=1)
+    learning_rate: float = setting("of Adam, on the values", default=1.0, gt=0)
+    stop_loss: float = setting("a value is learned at this loss", default=1e-2, ge=0)
+    batch: int = setting("edits whose values are learned together", default=16, ge=1)
+    context: str = setting(CONTEXT_MEANING, default="question_only")
+    learn_end: bool = setting("whether the end of text is part of the target", default=False)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Layer by depth."""
+        return {"layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"])}
+
+
+class WiseSettings(Settings):
+    """Hyperparameters of WISE; what is None is measured on the unrelated prompts of the first edits."""
+
+    layer: int = setting("block whose matrix has side copies", derived="by `depth`", ge=0)
+    depth: float = setting("block as a fraction of all blocks: 26 of 32", default=0.84, ge=0, le=1, instead_of="layer")
+    steps: int = setting("most steps of gradient descent per edit", default=70, ge=1)
+    learning_rate: float | None = setting(
+        "of gradient descent; null: as published, else by what the matrix reads", default=None, gt=0
+    )
+    stop_loss: float = setting("an edit is learned at this loss, all margins kept", default=1e-2, ge=0)
+    alpha: float = setting("a copy's activation on unrelated prompts is to stay below this", default=5.0, ge=0)
+    beta: float = setting("its activation on edits is to exceed this", default=20.0, ge=0)
+    gamma: float = setting("least difference of the two", default=10.0, ge=0)
+    unit: float | None = setting(
+        "of alpha, beta, gamma; null: 1 where those are published, else by the layer's output", default=None, gt=0
+    )
+    margin_weight: float | None = setting(
+        "of the margins' loss beside the answer's; null: 1 where margins are published, else by unit and learning rate",
+        default=None,
+        gt=0,
+    )
+    ratio: float = setting("threshold as a share of the least activation of an edit", default=0.88, gt=0)
+    share: float = setting("entries of the matrix that one copy may change", default=0.2, gt=0, le=1)
+    shard: int = setting("edits in one copy", default=500, ge=1)
+    merge_every: int = setting("edits between two merges of all copies", default=1000, ge=1)
+    density: float = setting("entries of a copy that a merge keeps", default=0.53, gt=0, le=1)
+    batch: int = setting("edits learned together", default=1, ge=1)
+    context: str = setting(CONTEXT_MEANING, default="question_only")
+    learn_end: bool = setting("whether the end of text is part of the target", default=False)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Layer by depth."""
+        return {"layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"])}

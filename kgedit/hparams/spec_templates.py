@@ -1,0 +1,57 @@
+"""Run specs to start from: every setting of a method, with its value and its meaning.
+
+METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default is what a method has by itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+import yaml
+
+from kgedit.errors import UnknownNameError
+from kgedit.hparams.published import PublishedConfig, published_configs
+from kgedit.hparams.settings import Settings, defaults, meanings
+from kgedit.records.runs import Setting
+
+DEFAULT = "default"
+
+
+def spec_text(kind: type[Settings], method: str, model: str, *, file: str) -> str:
+    """A run spec with every setting of a method, one a line, and what it means.
+
+    Args:
+        kind: The method's settings.
+        model: Name of a published config, or DEFAULT, or "" for that.
+        file: What the file will be called; for the command in its head.
+
+    Raises:
+        UnknownNameError: if there is no such config.
+    """
+    published = _published(method, model or DEFAULT)
+    values = {**defaults(kind), **(published.settings if published else {})}
+    lines = [
+        f"# {published.about if published else f'{method} with its defaults'}",
+        f"# kgedit run-edit {file} --model FOLDER --timestep FOLDER",
+        f"method: {method}",
+        "settings:" if meanings(kind) else "settings: {}",
+        *(f"  {name}: {_scalar(values.get(name))}  # {meaning}" for name, meaning in meanings(kind).items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _published(method: str, model: str) -> PublishedConfig | None:
+    """A published config; None for the defaults."""
+    if model == DEFAULT:
+        return None
+    configs = {config.model: config for config in published_configs(method)}
+    if model not in configs:
+        known = [DEFAULT, *configs]
+        near = difflib.get_close_matches(model, known, n=1, cutoff=0.5)
+        hint = f" Did you mean '{method}/{near[0]}'?" if near else ""
+        raise UnknownNameError(f"There is no config '{method}/{model}'.{hint} Known: {', '.join(known)}.")
+    return configs[model]
+
+
+def _scalar(value: Setting) -> str:
+    return yaml.safe_dump(value, allow_unicode=True, width=1000).removesuffix("...\n").strip()

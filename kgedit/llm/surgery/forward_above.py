@@ -1,0 +1,151 @@
+"""The part of a model above one block, run again and again: what lies below or to the left is computed once.
+
+The model's own forward pass is used, with the blocks below switched to handing their input on, so masks, rotary
+positions, final norm and head stay whatever the model makes them. What stands to the left of the first position that
+changes is kept as a key-value cache, since attention never looks to the right.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import hooks
+from kgedit.llm.targets import TargetBatch
+
+
+class _ReachedError(Exception):
+    """Carries the input of the edited block out of the forward pass."""
+
+
+class ForwardAbove:
+    """Calls give the logits at the targets' positions, with gradients only from the lowest block computed up.
+
+    Args:
+        model: Its blocks below `layer` must not change meanwhile.
+        layer: Index of the lowest block that is computed at each call.
+        targets: What the model reads.
+        start: Positions on the left whose hidden states change in no block; 0 where weights change.
+    """
+
+    def __init__(self, model: LanguageModel, layer: int, targets: TargetBatch, *, start: int) -> None:
+        self._model, self._last = model, targets.last
+        self._mask, self._ids, self._cache = targets.mask, targets.ids, None
+        self._ends: torch.Tensor | None = targets.ends
+        self.hidden: torch.Tensor | None = None
+        self.wrapped = False
+        if start:
+            with torch.no_grad():
+                left = model.forward(targets.ids[:, :start], targets.mask[:, :start], last=1, keep=True)
+            self._ids, self._cache, self._ends = targets.ids[:, start:], left.past_key_values, None
+        if layer:
+            self.hidden, self.wrapped = _hidden_below(model, layer, self)
+
+    def __call__(self) -> torch.Tensor:
+        """Logits, rows x ``targets.last`` x vocabulary."""
+        cache = _copy_of(self._cache)
+        logits: torch.Tensor = self._model.forward(
+            self._ids, self._mask, last=self._last, cache=cache, keep=cache is not None, ends=self._ends
+        ).logits
+        return logits
+
+    def select_rows(self, rows: torch.Tensor) -> None:
+        """Keep only some of the rows, given by their indexes."""
+        rows = rows.cpu()  # indexes on the CPU fit tensors on every GPU of a model that is spread
+        self._ids, self._mask = self._ids[rows], self._mask[rows]
+        if self._ends is not None:
+            self._ends = self._ends[rows]
+        if self.hidden is not None:
+            self.hidden = self.hidden[rows]
+        if self._cache is not None:
+            self._cache.batch_select_indices(rows)
+
+
+@contextmanager
+def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, start: int = 0) -> Iterator[ForwardAbove]:
+    """A ForwardAbove that works within the context; the arguments are those of ForwardAbove."""
+    forward = ForwardAbove(model, layer, targets, start=start)
+    if layer == 0:
+        yield forward
+        return
+    lower = [block.module for block in model.blocks[:layer]]
+    own = [module.__dict__.get("forward") for module in lower]
+    handle = model.blocks[layer].module.register_forward_pre_hook(_substitute(forward), with_kwargs=True)
+    try:
+        for module in lower:
+            module.forward = _pass_through(forward.wrapped)
+        yield forward
+    finally:
+        handle.remove()
+        for module, before in zip(lower, own, strict=True):
+            # accelerate's device maps put a forward of their own on the instance.
+            if before is None:
+                del module.forward
+            else:
+                module.forward = before
+
+
+def projection_inputs(model: LanguageModel, layer: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """What the down-projection of a block reads, rows x length x inputs in float32; nothing above it is computed."""
+
+    def stop(_: Any, args: tuple[Any, ...]) -> None:
+        raise _ReachedError(args[0])
+
+    with hooks(model.blocks[layer].down_projection.register_forward_pre_hook(stop)), torch.no_grad():
+        try:
+            model.forward(ids, mask, last=1)
+        except _ReachedError as reached:
+            return by_row(reached.args[0], len(ids)).float()
+    raise RuntimeError(f"the forward pass never reached the down-projection of block {layer}")
+
+
+def _copy_of(cache: Any) -> Any:
+    """A cache that can grow while the one given stays: tensors are shared, since growing replaces them."""
+    if cache is None:
+        return None
+    other = copy.copy(cache)
+    other.layers = [copy.copy(layer) for layer in cache.layers]
+    return other
+
+
+def _hidden_below(model: LanguageModel, layer: int, forward: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, bool]:
+    """The input of block `layer`, and whether blocks return their output in a tuple (GPT-J does)."""
+    wrapped = False
+
+    def look(_: Any, __: Any, output: Any) -> None:
+        nonlocal wrapped
+        wrapped = isinstance(output, tuple)
+
+    def stop(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        raise _ReachedError(args[0] if args else kwargs["hidden_states"])
+
+    first = model.blocks[0].module.register_forward_hook(look)
+    last = model.blocks[layer].module.register_forward_pre_hook(stop, with_kwargs=True)
+    with hooks(first, last), torch.no_grad():
+        try:
+            forward()
+        except _ReachedError as reached:
+            return reached.args[0], wrapped
+    raise RuntimeError(f"the forward pass never reached block {layer}")
+
+
+def _substitute(forward: ForwardAbove) -> Callable[..., Any]:
+    def hook(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            return (forward.hidden, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": forward.hidden}
+
+    return hook
+
+
+def _pass_through(wrapped: bool) -> Callable[..., Any]:
+    def forward(hidden_states: Any, *_: Any, **__: Any) -> Any:
+        return (hidden_states, None) if wrapped else hidden_states
+
+    return forward

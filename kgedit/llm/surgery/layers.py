@@ -1,0 +1,127 @@
+"""What an editor works on: blocks by number or by fraction of the depth, and the matrices of their MLPs by role."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kgedit.errors import SpecError
+from kgedit.llm.surgery.layer_lists import ROLES, parse_matrices, parse_roles
+
+if TYPE_CHECKING:  # at run time nothing here needs torch
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.llm.surgery.structure import Linear
+
+
+@dataclass(frozen=True, slots=True)
+class MlpMatrix:
+    """One linear layer of one block's MLP.
+
+    Attributes:
+        block: Index of the block.
+        role: "up", "gate" or "down".
+        linear: The layer.
+    """
+
+    block: int
+    role: str
+    linear: Linear
+
+    @property
+    def name(self) -> str:
+        """Unique among the matrices of a model."""
+        return f"{self.block}.{self.role}"
+
+    @property
+    def module(self) -> Any:
+        """The module, for hooks and EditedMatrix."""
+        return self.linear.layer
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Inputs and outputs."""
+        return self.linear.in_width, self.linear.out_width
+
+
+def mlp_matrices(model: LanguageModel, blocks: Sequence[int], roles: str) -> list[MlpMatrix]:
+    """The named matrices of some blocks, in the order in which they run.
+
+    Args:
+        roles: As MATRICES_MEANING says.
+
+    Raises:
+        SpecError: if a role is unknown, or none of them is there.
+    """
+    return _mlp_matrices(model, {(block, role) for block in blocks for role in parse_roles(roles)})
+
+
+def choose_matrices(model: LanguageModel, layers: str, matrices: str) -> list[MlpMatrix]:
+    """The matrices of several blocks, in the order in which they run.
+
+    Args:
+        layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up.
+        matrices: As MATRICES_MEANING says.
+
+    Raises:
+        SpecError: if there are no such blocks or matrices.
+    """
+    wanted = parse_matrices(layers, matrices)
+    check_layers(model, sorted({block for block, _ in wanted}))
+    return _mlp_matrices(model, wanted)
+
+
+def blocks_between(model: LanguageModel, *, first: float, last: float) -> range:
+    """Blocks between two fractions of the depth, both included.
+
+    Raises:
+        SpecError: if `last` lies below `first`.
+    """
+    if last < first:
+        raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
+    lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
+    return range(lowest, highest + 1)
+
+
+def _mlp_matrices(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> list[MlpMatrix]:
+    own = [
+        MlpMatrix(block, role, linear)
+        for block, role in sorted(wanted, key=lambda named: (named[0], ROLES.index(named[1])))
+        if (linear := getattr(model.blocks[block], role)) is not None
+    ]
+    if not own:
+        roles = ",".join(sorted({role for _, role in wanted}))
+        raise SpecError([f"settings.matrices: this model's MLPs have no {roles}; take up,down"])
+    return own
+
+
+def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> int:
+    """Index of a block: `layer` itself, or, where that is None, the block at a fraction of the depth, 0 for the lowest.
+
+    Raises:
+        SpecError: if there is no such block.
+    """
+    blocks = len(model.blocks)
+    return min(int(depth * blocks), blocks - 1) if layer is None else check_layer(model, layer)
+
+
+def check_layer(model: LanguageModel, layer: int) -> int:
+    """The same layer.
+
+    Raises:
+        SpecError: if the model has no such block.
+    """
+    if layer >= len(model.blocks):
+        raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {len(model.blocks) - 1}"])
+    return layer
+
+
+def check_layers(model: LanguageModel, layers: Sequence[int]) -> list[int]:
+    """The same layers.
+
+    Raises:
+        SpecError: if there are none, or the model has no such blocks.
+    """
+    if not layers or not 0 <= min(layers) <= max(layers) < len(model.blocks):
+        raise SpecError([f"settings: the model has blocks 0 to {len(model.blocks) - 1}, not {list(layers)}"])
+    return list(layers)

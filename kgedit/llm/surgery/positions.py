@@ -1,0 +1,31 @@
+"""Positions (row, column) in what a layer reads and writes, also where a model (OPT) flattens both into one."""
+
+from __future__ import annotations
+
+import torch
+
+
+def by_row(tensor: torch.Tensor, rows: int) -> torch.Tensor:
+    """The same numbers as rows x length x width."""
+    return tensor.reshape(rows, -1, tensor.shape[-1])
+
+
+def at(tensor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
+    """What each row has at its own position: rows x width, on the tensor's device."""
+    rows = torch.arange(len(columns), device=tensor.device)
+    found: torch.Tensor = by_row(tensor, len(columns))[rows, columns.to(tensor.device)]
+    return found
+
+
+def put(output: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor) -> torch.Tensor:
+    """A copy of a layer's output with values at one position in each of some rows; the rest keeps every bit.
+
+    Args:
+        columns: The position within every row of the batch.
+        values: One for each of `rows`, of the output's width.
+        rows: Which rows.
+    """
+    written = by_row(output, len(columns)).clone()
+    rows, columns = rows.to(output.device), columns.to(output.device)
+    written[rows, columns[rows]] = values.to(output)
+    return written.reshape(output.shape)

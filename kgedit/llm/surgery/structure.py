@@ -1,0 +1,221 @@
+"""Where a decoder-only model keeps what editors change, found by running it, never by the names of its parts.
+
+One token is sent through the model and the modules of each block are watched. The linear layers that read one and the
+same tensor first are the attention's projections, and what else their module runs last is its output projection; the
+last linear layer of a block is the MLP's down-projection, those between are its up-projection and gate. This holds for
+fused projections (GPT-2, Falcon), for attention and MLP side by side (GPT-J, Phi) and for Llama and its kin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from kgedit.errors import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linear layer: nn.Linear, or GPT-2's Conv1D.
+
+    Attributes:
+        name: Full name within the model.
+        layer: The module.
+    """
+
+    name: str
+    layer: Any
+
+    @property
+    def rows_are_inputs(self) -> bool:
+        """Whether the weight is stored in x out (Conv1D), not out x in."""
+        return isinstance(self.layer, Conv1D)
+
+    @property
+    def in_width(self) -> int:
+        """Inputs."""
+        return int(self.layer.weight.shape[0 if self.rows_are_inputs else 1])
+
+    @property
+    def out_width(self) -> int:
+        """Outputs."""
+        return int(self.layer.weight.shape[1 if self.rows_are_inputs else 0])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One decoder block.
+
+    Attributes:
+        module: The block itself.
+        attention_inputs: Query, key and value projection; one layer where they are fused.
+        up: The MLP's up-projection; with the gate where they are fused.
+        gate: The layer whose output goes through the activation and multiplies that of `up`; None where there is none.
+        down: The MLP's down-projection, the last linear layer of the block.
+        norm_after_mlp: The norm that the down-projection's output goes through before it is added (Gemma 2 and 3).
+    """
+
+    module: nn.Module
+    attention_inputs: tuple[Linear, ...]
+    up: Linear
+    gate: Linear | None
+    down: Linear
+    norm_after_mlp: nn.Module | None
+
+    @property
+    def down_projection(self) -> Any:
+        """The module of `down`."""
+        return self.down.layer
+
+    @property
+    def query_value(self) -> tuple[str, ...]:
+        """Full names of the query and value projections; one name where they are fused."""
+        names = [linear.name for linear in self.attention_inputs]
+        return (names[0],) if len(names) == 1 else (names[0], names[-1])
+
+    @property
+    def inner_width(self) -> int:
+        """Inputs of the down-projection."""
+        return self.down.in_width
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    name: str
+    module: nn.Module
+    seen: torch.Tensor | None
+    given: torch.Tensor | None
+
+    @property
+    def parent(self) -> str:
+        return self.name.rpartition(".")[0]
+
+
+def is_linear(module: nn.Module) -> bool:
+    """Whether a module is a matrix product: nn.Linear, or GPT-2's Conv1D, whose weights are in x out."""
+    return isinstance(module, (nn.Linear, Conv1D))
+
+
+def find_blocks(model: Any) -> tuple[Block, ...]:
+    """The decoder blocks of a causal language model, lowest first.
+
+    Raises:
+        ModelError: if the model is not built of equal blocks of linear layers.
+    """
+    modules = _block_modules(model)
+    calls = _watch(model, modules)
+    return tuple(_block(model, module, called) for module, called in zip(modules, calls, strict=True))
+
+
+def _width(model: Any) -> int:
+    return int(model.config.get_text_config().hidden_size)
+
+
+def _block_modules(model: Any) -> list[nn.Module]:
+    depth = model.config.get_text_config().num_hidden_layers
+    for _, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == depth:
+            return list(module)
+    raise ModelError(
+        f"{type(model).__name__} has no list of {depth} decoder blocks, so editors that change weights cannot work on "
+        "it. Use a decoder-only model, or the method 'rag', which leaves weights alone."
+    )
+
+
+def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
+    """Calls of the leaf modules of each block, in their order."""
+    names = {module: name for name, module in model.named_modules()}
+    inside: list[list[_Call]] = [[] for _ in blocks]
+
+    def note(calls: list[_Call], module: nn.Module) -> Any:
+        def hook(_: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            seen = inputs[0] if inputs and isinstance(inputs[0], torch.Tensor) else None
+            given = output if isinstance(output, torch.Tensor) else None
+            calls.append(_Call(names[module], module, seen, given))
+
+        return hook
+
+    leaves = [
+        (calls, module)
+        for calls, block in zip(inside, blocks, strict=True)
+        for module in block.modules()
+        if not any(True for _ in module.children())
+    ]
+    with hooks(*(leaf.register_forward_hook(note(calls, leaf)) for calls, leaf in leaves)), torch.no_grad():
+        model(torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+    if not all(any(is_linear(call.module) for call in called) for called in inside):
+        raise ModelError(f"Some blocks of {type(model).__name__} hold no linear layers; editors cannot work on it.")
+    return inside
+
+
+def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
+    linear = [call for call in calls if is_linear(call.module)]
+    first = linear[0]
+    inputs = [call for call in linear if call.seen is first.seen and call.parent == first.parent]
+    own = [call for call in linear if call.parent == first.parent and call not in inputs]
+    down = linear[-1]
+    _check_down(model, Linear(down.name, down.module))
+    rest = [call for call in linear if call not in inputs and call not in own and call is not down]
+    if not own or not rest:
+        raise ModelError(f"{type(model).__name__} has blocks without attention or MLP; editors cannot work on it.")
+    up, gate = _up_and_gate(rest, calls)
+    after = [call.module for call in calls if call.seen is down.given and _is_norm(call.module, _width(model))]
+    return Block(
+        module=module,
+        attention_inputs=tuple(Linear(call.name, call.module) for call in inputs),
+        up=Linear(up.name, up.module),
+        gate=None if gate is None else Linear(gate.name, gate.module),
+        down=Linear(down.name, down.module),
+        norm_after_mlp=after[0] if after else None,
+    )
+
+
+def _up_and_gate(layers: list[_Call], calls: list[_Call]) -> tuple[_Call, _Call | None]:
+    """The gate is the one of two layers on the same input whose output an activation reads."""
+    if len(layers) == 1 or layers[-2].seen is not layers[-1].seen:
+        return layers[-1], None
+    read = [call.seen for call in calls if not is_linear(call.module) and call.seen is not None]
+    one, two = layers[-2:]
+    gated = any(seen is two.given for seen in read)
+    return (one, two) if gated else (two, one)
+
+
+def _check_down(model: Any, down: Linear) -> None:
+    if down.out_width != _width(model):
+        raise ModelError(
+            f"The last layer of a block of {type(model).__name__} has width {down.out_width}, not {_width(model)}: no "
+            "single MLP down-projection (a mixture of experts?). Use the method 'rag', which leaves weights alone."
+        )
+
+
+def _is_norm(module: nn.Module, width: int) -> bool:
+    """Whether a leaf scales a vector of the model's width element by element."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own and not is_linear(module) and tuple(own["weight"].shape) == (width,)
+
+
+def hidden_of(output: Any) -> torch.Tensor:
+    """The hidden state in what a block returns: a tensor, or the first of a tuple (GPT-J)."""
+    hidden: torch.Tensor = output[0] if isinstance(output, tuple) else output
+    return hidden
+
+
+def with_hidden(output: Any, hidden: torch.Tensor) -> Any:
+    """What a block returned, with another hidden state in it."""
+    return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
+
+
+@contextmanager
+def hooks(*handles: Any) -> Iterator[None]:
+    """Take hooks out again at the end, whatever happens."""
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

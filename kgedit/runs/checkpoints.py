@@ -1,0 +1,125 @@
+"""Checkpoints of a run: between two calls of a method, and within one that takes long.
+
+A checkpoint is a folder that appears when it is whole; the newest counts. Beside it stands how far the call under way
+has come since.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TypeVar
+
+from safetensors.torch import load_file, save_file
+
+from kgedit.editing.editor import EditorState
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a run stood between two calls of its method.
+
+    Attributes:
+        timestep: Name of the timestep being learned.
+        edits: Cases of it that have been applied.
+        lines: Lines of edits.jsonl that belong to it and to what came before.
+        state: The editor's.
+    """
+
+    timestep: str
+    edits: int
+    lines: int
+    state: EditorState
+
+
+@dataclass(frozen=True, slots=True)
+class CallCheckpoint:
+    """Where one call of a method stood.
+
+    Attributes:
+        timestep: Name of the timestep being learned.
+        first: Cases of it that were applied before the call.
+        cases: Cases of the call.
+        seconds: Spent on the call so far.
+        cpu_seconds: Likewise, of the processor.
+        state: What the method resumes from.
+    """
+
+    timestep: str
+    first: int
+    cases: int
+    seconds: float
+    cpu_seconds: float
+    state: EditorState
+
+
+AnyCheckpoint = TypeVar("AnyCheckpoint", Checkpoint, CallCheckpoint)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        path: Their folder, which need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._call = path / "call"
+
+    def newest(self) -> Checkpoint | None:
+        """The newest whole checkpoint between two calls."""
+        found = self._numbered()
+        return _read(found[-1], Checkpoint) if found else None
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, and drop what was before it."""
+        older = self._numbered()
+        number = int(older[-1].name) + 1 if older else 1
+        _write(self._path / f"{number:06d}", checkpoint)
+        for path in (*older, self._call):
+            _drop(path)
+
+    def of_call(self, timestep: str, first: int, cases: int) -> CallCheckpoint | None:
+        """Where the call with these cases stood when an earlier sitting ended."""
+        found = _read(self._call, CallCheckpoint) if self._call.is_dir() else None
+        same = found is not None and (found.timestep, found.first, found.cases) == (timestep, first, cases)
+        return found if same else None
+
+    def save_call(self, checkpoint: CallCheckpoint) -> None:
+        """Write where a call stands in place of what was there before."""
+        _write(self._call, checkpoint)
+
+    def _numbered(self) -> list[Path]:
+        return sorted(path for path in self._path.glob("*") if path.name.isdigit())
+
+
+def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint) -> None:
+    """Write aside, and rename over what was there."""
+    partial = folder.with_suffix(".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in checkpoint.state.tensors.items()}
+    save_file(tensors, partial / "state.safetensors")
+    record = {item.name: getattr(checkpoint, item.name) for item in fields(checkpoint) if item.name != "state"}
+    whole = json.dumps({**record, "record": checkpoint.state.record}, ensure_ascii=False, indent=1)
+    (partial / "state.json").write_text(whole, encoding="utf-8")
+    _drop(folder)
+    partial.rename(folder)
+
+
+def _drop(folder: Path) -> None:
+    """Remove a folder, which is there whole or not at all, whenever this is cut short."""
+    aside = folder.with_suffix(".dropped")
+    shutil.rmtree(aside, ignore_errors=True)
+    if folder.is_dir():
+        folder.rename(aside)
+        shutil.rmtree(aside)
+
+
+def _read(folder: Path, kind: type[AnyCheckpoint]) -> AnyCheckpoint:
+    record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    state = EditorState(load_file(folder / "state.safetensors"), record.pop("record"))
+    return kind(**record, state=state)

@@ -1,0 +1,176 @@
+"""Asks every probe of cases under every preset and writes the answers down.
+
+The batches depend on the questions alone, and a batch that was cut short is asked again whole, so that a resumed run
+computes exactly what an unbroken one does.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kgedit.editing.editor import Editor, Prefix
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import Context
+from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case, Probe
+from kgedit.records.runs import Answer, Preset
+from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
+
+Advance = Callable[[int], None]
+"""Told how many more questions have been answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """The state of the model that is asked.
+
+    Attributes:
+        timestep: Name of the timestep whose edits were the last; None before any edit.
+        edits: So many of its edits, where not all of them have been applied; None for all.
+    """
+
+    timestep: str | None = None
+    edits: int | None = None
+
+
+UNEDITED = ModelState()
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One probe of one case, worded for one preset."""
+
+    case: Case
+    probe: Probe
+    prefix: Prefix
+    question: Question
+
+
+class Evaluator:
+    """Evaluates one model for one run.
+
+    Args:
+        model: Asked in whatever state editing has left it.
+        presets: Ways of asking.
+        contexts: By name, those of the presets.
+        folder: Where answers go, and which are there already.
+        cache: Answers of the unedited model.
+        batch_tokens: Most tokens in a batch.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        presets: Sequence[Preset],
+        *,
+        contexts: dict[str, Context],
+        folder: RunFolder,
+        cache: AnswerCache,
+        batch_tokens: int,
+    ) -> None:
+        self._model = model
+        self._presets = presets
+        self._contexts = contexts
+        self._folder = folder
+        self._cache = cache
+        self._batch_tokens = batch_tokens
+        self._done: set[AnswerKey] = {key_of(answer) for answer in folder.answers()}
+
+    def count(self, cases: Sequence[Case]) -> int:
+        """Questions that `evaluate` asks for these cases."""
+        return len(self._presets) * sum(len(case.probes) for case in cases)
+
+    def has(self, case: Case, state: ModelState) -> bool:
+        """Whether every probe of a case has its answers."""
+        return all(_key(state, case, probe, preset) in self._done for preset in self._presets for probe in case.probes)
+
+    def evaluate(
+        self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Advance
+    ) -> None:
+        """Ask what has not been asked yet.
+
+        Args:
+            editor: Whose prefixes go ahead of the prompts; None before any edit.
+            state: What the model has learned; before any edit answers come from the cache if they are there.
+            advance: Called after each batch.
+        """
+        asked = [(case, probe) for case in cases for probe in case.probes]
+        questions = [probe.question for _, probe in asked]
+        prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
+        for preset in self._presets:
+            items = [
+                self._worded(case, probe, prefix, preset) for (case, probe), prefix in zip(asked, prefixes, strict=True)
+            ]
+            worded = [item.question for item in items]
+            for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
+                self._answer([items[index] for index in batch], preset, state)
+                advance(len(batch))
+
+    def _worded(self, case: Case, probe: Probe, prefix: Prefix, preset: Preset) -> _Item:
+        """The question in its context, behind as much of the prefix as the model has room for, its last part at least.
+
+        Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
+        """
+        asked = self._contexts[preset.context].prompt(probe.question)
+
+        def question(left_out: int) -> Question:
+            return Question(prefix.without(left_out).text + asked, probe.answers[0])
+
+        def fits(left_out: int) -> bool:
+            positions = self._model.positions
+            return positions is None or longest(self._model, question(left_out), preset) <= positions
+
+        left_out = bisect_left(range(max(0, len(prefix.parts) - 1)), True, key=fits)
+        return _Item(case, probe, prefix.without(left_out), question(left_out))
+
+    def _answer(self, items: list[_Item], preset: Preset, state: ModelState) -> None:
+        keys = [_key(state, item.case, item.probe, preset) for item in items]
+        if all(key in self._done for key in keys):
+            return
+        replies = self._replies([item.question for item in items], preset, cached=state == UNEDITED)
+        answers = [
+            _answer(item, reply, preset, state)
+            for key, item, reply in zip(keys, items, replies, strict=True)
+            if key not in self._done
+        ]
+        self._folder.add_answers(answers)
+        self._done.update(keys)
+
+    def _replies(self, questions: list[Question], preset: Preset, *, cached: bool) -> list[Reply]:
+        if not cached:
+            return ask(self._model, questions, preset)
+        kept = [reply for question in questions if (reply := self._cache.get(question, preset)) is not None]
+        if len(kept) == len(questions):
+            return kept
+        replies = ask(self._model, questions, preset)
+        self._cache.add(questions, replies, preset)
+        return replies
+
+
+def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerKey:
+    return AnswerKey(state.timestep, state.edits, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
+
+
+def _answer(item: _Item, reply: Reply, preset: Preset, state: ModelState) -> Answer:
+    return Answer(
+        after=state.timestep,
+        edits=state.edits,
+        timestep=item.case.timestep,
+        case_id=item.case.case_id,
+        relation=item.case.fact.property,
+        axis=item.probe.axis,
+        preset=preset.name,
+        context=preset.context,
+        generation=preset.generation,
+        truncation=preset.truncation,
+        question=item.probe.question,
+        prompt=item.question.prompt,
+        answers=item.probe.answers,
+        retrieved=item.prefix.retrieved,
+        second_case_id=item.probe.second_case_id,
+        **asdict(reply),
+    )

@@ -1,0 +1,150 @@
+"""Reading a run folder's files back into records; a folder or a line that is none is a clear error."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import yaml
+
+from kgedit.analysis.runs import Run, in_report_order
+from kgedit.errors import BenchmarkError
+from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
+from kgedit.records.scores import RunScores
+
+Record = TypeVar("Record")
+
+
+def read_spec(folder: Path) -> RunSpec:
+    """The run's spec as it was resolved.
+
+    Raises:
+        BenchmarkError: if the folder holds no run, or its spec cannot be read.
+    """
+    path = folder / "spec.yaml"
+    if not path.is_file():
+        state = "holds no run: it has no spec.yaml" if folder.is_dir() else "does not exist"
+        raise BenchmarkError(f"{folder} {state}. Name the folder that kgedit run-edit wrote.")
+    try:
+        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), RunSpec)
+    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"{path} is no spec of a run: {error}. Run kgedit run-edit into a new folder.") from error
+
+
+def read_answers(folder: Path) -> Iterator[Answer]:
+    """Every line of answers.jsonl, in file order.
+
+    Raises:
+        BenchmarkError: if there is no such file, or a line is no Answer.
+    """
+    return _lines(folder / "answers.jsonl", Answer)
+
+
+def read_edit_costs(folder: Path) -> Iterator[EditCost]:
+    """Every line of edits.jsonl, in file order; none where a run has made no edit.
+
+    Raises:
+        BenchmarkError: if a line is no EditCost.
+    """
+    path = folder / "edits.jsonl"
+    return _lines(path, EditCost) if path.is_file() else iter(())
+
+
+def read_preparation(folder: Path) -> Preparation | None:
+    """The content of prepared.json; None where a run has not come that far.
+
+    Raises:
+        BenchmarkError: if it cannot be read.
+    """
+    return _record(folder / "prepared.json", Preparation)
+
+
+def read_environment(folder: Path) -> RunEnvironment | None:
+    """The content of environment.json; None where there is none.
+
+    Raises:
+        BenchmarkError: if it cannot be read.
+    """
+    return _record(folder / "environment.json", RunEnvironment)
+
+
+def read_scores(folder: Path) -> RunScores:
+    """The content of scores.json, which a run writes last.
+
+    Raises:
+        BenchmarkError: if the folder holds no run, or a run that is not finished, or answers newer than the scores.
+    """
+    path = require_finished(folder)
+    again = f"Measure it again: kgedit report --rescore {folder}"
+    try:
+        scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
+    except msgspec.DecodeError as error:
+        raise BenchmarkError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
+    if scores.answers_sha256 != answers_sha256(folder):
+        raise BenchmarkError(f"{path} does not belong to the answers.jsonl beside it. {again}")
+    return scores
+
+
+def read_runs(folders: Iterable[Path]) -> list[Run]:
+    """Finished runs, each once, in the order of reports.
+
+    Raises:
+        BenchmarkError: if a folder holds no run, or a run that is not finished.
+    """
+    different = {folder.resolve(): folder for folder in folders}
+    return in_report_order(Run(folder, read_spec(folder), read_scores(folder)) for folder in different.values())
+
+
+def require_finished(folder: Path) -> Path:
+    """The run's scores.json, which is written last.
+
+    Raises:
+        BenchmarkError: if the folder holds no run, or a run that is not finished.
+    """
+    path = folder / "scores.json"
+    if not path.is_file():
+        read_spec(folder)
+        raise BenchmarkError(
+            f"The run {folder} is not finished: it has no scores.json. "
+            "Give its kgedit run-edit command again: that resumes it."
+        )
+    return path
+
+
+def answers_sha256(folder: Path) -> str:
+    """SHA-256 of answers.jsonl.
+
+    Raises:
+        BenchmarkError: if there is no such file.
+    """
+    path = folder / "answers.jsonl"
+    if not path.is_file():
+        raise BenchmarkError(f"The run {folder} has no answers.jsonl. Start it: kgedit run-edit")
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _record(path: Path, kind: type[Record]) -> Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind) if path.is_file() else None
+    except msgspec.DecodeError as error:
+        message = f"{path} is no {kind.__name__} of this kgedit: {error}. Run kgedit run-edit into a new folder."
+        raise BenchmarkError(message) from error
+
+
+def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
+    if not path.is_file():
+        raise BenchmarkError(f"The run {path.parent} has no {path.name}. Start it: kgedit run-edit")
+    decoder = msgspec.json.Decoder(kind)
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise BenchmarkError(
+                    f"Line {number} of {path} is no {kind.__name__}: {error}. "
+                    "If the run was interrupted there, resume it; else restore the file."
+                ) from error

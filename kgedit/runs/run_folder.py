@@ -1,0 +1,171 @@
+"""A run on disk: spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
+
+Answers and edit costs are appended line by line. A run that was killed resumes from its newest checkpoint, and its
+files end up as if it had not been.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import yaml
+
+from kgedit.errors import SpecError
+from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
+from kgedit.runs.checkpoints import Checkpoints
+from kgedit.runs.run_files import read_environment
+from kgedit.runs.spec import write_spec
+
+
+class AnswerKey(NamedTuple):
+    """What makes an answer the only one of its kind in a run; the fields are those of an Answer."""
+
+    after: str | None
+    edits: int | None
+    timestep: str
+    case_id: str
+    axis: str
+    question: str
+    preset: str
+
+
+_LOCK = ".lock"
+
+_SAME = ("model", "timesteps", "contexts", "settings")
+"""Parts of environment.json that must not change between the sittings of a run."""
+
+
+def key_of(answer: Answer) -> AnswerKey:
+    """The key of an answer."""
+    return AnswerKey(
+        answer.after,
+        answer.edits,
+        answer.timestep,
+        answer.case_id,
+        answer.axis,
+        answer.question,
+        answer.preset,
+    )
+
+
+class RunFolder:
+    """The files of one run; made by `open_run`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoints = Checkpoints(path / "checkpoints")
+        for name in ("answers.jsonl", "edits.jsonl"):
+            cut_half_line(path / name)
+
+    def answers(self) -> list[Answer]:
+        """Every answer given so far, in file order."""
+        return [msgspec.json.decode(line, type=Answer) for line in read_lines(self.path / "answers.jsonl")]
+
+    def add_answers(self, answers: Sequence[Answer]) -> None:
+        """Append a batch of answers."""
+        append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
+
+    def add_preparation(self, preparation: Preparation) -> None:
+        """Write down what came before the first edit; a resumed run keeps what its first sitting wrote."""
+        path = self.path / "prepared.json"
+        if not path.is_file():
+            write_whole(path, _as_json(preparation))
+
+    def edits(self) -> list[EditCost]:
+        """Every edit made so far, in file order."""
+        return [msgspec.json.decode(line, type=EditCost) for line in read_lines(self.path / "edits.jsonl")]
+
+    def add_edit(self, cost: EditCost) -> None:
+        """Append one edit."""
+        append_lines(self.path / "edits.jsonl", [msgspec.json.encode(cost).decode()])
+
+    def truncate_edits(self, lines: int) -> None:
+        """Forget edits that no checkpoint holds: they will be made again."""
+        kept = read_lines(self.path / "edits.jsonl")[:lines]
+        write_whole(self.path / "edits.jsonl", "".join(f"{line}\n" for line in kept))
+
+
+@contextmanager
+def open_run(
+    path: Path, spec: RunSpec, environment: RunEnvironment, *, overwrite: bool
+) -> Generator[RunFolder, None, None]:
+    """Start a run's folder, or open it to resume; until the context ends it is closed to other processes.
+
+    Raises:
+        SpecError: if the folder holds another run, or something that is no run, or if another process is at work on it.
+    """
+    is_run = (path / "spec.yaml").is_file()
+    if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
+        raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
+    path.mkdir(parents=True, exist_ok=True)
+    with _alone(path):
+        if is_run and overwrite:
+            _empty(path)
+        elif is_run:
+            _compare(path, spec, environment)
+        write_whole(path / "spec.yaml", write_spec(spec))
+        if not (path / "environment.json").is_file():
+            write_whole(path / "environment.json", _as_json(environment))
+        yield RunFolder(path)
+
+
+@contextmanager
+def _alone(path: Path) -> Generator[None, None, None]:
+    """Hold a run's folder; the lock dies with the process, so a kill leaves nothing to clean up."""
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    with (path / _LOCK).open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"]) from error
+        yield
+
+
+def _empty(path: Path) -> None:
+    # The lock stays: a file made anew in its place would let a second holder in.
+    for found in path.iterdir():
+        if found.is_dir():
+            shutil.rmtree(found)
+        elif found.name != _LOCK:
+            found.unlink()
+
+
+def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
+    there = yaml.safe_load((path / "spec.yaml").read_text(encoding="utf-8"))
+    here = yaml.safe_load(write_spec(spec))
+    differing = [
+        f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
+        for name in sorted(there.keys() | here.keys())
+        if there.get(name) != here.get(name)
+    ]
+    before = read_environment(path) or environment
+    differing += [
+        f"{name} has changed since the run began ({getattr(before, name)!r} there, {getattr(environment, name)!r} here)"
+        for name in _SAME
+        if getattr(before, name) != getattr(environment, name)
+    ]
+    if differing:
+        differing.append("give another --out, or --overwrite to begin afresh")
+        raise SpecError([f"{path} holds another run", *differing])
+
+
+def _as_json(record: Preparation | RunEnvironment) -> str:
+    return msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file aside and rename it into place."""
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

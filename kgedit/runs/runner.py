@@ -1,0 +1,303 @@
+"""A run: evaluate before any edit, then learn timestep by timestep and evaluate again. Killed anywhere, it resumes.
+
+The order is: every question before any edit; for each timestep its edits, with checkpoints, then its questions (and
+those of earlier timesteps where wanted). Under "single" each edit is followed by its own questions and undone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgedit.benchmark.easyedit import Edits, open_edits
+from kgedit.editing import METHODS
+from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.hparams.settings import Resolved, Settings, read_settings
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import Context, read_context
+from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.loading import load_model
+from kgedit.llm.tiny import choose_lesson
+from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import EditCost, Preparation, RunSpec
+from kgedit.resources import home
+from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
+from kgedit.runs.environment import describe_environment
+from kgedit.runs.evaluator import UNEDITED, Evaluator, ModelState
+from kgedit.runs.run_folder import RunFolder, open_run
+from kgedit.runs.spec import write_spec
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, how many of its steps are done, and how many there are."""
+
+SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
+"""Least time between two checkpoints within one call of a method."""
+
+
+def run(
+    spec: RunSpec,
+    out: Path | None = None,
+    *,
+    overwrite: bool = False,
+    save_model: Path | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Do what a spec says, or what is left of it.
+
+    Args:
+        out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
+        overwrite: Begin afresh where the folder holds a run.
+        save_model: Where the model goes after the last edit; a finished run given again saves what it ended with.
+        progress: Told of every step.
+
+    Returns:
+        The run's folder.
+
+    Raises:
+        KgeditError: whatever is the user's to mend, with what to do.
+    """
+    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Progress
+    if save_model is not None:
+        _check_saving(spec, save_model)
+    timesteps = [open_edits(Path(path)) for path in spec.timesteps]
+    cases = _read_cases(timesteps, spec.limit)
+    contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
+    model = _load(spec, timesteps[0], list(contexts.values()), report)
+    resolved = _resolve_settings(spec, model)
+    editor = METHODS[spec.method](model, resolved.settings, contexts=list(contexts.values()), seed=spec.seed)
+    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
+    with (
+        open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
+        enough_memory(f"editing {spec.model} with {spec.method}"),
+    ):
+        evaluator = Evaluator(
+            model,
+            spec.presets,
+            contexts=contexts,
+            folder=folder,
+            cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
+            batch_tokens=spec.batch_tokens,
+        )
+        job = _Job(spec, editor, cases, evaluator, folder, report)
+        job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
+        folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
+        if spec.protocol == "single":
+            _edit_one_by_one(job)
+        else:
+            _edit_in_sequence(job)
+        if save_model is not None:
+            editor.save(save_model)
+        return folder.path
+
+
+def default_folder(spec: RunSpec) -> Path:
+    """Where a run goes that was given no folder: the same spec always finds the same one."""
+    digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
+    return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What every stage of a run works with; `cases` by timestep, in order."""
+
+    spec: RunSpec
+    editor: Editor[Any]
+    cases: dict[str, list[Case]]
+    evaluator: Evaluator
+    folder: RunFolder
+    report: Progress
+
+    @property
+    def all_cases(self) -> list[Case]:
+        """Those of all timesteps."""
+        return [case for own in self.cases.values() for case in own]
+
+    def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
+        """Ask what has not been asked yet of the model in this state."""
+        total, done = self.evaluator.count(cases), 0
+        self.report(stage, 0, total)
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            self.report(stage, done, total)
+
+        editor = None if state == UNEDITED else self.editor
+        self.evaluator.evaluate(cases, editor, state=state, advance=advance)
+
+    def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
+        """One call of the method."""
+        applied = self.editor.apply(cases, run)
+        return EditCost(
+            timestep=timestep,
+            case_ids=tuple(case.case_id for case in cases),
+            **clock.read(self.spec.device),
+            loss=applied.loss,
+            failures=applied.failures,
+        )
+
+
+def _edit_one_by_one(job: _Job) -> None:
+    """Edit, evaluate, undo, one case after another; an edit's answers tell whether it was finished."""
+    written = {(cost.timestep, cost.case_ids) for cost in job.folder.edits()}
+    for timestep, cases in job.cases.items():
+        state = ModelState(timestep)
+        for done, case in enumerate(cases):
+            job.report(f"edit and evaluate {timestep}", done, len(cases))
+            if job.evaluator.has(case, state):
+                continue
+            cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
+            if (timestep, cost.case_ids) not in written:
+                job.folder.add_edit(cost)
+            job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
+            job.editor.restore()
+        job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
+
+
+def _edit_in_sequence(job: _Job) -> None:
+    """Timestep after timestep, without undoing anything, from the newest checkpoint on."""
+    start = job.folder.checkpoints.newest()
+    job.folder.truncate_edits(start.lines if start else 0)
+    if start:
+        job.editor.load_state(start.state)
+    timesteps = list(job.cases)
+    first = timesteps.index(start.timestep) if start else 0
+    for index, timestep in enumerate(timesteps[first:], start=first):
+        earlier = (
+            [case for other in timesteps[:index] for case in job.cases[other]] if job.spec.evaluate_earlier else []
+        )
+        done = start.edits if start and index == first else 0
+        _learn(job, timestep, earlier, done=done)
+        job.evaluate(f"evaluate after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
+
+
+def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
+    """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
+    spec, cases = job.spec, job.cases[timestep]
+    size = spec.batch_size or len(cases)
+    lines, saved = len(job.folder.edits()), done
+    while done < len(cases):
+        # Here and not after the edit, so that a run that resumes from a checkpoint asks what it had not asked.
+        if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
+            job.evaluate(
+                f"evaluate after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done)
+            )
+        job.report(f"edit {timestep}", done, len(cases))
+        batch = cases[done : done + size]
+        job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))
+        done, lines = done + len(batch), lines + 1
+        if done == len(cases) or done - saved >= spec.checkpoint_every:
+            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.state()))
+            saved = done
+    job.report(f"edit {timestep}", len(cases), len(cases))
+
+
+def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) -> EditCost:
+    """One call of the method, from where an earlier sitting left it, with checkpoints within it."""
+    total = len(job.cases[timestep])
+    earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
+    clock, saved = _Clock(earlier), time.monotonic()
+
+    def progress(share: float) -> None:
+        job.report(f"edit {timestep}", done + int(share * len(batch)), total)
+
+    def checkpoint(state: Callable[[], EditorState]) -> None:
+        nonlocal saved
+        if time.monotonic() - saved >= SECONDS_BETWEEN_CALL_CHECKPOINTS:
+            found = CallCheckpoint(timestep, done, len(batch), **clock.spent(), state=state())
+            job.folder.checkpoints.save_call(found)
+            saved = time.monotonic()
+
+    context = RunContext(progress=progress, checkpoint=checkpoint, resume=earlier.state if earlier else None)
+    return job.apply(timestep, batch, context, clock=clock)
+
+
+def _check_saving(spec: RunSpec, target: Path) -> None:
+    if not METHODS[spec.method].capabilities.can_be_saved:
+        raise SpecError([f"{spec.method} changes no weights, so there is no edited model to save; leave --save-model"])
+    if spec.protocol == "single":
+        raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
+    if target.exists():
+        raise SpecError([f"{target} is there already; give another --save-model"])
+
+
+def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list[Case]]:
+    cases: dict[str, list[Case]] = {}
+    for timestep in timesteps:
+        if timestep.name in cases:
+            raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
+        cases[timestep.name] = list(timestep.cases())[:limit]
+        if not cases[timestep.name]:
+            raise BenchmarkError(
+                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                "which filters dropped them; export it again with more properties or dates further apart."
+            )
+    return cases
+
+
+def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:
+    """Only "tiny" looks at the lesson: it is taught what was known before the first timestep, whatever the seed."""
+    report(f"load {spec.model}", 0, 1)
+    model = load_model(
+        spec.model,
+        device=spec.device,
+        dtype=spec.dtype,
+        lesson=choose_lesson(list(first.cases()), first.known_facts(), asked=contexts),
+        progress=lambda done, total: report(f"train {spec.model}", done, total),
+    )
+    report(f"load {spec.model}", 1, 1)
+    return model
+
+
+def _resolve_settings(spec: RunSpec, model: LanguageModel) -> Resolved[Settings]:
+    given, problems = read_settings(METHODS[spec.method].settings_type, spec.settings, method=spec.method)
+    if given is None:
+        raise SpecError(problems)
+    return given.resolve(model)
+
+
+def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -> Preparation:
+    """Let the editor get ready with what was known before."""
+    clock, editor = _Clock(), job.editor
+    if editor.capabilities.needs_known_facts:
+        known = _unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
+        editor.prepare(known, advance=lambda done, total: job.report("prepare the method", done, total))
+    return Preparation(
+        **clock.read(job.spec.device),
+        settings=editor.settings.model_dump(),
+        published_for=published_for,
+        details=editor.details(),
+    )
+
+
+def _unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
+    """Known facts that no question of any case asks for."""
+    facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
+    asked = {(fact.subject, fact.property) for fact in facts}
+    return [fact for fact in known if (fact.fact.subject, fact.fact.property) not in asked]
+
+
+class _Clock:
+    """Started when it is made, ahead by what an earlier sitting spent."""
+
+    def __init__(self, before: CallCheckpoint | None = None) -> None:
+        self._wall = time.perf_counter() - (before.seconds if before else 0)
+        self._processor = time.process_time() - (before.cpu_seconds if before else 0)
+
+    def spent(self) -> dict[str, float]:
+        """Seconds of the wall and of the processor."""
+        return {
+            "seconds": round(time.perf_counter() - self._wall, 6),
+            "cpu_seconds": round(time.process_time() - self._processor, 6),
+        }
+
+    def read(self, device: str) -> dict[str, Any]:
+        """The three costs that EditCost and Preparation have in common."""
+        wait_for(device)
+        return {**self.spent(), "peak_memory_bytes": peak_memory_bytes(device)}

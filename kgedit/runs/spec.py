@@ -1,0 +1,315 @@
+"""Run specs: YAML and flags in, a RunSpec with every default filled in out, all problems reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from kgedit.editing import METHODS
+from kgedit.editing.editor import Editor
+from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
+from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
+from kgedit.hparams.settings import PRESETS as PRESETS_CONTEXT
+from kgedit.hparams.settings import as_given, explain, given_model, read_settings, unknown
+from kgedit.llm.contexts import read_context
+from kgedit.llm.devices import resolve_device, resolve_dtype
+from kgedit.llm.presets import PRESETS
+from kgedit.metrics import METRICS
+from kgedit.records.cases import AXES
+from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+
+DEFAULT_PRESETS = ("synthetic", "wild")
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
+
+_FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
+_FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
+_Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+
+
+class GivenPreset(BaseModel):
+    """A preset of the user's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="what reports call it")
+    context: str = Field(description="name of a context, or a file's path")
+    generation: Literal["teacher_forcing", "greedy"]
+    truncation: Literal["gold_length", "newline_period", "newline"]
+    max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
+    metric: str = Field(description="name of a metric")
+
+
+_NamedOrOwn = Annotated[
+    Annotated[str, Tag("name")] | Annotated[GivenPreset, Tag("own")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "own"),
+]
+
+
+class GivenRun(BaseModel):
+    """A run spec as YAML or flags give it; absent or null means the default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timesteps: list[_Path] | None = Field(None, description="folders of timesteps or files of edits, in order")
+    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub")
+    method: str | None = Field(None, description="name of an editing method")
+    settings: dict[str, Any] | None = Field(None, description="hyperparameters of the method")
+    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
+    batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
+    presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
+        None, description="ways of asking; default synthetic and wild"
+    )
+    limit: _FromOne = Field(None, description="at most so many cases of each timestep")
+    evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask the cases of earlier timesteps again after each one"
+    )
+    evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
+    checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
+    batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    seed: _FromZero = Field(None, description="source of all randomness; default 0")
+    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
+    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+
+
+def read_spec(path: Path) -> GivenSpec:
+    """A YAML spec of ours, or one of EasyEdit's hyperparameter files as such a spec.
+
+    Raises:
+        SpecError: if it cannot be read as a mapping, or is EasyEdit's for a method that kgedit does not have.
+    """
+    raw = read_mapping(path)
+    return translate(raw) if is_easyedit(raw) else GivenSpec(raw, ())
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """A YAML file whose top level is a mapping.
+
+    Raises:
+        SpecError: if it is none.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError([f"{path} cannot be read: {error}"]) from error
+    if not isinstance(raw, dict):
+        raise SpecError([f"{path} must be a mapping such as 'method: ft_m', not {type(raw).__name__}"])
+    return raw
+
+
+def write_spec(spec: RunSpec) -> str:
+    """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back."""
+    plain = asdict(spec)
+    plain["timesteps"] = list(spec.timesteps)
+    plain["presets"] = list(plain["presets"])
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+
+
+def spec_schema() -> dict[str, Any]:
+    """JSON schema of run specs, the settings of each method included."""
+    schema = GivenRun.model_json_schema()
+    schema["properties"]["method"] = {"enum": list(METHODS), "description": "name of an editing method"}
+    schema["required"] = ["method"]
+    schema["allOf"] = [
+        {
+            "if": {"properties": {"method": {"const": name}}},
+            "then": {"properties": {"settings": given_model(METHODS[name].settings_type).model_json_schema()}},
+        }
+        for name in METHODS
+    ]
+    return schema
+
+
+def resolve(raw: Mapping[str, Any]) -> RunSpec:
+    """Fill in every default.
+
+    Args:
+        raw: Fields of RunSpec, as YAML or flags give them; absent or None means the default. A preset is a name or a
+            mapping of Preset's fields.
+
+    Raises:
+        SpecError: naming every problem.
+    """
+    spec, problems = _read(raw)
+    if problems:
+        raise SpecError(problems)
+    return spec
+
+
+def problems_of(raw: Mapping[str, Any]) -> list[str]:
+    """Every problem of a spec in which model and timesteps may be missing, since flags can give them."""
+    return _read(raw, optional=("model", "timesteps"))[1]
+
+
+def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[RunSpec, list[str]]:
+    """A spec, of use where there is no problem, and every problem."""
+    given, problems = _fields(raw)
+    needed = {name for name in ("model", "timesteps") if name not in optional or raw.get(name) is not None}
+    wrong = {problem.partition(":")[0] for problem in problems}
+    method = _method(given.method, problems)
+    protocol = _protocol(given.protocol, method, problems)
+    device, dtype = _placing(given, problems)
+    timesteps = _timesteps(given.timesteps, problems) if "timesteps" in needed - wrong else ()
+    if "model" in needed - wrong and not given.model:
+        problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
+    if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
+        problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
+    spec = RunSpec(
+        timesteps=timesteps,
+        model=given.model or "",
+        method=given.method or "",
+        settings=_settings(given, method, problems),
+        protocol=protocol,
+        batch_size=_batch_size(given.batch_size, protocol, method, problems),
+        presets=_presets(given.presets or DEFAULT_PRESETS, problems),
+        limit=given.limit,
+        evaluate_earlier=bool(given.evaluate_earlier),
+        evaluate_every=given.evaluate_every,
+        checkpoint_every=given.checkpoint_every or 50,
+        batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
+        seed=given.seed or 0,
+        device=device,
+        dtype=dtype,
+    )
+    return spec, problems
+
+
+def _fields(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:
+    """The fields that are right, and the problems of the others."""
+    try:
+        return GivenRun.model_validate(dict(raw)), []
+    except ValidationError as error:
+        errors = error.errors()
+    wrong = {item["loc"][0] for item in errors}
+    rest = {name: value for name, value in raw.items() if name not in wrong}
+    return GivenRun.model_validate(rest), [_problem(item, raw) for item in errors]
+
+
+def _problem(item: ErrorDetails, raw: Mapping[str, Any]) -> str:
+    name, *inner = item["loc"]
+    if name == "presets" and inner:
+        return _preset_problem(item, raw["presets"][inner[0]])
+    if item["type"] == "extra_forbidden":
+        return unknown("field", name, list(GivenRun.model_fields))
+    return f"{name}: {explain(item)}"
+
+
+def _preset_problem(item: ErrorDetails, given: object) -> str:
+    path = [str(part) for part in item["loc"][3:]]
+    if not isinstance(given, Mapping) or not path:
+        return f"the preset {given!r} is not a name, nor a mapping of {', '.join(GivenPreset.model_fields)}"
+    if item["type"] == "extra_forbidden":
+        return f"preset '{given.get('name')}': {unknown('field', path[0], list(GivenPreset.model_fields))}"
+    said = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
+    return f"preset '{given.get('name')}': {said}"
+
+
+def _method(name: str | None, problems: list[str]) -> type[Editor[Any]] | None:
+    if name is None:
+        problems.append(f"method is missing: give one of {', '.join(METHODS)}")
+        return None
+    try:
+        return METHODS[name]
+    except UnknownNameError as error:
+        problems.append(str(error))
+        return None
+
+
+def _protocol(given: Protocol | None, method: type[Editor[Any]] | None, problems: list[str]) -> Protocol:
+    possible = method.capabilities.protocols if method else PROTOCOLS
+    if given is not None and given not in possible:
+        problems.append(f"this method cannot do the protocol '{given}'; it does {', '.join(possible)}")
+    return given or possible[0]
+
+
+def _settings(given: GivenRun, method: type[Editor[Any]] | None, problems: list[str]) -> dict[str, Setting]:
+    if method is None:
+        return {}
+    settings, found = read_settings(method.settings_type, given.settings or {}, method=str(given.method))
+    problems.extend(found)
+    if settings is None:
+        return {}
+    if settings.values.get("context", PRESETS_CONTEXT) != PRESETS_CONTEXT:
+        problems.extend(_context_problems(settings.values["context"]))
+    return dict(settings.values)
+
+
+def _placing(given: GivenRun, problems: list[str]) -> tuple[str, str]:
+    try:
+        device = resolve_device(given.device or "auto")
+        return device, resolve_dtype(given.dtype or "auto", device)
+    except ModelError as error:
+        problems.append(str(error))
+        return "cpu", "float32"
+
+
+def _presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
+    presets = []
+    for item in given:
+        if isinstance(item, str) and item not in PRESETS:
+            problems.append(unknown("preset", item, list(PRESETS)))
+            continue
+        preset = PRESETS[item] if isinstance(item, str) else Preset(**item.model_dump())
+        problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
+        presets.append(preset)
+    names = [preset.name for preset in presets]
+    problems.extend(f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1)
+    return tuple(presets)
+
+
+def _problems_of_preset(preset: Preset) -> list[str]:
+    found = _context_problems(preset.context)
+    if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
+        found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
+    if preset.metric not in METRICS:
+        return [*found, unknown("metric", preset.metric, list(METRICS))]
+    metric = METRICS[preset.metric]
+    if not metric.judges(preset.generation):
+        fitting = [name for name in METRICS if METRICS[name].judges(preset.generation) and METRICS[name].axes == AXES]
+        found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
+    elif metric.axes != AXES:
+        found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
+    return found
+
+
+def _context_problems(name: object) -> list[str]:
+    try:
+        read_context(str(name))
+    except SpecError as error:
+        return list(error.problems)
+    except KgeditError as error:
+        return [str(error)]
+    return []
+
+
+def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
+    if not given:
+        problems.append(
+            "timesteps is missing: give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
+        )
+        return ()
+    for folder in map(Path, given):
+        if not folder.is_file() and not (folder / "timestep.json").is_file():
+            state = "is not a finished timestep" if folder.is_dir() else "does not exist"
+            problems.append(f"the timestep {folder} {state}. Make it: kgedit export-timestep --out {folder}")
+    return tuple(given)
+
+
+def _batch_size(
+    given: int | None, protocol: Protocol, method: type[Editor[Any]] | None, problems: list[str]
+) -> int | None:
+    most = method.capabilities.most_edits_at_once if method else None
+    if protocol == "sequential":
+        size = given or 1
+        if most is not None and size > most:
+            problems.append(f"this method takes at most {most} edits at once, not {size}: lower batch_size")
+        return size
+    whole_timestep = protocol == "per_timestep"
+    if given is not None and (whole_timestep or given != 1):
+        problems.append(f"batch_size is for the protocol 'sequential'; '{protocol}' fixes it")
+    return None if whole_timestep else 1

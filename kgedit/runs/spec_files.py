@@ -1,0 +1,64 @@
+"""Whether a file of the user's is right: a run spec, a published config, or one of EasyEdit's files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgedit.editing import METHODS
+from kgedit.errors import SpecError
+from kgedit.hparams.easyedit import is_easyedit, translate
+from kgedit.hparams.settings import read_settings, unknown
+from kgedit.runs.spec import problems_of, read_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """What `check` found.
+
+    Attributes:
+        kind: What the file is, in words.
+        problems: Everything that is wrong with it.
+        notes: What of it is ignored, each with the reason.
+    """
+
+    kind: str
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check(path: Path) -> CheckedFile:
+    """Find every problem of a file; model and timesteps may be missing from a run spec, since flags can give them."""
+    try:
+        raw = read_mapping(path)
+        if is_easyedit(raw):
+            return _check_easyedit(raw)
+    except SpecError as error:
+        return CheckedFile("unreadable", error.problems)
+    if "applies_to" in raw:
+        return _check_published(raw, method=path.resolve().parent.name)
+    return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)))
+
+
+def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:
+    given = translate(raw)
+    kind = f"EasyEdit's {raw['alg_name']}, read as {given.raw['method']}"
+    return CheckedFile(kind, tuple(problems_of(given.raw)), given.notes)
+
+
+def _check_published(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
+    """A config as it lies under kgedit/hparams/configs; its method is the folder's name."""
+    parts = ["applies_to", "settings"]
+    problems = [unknown("part of a config", name, parts) for name in raw if name not in parts]
+    applies_to, settings = raw["applies_to"], raw.get("settings")
+    if not isinstance(applies_to, Mapping) or not applies_to:
+        problems.append("applies_to must name fields of a model's configuration; an empty one would fit every model")
+    if not isinstance(settings, Mapping):
+        problems.append(f"settings must be a mapping of names to values, not {settings!r}")
+    elif method not in METHODS:
+        problems.append(f"its folder must be named after its method: {unknown('method', method, list(METHODS))}")
+    else:
+        problems += read_settings(METHODS[method].settings_type, settings, method=method)[1]
+    return CheckedFile(f"a published config for {method}", tuple(problems))

@@ -1,0 +1,152 @@
+"""ft, ft_l, ft_m and locft_bf: what is trained, how far, and when it ends."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Editor, RunContext
+from kgedit.editing.randomness import seed_for
+from kgedit.errors import SpecError
+from kgedit.llm.contexts import read_context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.records.cases import Case
+
+ASKED = (read_context("question_only"),)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
+
+
+def _loss(model: LanguageModel, cases: list[Case]) -> float:
+    with torch.no_grad():
+        losses = []
+        for case in cases:
+            prompt, target = model.encode(case.question), model.encode_target(case.answer)
+            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
+            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
+        return sum(losses) / len(losses)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ft_m_learns_the_target_and_touches_one_matrix_only(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+    before, loss = weights(model), _loss(model, cases[:1])
+    editor = _editor("ft_m", model, layer=1)
+
+    editor.apply(cases[:1])
+
+    assert _loss(model, cases[:1]) < loss / 2
+    names = [name for name, module in model.module.named_modules() if module is model.blocks[1].down_projection]
+    assert changed(before, model) == [f"{names[0]}.weight"]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_ft_raises_every_target_token_at_the_prompts_last_place(architecture: str, cases: list[Case]) -> None:
+    model = small_model(architecture)
+
+    def first_place(case: Case) -> float:
+        with torch.no_grad():
+            logits = model.module(torch.tensor([model.encode(case.question)])).logits[0, -1]
+        return -logits.log_softmax(-1)[model.encode_target(case.answer)].mean().item()
+
+    editor = _editor("ft", model, layer=1, steps=1)
+    expected = sum(first_place(case) for case in cases[:3]) / 3
+    assert editor.apply(cases[:3]).loss == pytest.approx(expected, rel=1e-4)
+
+    _editor("ft", model, layer=1).apply(cases[:3])
+    assert sum(first_place(case) for case in cases[:3]) / 3 < expected - 0.5
+
+
+def test_ft_l_is_ft_within_a_box(cases: list[Case]) -> None:
+    free, boxed = small_model(), small_model()
+    matrix = boxed.blocks[1].down_projection
+    before = matrix.weight.detach().clone()
+    _editor("ft", free, layer=1).apply(cases[:1])
+    editor = _editor("ft_l", boxed, layer=1)
+    editor.apply(cases[:1])
+    moved = (matrix.weight - before).abs().max().item()
+
+    assert moved == pytest.approx(editor.settings.norm, rel=1e-2)
+    assert editor.settings.norm == pytest.approx(5e-4 * 6400 / 48)
+    assert (free.blocks[1].down_projection.weight - before).abs().max().item() > 1.2 * moved
+    wide = small_model()
+    _editor("ft_l", wide, layer=1, norm=1e6).apply(cases[:1])
+    assert changed(weights(free), wide) == []
+
+
+def test_ft_m_moves_no_weight_further_than_its_norm(cases: list[Case]) -> None:
+    model = small_model()
+    matrix = model.blocks[1].down_projection
+    before = matrix.weight.detach().clone()
+    _editor("ft_m", model, norm="1e-3", layer=1).apply(cases[:1])
+
+    assert (matrix.weight - before).abs().max().item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of_text(cases: list[Case]) -> None:
+    settings = {"layer": 1, "learning_rate": 1e-2, "batch": 2, "stop_loss": 0}
+    model, plain, chosen = small_model(), small_model(), cases[:5]
+    applied = _editor("locft_bf", model, steps=3, **settings).apply(chosen)
+
+    weight = plain.blocks[1].down_projection.weight.requires_grad_(True)
+    optimizer, order = torch.optim.Adam([weight], lr=1e-2), random.Random(seed_for(7, chosen))
+    pairs = [(case.question, case.answer) for case in chosen]
+    for _ in range(3):
+        order.shuffle(pairs)
+        losses = []
+        for start in (0, 2, 4):
+            targets = encode_targets(plain, pairs[start : start + 2], learn_end=True)
+            loss = target_loss(plain.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert torch.equal(model.blocks[1].down_projection.weight, weight)
+    assert applied.loss == sum(losses) / 3
+
+    whole = small_model()
+    _editor("locft_bf", whole, steps=3, **{**settings, "batch": 5}).apply(chosen)
+    same = small_model()
+    _editor("ft_m", same, steps=3, layer=1, learning_rate=1e-2, stop_loss=0, learn_end=True).apply(chosen)
+    assert changed(weights(whole), same) == []
+
+
+def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Case]) -> None:
+    model = small_model()
+    before = weights(model)
+    applied = _editor("locft_bf", model, batch=2, stop_loss=1e9).apply(cases[:4])
+
+    assert changed(before, model) == []
+    assert applied.loss > 0
+    told: list[float] = []
+    editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0)
+    editor.apply(cases[:4], RunContext(progress=told.append))
+    assert told == [0, 0.25, 0.5, 0.75]
+
+
+def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:
+    applied = _editor("ft_m", small_model(), stop_loss=1e9).apply(cases[:1])
+    model = small_model()
+
+    assert applied.loss == pytest.approx(_loss(model, cases[:1]), rel=1e-5)
+
+
+def test_ft_m_takes_its_layer_from_depth_and_refuses_one_that_is_not_there() -> None:
+    assert _editor("ft_m", small_model()).settings.layer == 1
+    assert _editor("ft_m", small_model(), depth=1).settings.layer == 2
+    with pytest.raises(SpecError, match="no block 3"):
+        _editor("ft_m", small_model(), layer=3)

@@ -1,0 +1,165 @@
+"""MEND: the network begins as plain gradient descent, learns, is kept, and its update is what training saw."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import make_editor
+from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
+from kgedit.editing.gradient_transform.mend import Mend
+from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
+from kgedit.errors import SpecError
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.records.cases import Case
+from kgedit.resources import home
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    return write_timestep(tmp_path_factory.mktemp("timestep"))
+
+
+@pytest.fixture(scope="module")
+def cases(timestep: Timestep) -> list[Case]:
+    return list(timestep.cases())
+
+
+def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Mend:
+    editor = make_editor("mend", model, {"blocks": 2, "rank": 8, "train_steps": 3} | given, seed=7)
+    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    return editor
+
+
+def _loss(model: LanguageModel, case: Case) -> float:
+    targets = encode_targets(model, [(case.question, case.answer)], learn_end=False)
+    with torch.no_grad():
+        return float(target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets))
+
+
+@pytest.mark.parametrize("roles", ["up,down", "down"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_update_of_an_edit_is_the_one_that_training_sees(
+    architecture: str, roles: str, timestep: Timestep, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    editor = _editor(model, timestep, edit_rate=1e-2, matrices=roles)
+    network = editor._network
+    assert network is not None
+    targets = encode_targets(model, [(cases[0].question, cases[0].answer)], learn_end=False)
+    parts, before = gradient_factors(model, editor.matrices, targets)
+    updates = [network(vectors_of(part, targets), number) for number, part in enumerate(parts)]
+    with updated(editor.matrices, updates):
+        expected = _loss(model, cases[0])
+    untouched = weights(model)
+    applied = editor.apply(cases[:1])
+
+    assert applied.loss == pytest.approx(before)
+    assert _loss(model, cases[0]) == pytest.approx(expected, rel=1e-4)
+    assert abs(expected - before) > 1e-3
+    assert len(changed(untouched, model)) == 2 * len(roles.split(","))
+
+
+def test_an_untrained_network_descends_along_the_normalized_gradient(timestep: Timestep) -> None:
+    network = _editor(small_model(), timestep, matrices="down")._new_network()
+    vectors = torch.randn((40, 48 + 32), generator=torch.Generator().manual_seed(0)) * 3 + 1
+    network.watch([vectors, vectors])
+    inputs, outputs = network(vectors, 1)
+    scores = ((vectors - vectors.mean(0)) / vectors.std(0)).detach()
+
+    torch.testing.assert_close(inputs, scores[:, :48], atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(outputs, scores[:, 48:] * 1e-4, atol=1e-8, rtol=1e-4)
+
+
+def test_training_makes_better_edits(timestep: Timestep, cases: list[Case]) -> None:
+    after = {}
+    for steps in (1, 150):
+        model = small_model()
+        editor = _editor(model, timestep, train_steps=steps, learning_rate=1e-3, edit_weight=1.0, edit_rate=1e-3)
+        losses = []
+        for case in cases[:4]:
+            editor.apply([case])
+            losses.append(_loss(model, case))
+            editor.restore()
+        after[steps] = sum(losses) / len(losses)
+
+    assert after[150] < after[1] - 0.5
+
+
+def test_a_network_is_trained_once_and_kept(
+    timestep: Timestep, cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _editor(small_model(), timestep)
+    first.apply(cases[:1])
+    kept = list((tmp_path / "home" / "networks").iterdir())
+    assert len(kept) == 1
+    assert kept[0].suffix == ".safetensors"
+
+    monkeypatch.setattr("kgedit.editing.gradient_transform.mend.train", None)
+    again = _editor(small_model(), timestep)
+    again.apply(cases[:1])
+    from_file = _editor(small_model(), timestep, network=str(kept[0]), train_steps=0)
+    from_file.apply(cases[:1])
+
+    assert changed(weights(first.model), again.model) == []
+    assert changed(weights(first.model), from_file.model) == []
+
+
+def test_training_the_same_twice_gives_the_same_network(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = []
+    for name in ("one", "two"):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / name))
+        _editor(small_model(), timestep)
+        files += list((tmp_path / name / "networks").iterdir())
+
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_matrices_of_one_shape_share_a_network_and_keep_their_own_statistics(timestep: Timestep) -> None:
+    editor = _editor(small_model(), timestep, matrices="up,gate,down")
+    network = editor._network
+    assert network is not None
+    assert [matrix.name for matrix in editor.matrices] == ["1.up", "1.gate", "1.down", "2.up", "2.gate", "2.down"]
+    assert [(own.inputs, len(own.seen)) for own in network._each()] == [(32, 4), (48, 2)]
+    means = [seen.mean for own in network._each() for seen in own.seen]
+    assert not any(torch.equal(one, other) for one, other in pairwise(means) if len(one) == len(other))
+
+
+def test_unknown_matrices_are_refused(timestep: Timestep) -> None:
+    with pytest.raises(SpecError, match="expected up, gate, down"):
+        _editor(small_model(), timestep, matrices="up,side")
+    with pytest.raises(SpecError, match="have no gate"):
+        _editor(small_model("gpt2"), timestep, matrices="gate")
+
+
+def test_what_is_missing_is_said(
+    timestep: Timestep, cases: list[Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
+    with pytest.raises(SpecError, match="needs a trained network"):
+        _editor(small_model(), timestep, train_steps=0)
+    with pytest.raises(SpecError, match="there is no file"):
+        _editor(small_model(), timestep, network=str(tmp_path / "nowhere"))
+    _editor(small_model(), timestep)
+    (kept,) = (home() / "networks").iterdir()
+    _editor(small_model(), timestep, network=str(kept))
+    with pytest.raises(SpecError, match="holds no network"):
+        _editor(small_model(), timestep, rank=9, network=str(kept))
+    bare = make_editor("mend", small_model())
+    with pytest.raises(SpecError, match="the timestep has 0"):
+        bare.prepare([], advance=lambda done, total: None)

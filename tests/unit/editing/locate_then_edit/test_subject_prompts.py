@@ -1,0 +1,93 @@
+"""Prompts with the position of their subject."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world.small_models import changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import make_editor
+from kgedit.editing.locate_then_edit.subject_prompts import (
+    encode_with_subject,
+    leading_ids,
+    subject_problem,
+    subject_prompt,
+)
+from kgedit.llm.contexts import read_context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+
+BARE = read_context("question_only")
+
+
+SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4}
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    return write_timestep(tmp_path_factory.mktemp("timestep"))
+
+
+@pytest.fixture(scope="module")
+def cases(timestep: Timestep) -> list[Case]:
+    return list(timestep.cases())
+
+
+def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
+    editor = make_editor(name, model, {**SMALL, **given}, contexts=(BARE,), seed=7)
+    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    return editor
+
+
+def test_the_subjects_last_token_is_the_one_that_covers_its_last_character(cases: list[Case]) -> None:
+    model = small_model()
+    for case in cases:
+        for context in (BARE, read_context("instruction")):
+            for random_prefix in ((), (5, 6, 7)):
+                prompt = subject_prompt(model, case, context, random_prefix=random_prefix)
+                before = model.tokenizer.decode(prompt.ids[: prompt.subject + 1])
+                assert case.fact.subject_label in before
+                assert case.fact.subject_label not in model.tokenizer.decode(prompt.ids[: prompt.subject])
+
+
+def test_without_a_random_prefix_a_prompt_has_the_tokens_that_the_evaluation_sends(cases: list[Case]) -> None:
+    model = small_model()
+    assert list(subject_prompt(model, cases[0], BARE).ids) == model.encode(cases[0].question)
+    assert leading_ids(model) == []
+
+
+def test_possessives_do_not_move_the_subject() -> None:
+    model = small_model()
+    prompt = encode_with_subject(model, "Luleå's river is", len("Luleå"))
+
+    assert model.tokenizer.decode(prompt.ids[: prompt.subject + 1]) == "Luleå"
+
+
+def test_a_subject_that_is_missing_or_repeated_is_a_reason_and_not_a_crash(
+    cases: list[Case], timestep: Timestep
+) -> None:
+    gone = dataclasses.replace(cases[0], question="Who leads this town?")
+    twice = dataclasses.replace(cases[1], question="Is Borgholm in Borgholm?")
+    assert subject_problem(cases[0]) == ""
+    assert "is not in the question" in subject_problem(gone)
+    assert "occurs 2 times" in subject_problem(twice)
+
+    for name in ("rome", "memit", "alphaedit"):
+        model = small_model()
+        before, editor = weights(model), _editor(name, model, timestep, steps=2)
+        applied = editor.apply([gone, twice])
+        assert applied.loss is None
+        assert [failure.case_id for failure in applied.failures] == [gone.case_id, twice.case_id]
+        assert changed(before, model) == []
+        assert editor.apply([gone, cases[2]]).loss is not None
+        assert changed(before, model)

@@ -1,0 +1,102 @@
+"""lora and lora_merge: adapters trained, kept on and merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import NO_RUN, Editor
+from kgedit.editing.lora.adapters import attach, rate, train
+from kgedit.editing.randomness import seed_for, seeded
+from kgedit.llm.contexts import read_context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import Case
+
+ASKED = (read_context("question_only"),)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
+
+
+def _loss(model: LanguageModel, cases: list[Case]) -> float:
+    with torch.no_grad():
+        losses = []
+        for case in cases:
+            prompt, target = model.encode(case.question), model.encode_target(case.answer)
+            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
+            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
+        return sum(losses) / len(losses)
+
+
+def test_lora_starts_as_the_model_itself_and_lowers_the_loss(cases: list[Case]) -> None:
+    model = small_model()
+    loss = _loss(model, cases)
+    editor = _editor("lora", model, epochs=40, learning_rate=1e-2)
+    editor.apply(cases)
+
+    assert _loss(model, cases) < 0.8 * loss
+    assert {name.split(".")[-2] for name in editor.state().tensors} == {"lora_A", "lora_B"}
+
+
+def test_lora_trains_one_adapter_on_across_calls(cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor("lora", model, epochs=1)
+    editor.apply(cases[:5])
+    first = editor.state().tensors
+    editor.apply(cases[5:])
+
+    assert editor.state().tensors.keys() == first.keys()
+    assert any(not torch.equal(editor.state().tensors[name], first[name]) for name in first)
+
+
+def test_lora_merge_with_share_0_is_the_model_and_with_share_1_the_adapted_one(cases: list[Case]) -> None:
+    unedited = small_model()
+    ends = {}
+    for share in (0, 0.25, 1):
+        model = small_model()
+        _editor("lora_merge", model, epochs=3, share=share).apply(cases[:4])
+        ends[share] = weights(model)
+
+    assert changed(ends[0], unedited) == []
+    moved = [name for name in ends[1] if not torch.equal(ends[0][name], ends[1][name])]
+    assert len(moved) == 6
+    for name in moved:
+        assert torch.allclose(ends[0.25][name], 0.75 * ends[0][name] + 0.25 * ends[1][name], atol=1e-6)
+
+
+def test_lora_merge_with_share_1_gives_the_logits_of_the_adapter_it_merged(cases: list[Case]) -> None:
+    merged, adapted = small_model(), small_model()
+    editor, other = (_editor("lora_merge", model, epochs=3, share=1) for model in (merged, adapted))
+    editor.apply(cases[:4])
+    seed = seed_for(7, cases[:4])
+    pairs = [(case.question, case.answer) for case in cases[:4]]
+    with seeded(seed, adapted.device):
+        train(adapted, other.settings, attach(adapted, other.settings), pairs, seed=seed, run=NO_RUN)
+
+    ids = torch.tensor([merged.encode(cases[0].question)])
+    with torch.no_grad():
+        found, expected = merged.module(ids).logits, adapted.module(ids).logits
+        unedited = small_model().module(ids).logits
+    assert torch.allclose(found, expected, atol=1e-4)
+    assert not torch.allclose(found, unedited, atol=1e-2)
+
+
+def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> None:
+    rates = [rate(step, 40, warmup=0.1) for step in range(40)]
+
+    assert min(rates) > 0
+    assert max(rates) == rates[4] == 1
+    assert rates[:5] == sorted(rates[:5])
+    assert rates[4:] == sorted(rates[4:], reverse=True)
+    assert rate(0, 1, warmup=0.1) > 0

@@ -1,0 +1,186 @@
+"""GRACE: its codebook, and what it makes a model say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Editor
+from kgedit.editing.side_memory.codebook import Codebook
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, ask, decode_greedily, feed
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.targets import encode_targets
+from kgedit.records.cases import Case
+from kgedit.records.runs import Preset
+
+ASKED = (read_context("question_only"),)
+
+
+DECODED = Preset(
+    name="brief",
+    context="question_only",
+    generation="greedy",
+    truncation="gold_length",
+    max_new_tokens=20,
+    metric="exact_match",
+)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
+    return make_editor(name, model, given, contexts=ASKED, seed=7)
+
+
+def _said(model: LanguageModel, cases: list[Case], preset: Preset = DECODED) -> list[str]:
+    return [reply.text for reply in ask(model, [Question(case.question, case.answer) for case in cases], preset)]
+
+
+def _logits(model: LanguageModel, case: Case) -> torch.Tensor:
+    targets = encode_targets(model, [(case.question, case.answer)], learn_end=False)
+    with torch.no_grad():
+        logits: torch.Tensor = model.forward(targets.ids, targets.mask, last=targets.last, ends=targets.ends).logits
+    return logits
+
+
+def _key(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float32)
+
+
+def _place(codebook: Codebook, key: torch.Tensor, label: int, radius: float = 1.0) -> int:
+    return codebook.find_or_add(key, (label,), torch.full((2,), float(label)), radius=radius, same=1e-3)
+
+
+def test_a_far_key_is_new_and_a_near_one_of_the_same_label_widens() -> None:
+    codebook = Codebook()
+    assert _place(codebook, _key(10, 0), 1) == 0
+    assert _place(codebook, _key(20, 0), 1) == 1
+    assert _place(codebook, _key(11.5, 0), 1) == 0
+
+    assert codebook.radii.tolist() == [1.5, 1.0]
+    assert codebook.find(torch.stack([_key(11.5, 0), _key(11.6, 0), _key(19.5, 0)])) == [0, None, 1]
+
+
+def test_a_near_key_of_another_label_splits_at_half_the_distance() -> None:
+    codebook = Codebook()
+    _place(codebook, _key(10, 0), 1)
+    assert _place(codebook, _key(11, 0), 2) == 1
+
+    assert codebook.radii.tolist() == [0.5, 0.5]
+    assert codebook.find(torch.stack([_key(10.4, 0), _key(10.6, 0), _key(11.6, 0)])) == [0, 1, None]
+    assert codebook.labels == [(1,), (2,)]
+    assert [value[0].item() for value in codebook.values] == [1, 2]
+
+
+def test_the_same_key_with_another_label_is_overwritten() -> None:
+    codebook = Codebook()
+    _place(codebook, _key(10, 0), 1)
+    assert _place(codebook, _key(10.00001, 0), 2) == 0
+
+    assert codebook.labels == [(2,)]
+    assert codebook.radii.tolist() == [1.0]
+
+
+def test_a_codebook_of_many_entries_finds_each_and_is_the_same_after_a_way_through_its_content() -> None:
+    keys = torch.randn(100, 6, generator=torch.Generator().manual_seed(0)) * 10
+    codebook = Codebook()
+    for label, key in enumerate(keys):
+        _place(codebook, key, label, radius=0.1)
+    tensors, labels = codebook.content()
+    again = Codebook.of(tensors, labels, device=torch.device("cpu"))
+    _place(again, keys[0] + 100, 100)
+
+    assert codebook.find(keys) == again.find(keys) == list(range(100))
+    assert again.find(keys[:1] + 100) == [100]
+    _place(codebook, keys[0] + 0.05, 101, radius=0.1)
+    assert torch.equal(tensors["radii"], torch.full((100,), 0.1, dtype=torch.float64)), "a copy, not a view"
+    assert (len(codebook), len(again)) == (101, 101)
+    assert torch.equal(codebook.values[:100, 0], torch.arange(100.0))
+
+
+def _short(cases: list[Case]) -> list[Case]:
+    """The same questions with answers of one token: one vector in a random model cannot say more."""
+    words = ["mayor", "of", "is", "the", "Where", "A", "lie", "at", "Who", "was"]
+    return [replace(case, answer=word) for case, word in zip(cases, words, strict=True)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_grace_says_the_new_answers_when_fed_and_when_decoding_from_the_cache(
+    architecture: str, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    cases = [case for case in _short(cases) if len(model.encode_target(case.answer)) == 1]
+    assert len(cases) > 4
+    editor = _editor("grace", model, layer=2, radius=1e-3, steps=300)
+    applied = editor.apply(cases)
+
+    assert applied.loss is not None
+    assert applied.loss < 1
+    replies = ask(model, [Question(case.question, case.answer) for case in cases], PRESETS["synthetic"])
+    assert [reply.token_match for reply in replies] == [1.0] * len(cases)
+    assert _said(model, cases) == [case.answer for case in cases], "a batch of prompts of different length"
+    assert _said(model, cases[3:4]) == [cases[3].answer], "and a prompt alone"
+
+
+@pytest.mark.parametrize("name", ["grace", "wise"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_decoding_from_the_cache_says_what_reading_everything_again_says(
+    architecture: str, name: str, cases: list[Case]
+) -> None:
+    model = small_model(architecture)
+    prompts = [model.encode(case.question) for case in cases]
+    limits = [2 + row % 5 for row in range(len(prompts))]
+    unedited = decode_greedily(model, prompts, stops=(), limits=limits)
+    editor = _editor(name, model, layer=1, steps=20)
+    editor.apply(_short(cases)[::2])
+    decoded = decode_greedily(model, prompts, stops=(), limits=limits)
+    with torch.no_grad():
+        again = feed(model, prompts, decoded)
+
+    assert decoded == again
+    assert sum(a != b for a, b in zip(decoded, unedited, strict=True)) >= 4
+
+
+def test_grace_leaves_what_is_off_its_codebook_untouched_bit_for_bit(cases: list[Case]) -> None:
+    model = small_model()
+    before = [_logits(model, case) for case in cases]
+    editor = _editor("grace", model, layer=1, radius=1e-3, steps=5)
+    editor.apply(cases[:3])
+    after = [_logits(model, case) for case in cases]
+
+    assert [torch.equal(a, b) for a, b in zip(before, after, strict=True)] == [False] * 3 + [True] * 7
+    assert changed(weights(small_model()), model) == []
+
+
+def test_grace_widens_for_the_same_answer_and_splits_for_another(cases: list[Case]) -> None:
+    editor = _editor("grace", small_model(), layer=1, radius=1e6, steps=2)
+    editor.apply(cases[:1])
+    editor.apply(cases[1:2])
+    codebook = editor.codebook  # type: ignore[attr-defined]
+    distance = torch.linalg.vector_norm(codebook.keys[0] - codebook.keys[1]).item()
+
+    assert codebook.radii.tolist() == pytest.approx([distance / 2, distance / 2])
+
+
+def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> None:
+    model = small_model()
+    older = _short(cases)[0]
+    newer = replace(older, answer="of")
+    editor = _editor("grace", model, layer=2, steps=300)
+    editor.apply([older])
+    assert _said(model, [older]) == [older.answer]
+    editor.apply([newer])
+
+    assert _said(model, [newer]) == [newer.answer]
+    assert len(editor.codebook) == 1  # type: ignore[attr-defined]

@@ -1,0 +1,22 @@
+"""Layers as settings name them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kgedit.errors import SpecError
+from kgedit.llm.surgery.layer_lists import parse_layers
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+def test_layers_are_written_as_ranges_or_lists() -> None:
+    assert parse_layers("4-8") == (4, 5, 6, 7, 8)
+    assert parse_layers("7, 3,5") == (3, 5, 7)
+    with pytest.raises(SpecError, match="4-8 or 3,5,7"):
+        parse_layers("four")

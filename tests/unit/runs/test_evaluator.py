@@ -1,0 +1,97 @@
+"""What stands in a prompt when a model has no room for all of a prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from world.small_models import small_model
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Prefix
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, longest
+from kgedit.llm.presets import PRESETS
+from kgedit.records.cases import Case
+from kgedit.records.runs import Answer
+from kgedit.runs.evaluator import Evaluator, ModelState
+from kgedit.runs.run_folder import RunFolder
+
+ASKED = (PRESETS["synthetic"], PRESETS["wild"])
+MANY = {
+    "ike": {"embedder": "character-ngrams", "k": 16},
+    "rag": {"embedder": "character-ngrams", "k": 20},
+    "prompt": {"most": 50},
+}
+
+
+def _answers(
+    method: str, folder: Path, *, edits: Sequence[Case] = (), architecture: str = "gpt2"
+) -> tuple[list[Answer], dict[str, Prefix]]:
+    """Answers of a model of 256 positions to what two cases ask, and the whole prefix of each question."""
+    timestep = write_timestep(folder / "timestep")
+    cases = list(timestep.cases())
+    model = small_model(architecture)
+    contexts = {preset.context: read_context(preset.context) for preset in ASKED}
+    editor = make_editor(method, model, MANY[method], contexts=tuple(contexts.values()), seed=0)
+    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
+    evaluator = Evaluator(
+        model,
+        ASKED,
+        contexts=contexts,
+        folder=RunFolder(folder),
+        cache=AnswerCache(folder / "cache.jsonl"),
+        batch_tokens=2000,
+    )
+    asked = cases[:2]
+    evaluator.evaluate(asked, editor, state=ModelState(timestep.name), advance=lambda more: None)
+    questions = [probe.question for case in asked for probe in case.probes]
+    return RunFolder(folder).answers(), dict(zip(questions, editor.prefixes(questions), strict=True))
+
+
+def _length(prompt: str, answer: Answer) -> int:
+    preset = next(preset for preset in ASKED if preset.name == answer.preset)
+    return longest(small_model("gpt2"), Question(prompt, answer.answers[0]), preset)
+
+
+@pytest.mark.parametrize("method", MANY)
+def test_the_farthest_parts_that_do_not_fit_are_left_out_whole_and_no_more(method: str, tmp_path: Path) -> None:
+    answers, prefixes = _answers(method, tmp_path)
+    lost = []
+    for answer in answers:
+        whole = prefixes[answer.question]
+        asked = read_context(answer.context).prompt(answer.question)
+        left_out = next(n for n in range(len(whole.parts)) if whole.without(n).text + asked == answer.prompt)
+        lost.append(left_out)
+        assert _length(answer.prompt, answer) <= 256
+        assert left_out == 0 or _length(whole.without(left_out - 1).text + asked, answer) > 256
+        assert answer.retrieved == whole.without(left_out).retrieved
+
+    assert len(lost) == 2 * 2 * 5
+    assert sum(n > 0 for n in lost) >= 10, "under the longer of the two presets every prompt was too long"
+
+
+def test_what_is_recorded_as_retrieved_stands_in_the_prompt(tmp_path: Path) -> None:
+    answers, _ = _answers("rag", tmp_path)
+    bare = [answer for answer in answers if answer.context == "question_only"]
+    wild = [answer for answer in answers if answer.context == "instruction"]
+
+    assert all(answer.prompt.count("\nA: ") == len(answer.retrieved) for answer in bare)
+    assert {len(answer.retrieved) for answer in wild} <= set(range(1, 10)), "ten were found"
+    assert all(answer.retrieved[0] == answer.case_id for answer in answers if answer.axis == "update")
+
+
+def test_the_last_part_stays_even_where_it_does_not_fit(tmp_path: Path) -> None:
+    cases = list(write_timestep(tmp_path / "timestep").cases())
+    endless = replace(cases[1], answer="very " * 300)
+    answers, prefixes = _answers("prompt", tmp_path, edits=[cases[0], endless], architecture="llama")
+
+    for answer in answers:
+        last = prefixes[answer.question].parts[-1].text
+        assert last.count("very ") == 300
+        assert answer.prompt == last + read_context(answer.context).prompt(answer.question)

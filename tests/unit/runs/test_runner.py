@@ -1,0 +1,567 @@
+"""A run's folder: what it holds, and that a run killed anywhere ends up the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from click.testing import CliRunner
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+from world.small_models import save, small_model
+from world.small_timestep import OLD_MAYORS, write_timestep
+
+from kgedit.benchmark.timestep import TWO_HOPS
+from kgedit.cli import main
+from kgedit.editing import METHODS
+from kgedit.editing.editor import EditorState
+from kgedit.editing.in_context.ike import InContextEditing
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.records.cases import AXES, KnownFact
+from kgedit.records.runs import RunSpec
+from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
+from kgedit.runs.run_files import read_edit_costs, read_environment, read_preparation
+from kgedit.runs.run_folder import RunFolder
+from kgedit.runs.runner import run
+from kgedit.runs.scoring import measure_run
+from kgedit.runs.spec import resolve
+
+
+class _KilledError(Exception):
+    """Stands for a kill: nothing in the runner catches it."""
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Paths of two timesteps and of a model; the second timestep puts the old mayors back."""
+    root = tmp_path_factory.mktemp("world")
+    write_timestep(root / "first", towns=range(4))
+    write_timestep(root / "second", name="20210101_20220101", towns=range(3, 5), names=OLD_MAYORS)
+    save(small_model(), root / "model")
+    return {name: str(root / name) for name in ("first", "second", "model")}
+
+
+LOCATED = ("rome", "r_rome", "c_rome", "memit", "alphaedit")
+
+QUICK: dict[str, dict[str, object]] = {
+    "none": {},
+    "ft": {"steps": 2},
+    "ft_l": {"steps": 2},
+    "ft_m": {"steps": 2},
+    "locft_bf": {"steps": 2, "batch": 1},
+    "grace": {"steps": 3},
+    "ultraedit": {"warm_up": 5},
+    "wise": {"steps": 3, "shard": 2, "merge_every": 3},
+    "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
+    "ike": {"embedder": "character-ngrams", "k": 3},
+    "prompt": {"most": 2},
+    "lora": {"epochs": 1},
+    "lora_merge": {"epochs": 1},
+    "rag": {"embedder": "character-ngrams"},
+    **{name: {"steps": 2, "prompts": 2, "tokens": 400} for name in LOCATED},
+}
+
+
+BRIEF = {
+    "name": "wild",
+    "context": "instruction",
+    "generation": "greedy",
+    "truncation": "newline_period",
+    "max_new_tokens": 6,
+    "metric": "exact_match",
+}
+"""The wild preset, but brief: a random model never stops by itself."""
+
+
+COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
+
+
+def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpec:
+    raw = {
+        "timesteps": [world["first"], world["second"]],
+        "model": world["model"],
+        "method": method,
+        "settings": QUICK[method],
+        "presets": ["synthetic", BRIEF],
+        "evaluate_earlier": True,
+        "batch_tokens": 600,
+        "device": "cpu",
+    }
+    return resolve(raw | more)
+
+
+def _content(folder: Path) -> dict[str, list[Any]]:
+    """The lines of a run without what a clock or the process's memory put in."""
+    content = {}
+    for name in ("answers.jsonl", "edits.jsonl"):
+        rows = [json.loads(line) for line in (folder / name).read_text(encoding="utf-8").splitlines()]
+        content[name] = [{key: value for key, value in row.items() if key not in COSTS} for row in rows]
+    return content
+
+
+def _kill_at(step: int) -> Callable[[str, int, int], None]:
+    left = step
+
+    def progress(stage: str, done: int, total: int) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise _KilledError
+
+    return progress
+
+
+def _steps_of(spec: RunSpec, folder: Path) -> int:
+    calls = []
+    run(spec, folder, progress=lambda stage, done, total: calls.append(stage))
+    return len(calls)
+
+
+def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[str, str], tmp_path: Path) -> None:
+    rows = _content(run(_spec(world), tmp_path / "run"))["answers.jsonl"]
+
+    asked = [(row["after"], row["timestep"], row["axis"], row["preset"]) for row in rows]
+    assert {axis for _, _, axis, _ in asked} == set(AXES)
+    first, second = "20200101_20210101", "20210101_20220101"
+    for axis in AXES:
+        for preset in ("synthetic", "wild"):
+            assert asked.count((None, first, axis, preset)) == 4
+            assert asked.count((None, second, axis, preset)) == 2
+            assert asked.count((first, first, axis, preset)) == 4
+            assert asked.count((second, first, axis, preset)) == 4, "evaluate_earlier asks the first timestep again"
+            assert asked.count((second, second, axis, preset)) == 2
+            assert asked.count((first, second, axis, preset)) == 0
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "single", "per_timestep"])
+def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
+    protocol: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(world, protocol=protocol, checkpoint_every=2)
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "unbroken-home"))
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+
+    for kill in range(3, steps, max(1, steps // 5)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        folder = tmp_path / f"killed-{kill}"
+        with pytest.raises(_KilledError):
+            run(spec, folder, progress=_kill_at(kill))
+        for name in ("answers.jsonl", "edits.jsonl"):
+            with (folder / name).open("a", encoding="utf-8") as file:
+                file.write('{"after": nu')
+        run(spec, folder)
+        assert _content(folder) == expected, f"killed at step {kill} of {steps}"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_resumes_between_timesteps(
+    method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(world, method)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
+    with pytest.raises(_KilledError):
+        run(spec, tmp_path / "killed", progress=_kill_at(steps - 2))
+    run(spec, tmp_path / "killed")
+
+    assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
+
+
+def test_a_run_killed_within_a_long_call_goes_on_within_it(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.runs.runner.SECONDS_BETWEEN_CALL_CHECKPOINTS", 0)
+    spec = _spec(world, "lora", settings={"epochs": 5, "batch": 2}, presets=[BRIEF])
+    stage, told = "edit 20210101_20220101", []
+    run(spec, tmp_path / "unbroken", progress=lambda name, done, total: told.append(name))
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
+    folder = tmp_path / "killed"
+
+    def kill(name: str, done: int, total: int) -> None:
+        told_now.append(name)
+        if told_now.count(stage) == 4:
+            raise _KilledError
+
+    told_now: list[str] = []
+    with pytest.raises(_KilledError):
+        run(spec, folder, progress=kill)
+    kept = RunFolder(folder).checkpoints.of_call("20210101_20220101", 0, 2)
+    assert kept is not None
+    assert kept.state.record == {"epochs": 2}
+    again: list[str] = []
+    run(spec, folder, progress=lambda name, done, total: again.append(name))
+
+    assert told.count(stage) - again.count(stage) == 2, "two epochs of one step each were not trained again"
+    assert _content(folder) == _content(tmp_path / "unbroken")
+    assert RunFolder(folder).edits()[-1].seconds > kept.seconds > 0
+    assert RunFolder(folder).checkpoints.of_call("20210101_20220101", 0, 2) is None
+
+
+def test_a_kill_while_a_kept_state_is_removed_leaves_it_whole_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    state = EditorState({"weight": torch.zeros(2)}, {"epochs": 1})
+    whole = CallCheckpoint("t", 0, 2, seconds=1, cpu_seconds=1, state=state)
+    checkpoints.save_call(whole)
+
+    def killed(path: Path, ignore_errors: bool = False) -> None:
+        if path.is_dir() and "call" in path.name:
+            (path / "state.json").unlink()
+            raise _KilledError
+
+    monkeypatch.setattr("kgedit.runs.checkpoints.shutil.rmtree", killed)
+    with pytest.raises(_KilledError):
+        checkpoints.save(Checkpoint("t", 2, 1, EditorState()))
+    monkeypatch.undo()
+
+    assert checkpoints.of_call("t", 0, 2) is None
+    checkpoints.save_call(whole)
+    assert checkpoints.of_call("t", 0, 2) is not None
+    checkpoints.save(Checkpoint("t", 4, 2, EditorState()))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000002"]
+
+
+def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    found = {"embedder": "character-ngrams", "index": "hnsw"}
+    more = {"protocol": "sequential", "checkpoint_every": 2, "evaluate_every": 2, "presets": [BRIEF]}
+    spec = _spec(world, "rag", settings=found, **more)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+    assert any(len(row["retrieved"]) == 2 for row in expected["answers.jsonl"])
+
+    for kill in range(3, steps, max(1, steps // 4)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+
+
+def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = _spec(world, evaluate_every=2, checkpoint_every=2, batch_size=1)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    expected = _content(tmp_path / "unbroken")
+    updates = [row for row in expected["answers.jsonl"] if (row["axis"], row["preset"]) == ("update", "wild")]
+    asked = [(row["after"], row["edits"], row["timestep"]) for row in updates if row["edits"] is not None]
+    first = "20200101_20210101"
+    # Two of four edits, then all four; the second timestep has two edits, so only its end.
+    assert asked == [(first, 2, first)] * 2
+    assert {row["case_id"] for row in updates if row["edits"]} == {"Q100:P6:Q20", "Q101:P6:Q21"}
+
+    for kill in range(3, steps, max(1, steps // 6)):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+    scores = measure_run(tmp_path / "unbroken").scores
+    assert {score.edits for score in scores if score.state == "midway"} == {2}
+    assert {score.timestep for score in scores if score.state == "midway"} == {first}
+
+
+def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[KnownFact] = []
+    monkeypatch.setattr(InContextEditing, "prepare", lambda self, known, *, advance: given.extend(known))
+    run(_spec(world, "ike", limit=1, timesteps=[world["first"]]), tmp_path / "run")
+
+    towns = {fact.fact.subject_label for fact in given}
+    assert len(given) == 18, "all but the first town's mayor and water"
+    assert "Arvika" not in towns
+    assert "Borgholm" in towns
+
+
+def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="evaluate_every is for the protocol 'sequential'"):
+        _spec(world, protocol="single", evaluate_every=2)
+
+
+@pytest.mark.parametrize("method", ["ft_m", "lora_merge"])
+def test_the_edited_model_is_saved_as_transformers_reads_it(method: str, world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, method, limit=2)
+    folder = run(spec, tmp_path / "run", save_model=tmp_path / "edited")
+    asked = [row for row in _content(folder)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+    there = run(
+        resolve(
+            {
+                "timesteps": list(spec.timesteps),
+                "model": str(tmp_path / "edited"),
+                "method": "none",
+                "presets": ["synthetic", BRIEF],
+                "batch_tokens": 600,
+                "evaluate_earlier": True,
+                "limit": 2,
+                "device": "cpu",
+            }
+        ),
+        tmp_path / "again",
+    )
+    again = [row for row in _content(there)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+
+    assert [row["text"] for row in again] == [row["text"] for row in asked]
+    # A finished run given again saves what it ended with.
+    run(spec, tmp_path / "run", save_model=tmp_path / "later")
+    names = ("model.safetensors", "config.json", "tokenizer.json")
+    assert all((tmp_path / "edited" / n).read_bytes() == (tmp_path / "later" / n).read_bytes() for n in names)
+
+
+def test_an_adapter_is_saved_as_peft_reads_it(world: dict[str, str], tmp_path: Path) -> None:
+    run(_spec(world, "lora", limit=2), tmp_path / "run", save_model=tmp_path / "adapter")
+    base = AutoModelForCausalLM.from_pretrained(world["model"])
+    ids = torch.tensor([[5, 9, 12]])
+    with torch.no_grad():
+        plain = base(ids).logits
+        adapted = PeftModel.from_pretrained(base, tmp_path / "adapter")(ids).logits
+
+    assert sorted(path.name for path in (tmp_path / "adapter").glob("adapter_*")) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+    ]
+    assert not torch.equal(plain, adapted)
+
+
+def test_a_model_that_no_edit_changes_is_not_saved(world: dict[str, str], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="rag changes no weights"):
+        run(_spec(world, "rag"), tmp_path / "run", save_model=tmp_path / "edited")
+    with pytest.raises(SpecError, match="undoes every edit"):
+        run(_spec(world, protocol="single"), tmp_path / "run", save_model=tmp_path / "edited")
+    with pytest.raises(SpecError, match="is there already"):
+        run(_spec(world), tmp_path / "run", save_model=tmp_path)
+
+
+EDITS = [
+    {
+        "case_id": 7,
+        "prompt": "The mayor of Arvika is",
+        "target_new": "Olof Gren",
+        "ground_truth": "Nils Ek",
+        "subject": "Arvika",
+        "rephrase_prompt": "Arvika is led by",
+        "locality_prompt": "The mayor of Mora is",
+        "locality_ground_truth": "Siv Nyman",
+    },
+    {
+        "id": 3,
+        "source": "NQ",
+        "prompt": "Which water does Kalix lie at?",
+        "target": "Kalixälven",
+        "locality": [{"loc": "Who?", "loc_ans": "Bo"}, {"loc": "Where?", "loc_ans": "Hjo"}],
+    },
+]
+
+
+def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "edits.json").write_text(json.dumps(EDITS), encoding="utf-8")
+    arguments = ["--edits", str(tmp_path / "edits.json"), "--model", world["model"], "--method", "ft_m"]
+    arguments += ["--set", "steps=2", "--device", "cpu", "--preset", "synthetic", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, ["run-edit", *arguments])
+
+    assert result.exit_code == 0, result.output
+    rows = _content(tmp_path / "run")["answers.jsonl"]
+    assert sorted((row["after"], row["case_id"], row["axis"]) for row in rows if row["after"]) == [
+        ("edits", "NQ:1:3", "locality"),
+        ("edits", "NQ:1:3", "locality"),
+        ("edits", "NQ:1:3", "update"),
+        ("edits", "edit:0:7", "locality"),
+        ("edits", "edit:0:7", "rephrase"),
+        ("edits", "edit:0:7", "update"),
+    ]
+    assert len(rows) == 12
+    assert {score.axis for score in measure_run(tmp_path / "run").scores} == {"update", "rephrase", "locality"}
+
+
+def test_a_finished_run_given_again_adds_nothing(world: dict[str, str], tmp_path: Path) -> None:
+    folder = run(_spec(world), tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.jsonl")}
+    run(_spec(world), folder)
+
+    assert {path.name: path.read_bytes() for path in folder.glob("*.jsonl")} == before
+
+
+def test_single_edits_do_not_see_one_another(world: dict[str, str], tmp_path: Path) -> None:
+    whole = _content(run(_spec(world, protocol="single"), tmp_path / "whole"))["answers.jsonl"]
+    alone = _content(run(_spec(world, protocol="single", limit=1), tmp_path / "alone"))["answers.jsonl"]
+
+    edited = [row for row in alone if row["after"]]
+    cases = {(row["after"], row["case_id"]) for row in edited}
+    assert len(cases) == 2, "one case of each timestep"
+    assert [row for row in whole if (row["after"], row["case_id"]) in cases] == edited
+
+
+def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str, str], tmp_path: Path) -> None:
+    run(_spec(world, "none", limit=1), tmp_path / "run")
+
+    with pytest.raises(SpecError, match=r"seed is 0 there and 1 here(.|\n)*--overwrite"):
+        run(_spec(world, "none", limit=1, seed=1), tmp_path / "run")
+    run(_spec(world, "none", limit=1, seed=1), tmp_path / "run", overwrite=True)
+    with pytest.raises(SpecError, match="holds no run"):
+        run(_spec(world, "none"), tmp_path, overwrite=True)
+
+
+def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
+    write_timestep(tmp_path / "empty", towns=range(0))
+    with pytest.raises(BenchmarkError, match="holds no cases"):
+        run(_spec(world, timesteps=[str(tmp_path / "empty")]), tmp_path / "run")
+
+
+def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tmp_path: Path) -> None:
+    rows = _content(run(_spec(world, "rag"), tmp_path / "run"))["answers.jsonl"]
+    updates = [row for row in rows if row["axis"] == "update" and row["after"] == row["timestep"]]
+
+    assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in row["after"] for row in updates)
+    assert all(row["prompt"].count("\nA: ") >= 2 for row in updates)
+    assert not any(row["retrieved"] for row in rows if row["after"] is None)
+
+
+def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    timestep = write_timestep(Path("step"), towns=range(4))
+    names = [case.case_id for case in timestep.cases()]
+    second = dict(zip(names, [*names[1:], None], strict=True))
+    rows = [{**row, "second_case_id": second[row["case_id"]]} for row in timestep.table("two_hops").to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=TWO_HOPS), "step/two_hops.parquet")
+    run(_spec(world, "rag", timesteps=["step"], presets=["synthetic"]), Path("run"))
+    shutil.rmtree("step")
+    monkeypatch.chdir("/")
+
+    asked = [row for row in _content(tmp_path / "run")["answers.jsonl"] if row["axis"] == "mhop" and row["after"]]
+    assert {row["case_id"]: row["second_case_id"] for row in asked} == second
+    found = [row["second_case_id"] in row["retrieved"] for row in asked if row["second_case_id"]]
+    assert any(found)
+    (mhop,) = [row for row in measure_run(tmp_path / "run").retrieval if row.axis == "mhop"]
+    assert mhop.second_hop == pytest.approx(sum(found) / 3, abs=1e-6)
+
+
+def test_a_run_keeps_versions_model_and_resolved_settings(world: dict[str, str], tmp_path: Path) -> None:
+    folder = run(_spec(world, limit=1), tmp_path / "run")
+    environment, prepared = read_environment(folder), read_preparation(folder)
+
+    assert environment is not None
+    assert prepared is not None
+    assert environment.packages["torch"]
+    assert environment.model.fingerprint == small_model().fingerprint
+    assert "FT-M" in environment.source
+    assert (prepared.settings["layer"], prepared.published_for) == (1, None)
+    assert environment.settings == prepared.settings
+    assert [step.name for step in environment.timesteps] == ["20200101_20210101", "20210101_20220101"]
+    assert set(environment.contexts) == {"question_only", "instruction"}
+
+
+def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict[str, str], tmp_path: Path) -> None:
+    rows = [
+        {"prompt": f"Who is the mayor of {town}?", "target_new": answer, "subject": subject}
+        for town, answer, subject in (
+            ("Arvika", "Olof Gren", "Arvika"),
+            ("Mora", "Asta Wik", "Moria"),
+            ("Hjo", "Bo", "Hjo"),
+        )
+    ]
+    (tmp_path / "edits.json").write_text(json.dumps(rows), encoding="utf-8")
+    settings = [f"--set={name}={value}" for name, value in QUICK["memit"].items()]
+    given = ["--edits", str(tmp_path / "edits.json"), "--model", world["model"], "--method", "memit", *settings]
+    (tmp_path / "text.txt").write_text("The mayor of Mora is Asta Wik.\n" * 40, encoding="utf-8")
+    given += [f"--set=corpus={tmp_path / 'text.txt'}", "--preset", "synthetic", "--out", str(tmp_path / "run")]
+
+    result = CliRunner().invoke(main, ["run-edit", *given])
+
+    assert result.exit_code == 0, result.output
+    (cost,) = read_edit_costs(tmp_path / "run")
+    assert [failure.case_id for failure in cost.failures] == [cost.case_ids[1]]
+    totals = measure_run(tmp_path / "run").edits
+    assert (totals.edits, totals.failed) == (2, 1)
+    assert f"Not edited: {cost.case_ids[1]}: the subject 'Moria' is not in the question" in result.stderr
+
+
+def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[str, str], tmp_path: Path) -> None:
+    spec, out = _spec(world, limit=1), tmp_path / "run"
+
+    def second(stage: str, done: int, total: int) -> None:
+        if stage == "evaluate before any edit":
+            for overwrite in (False, True):
+                with pytest.raises(SpecError, match="another process is at work"):
+                    run(spec, out, overwrite=overwrite)
+
+    folder = run(spec, out, progress=second)
+    assert _content(folder)["edits.jsonl"]
+    assert _content(run(spec, out, overwrite=True))["edits.jsonl"]
+
+
+@pytest.mark.parametrize("method", ["lora", "memit", "rome", "grace"])
+def test_a_long_call_tells_how_far_it_is(method: str, world: dict[str, str], tmp_path: Path) -> None:
+    told: list[int] = []
+
+    def note(stage: str, done: int, total: int) -> None:
+        if stage == "edit 20200101_20210101":
+            assert total == 4
+            told.append(done)
+
+    quick = {"lora": {"epochs": 3}, "grace": {"steps": 1, "batch": 1}}.get(
+        method, {**QUICK["rome"], "steps": 1, "search_batch": 1}
+    )
+    run(_spec(world, method, protocol="per_timestep", settings=quick), tmp_path / "run", progress=note)
+    assert told == sorted(told)
+    assert len({done for done in told if 0 < done < 4}) >= 2
+
+
+def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, "memit", limit=1)
+    folder = run(spec, tmp_path / "run")
+    prepared = read_preparation(folder)
+
+    assert prepared is not None
+    assert min(prepared.seconds, prepared.cpu_seconds, prepared.peak_memory_bytes) > 0
+    assert prepared.details["statistics"]["tokens"] > 0
+    assert run(spec, folder) == folder
+    assert read_preparation(folder) == prepared
+
+
+def test_the_command_runs_scores_and_prints_the_folder(world: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("method: ft_m\nlimit: 3\nsettings: {steps: 50}\n", encoding="utf-8")
+    arguments = [
+        str(tmp_path / "spec.yaml"),
+        "--timestep",
+        world["first"],
+        "--model",
+        world["model"],
+        "--device",
+        "cpu",
+    ]
+    arguments += ["--limit", "2", "--set", "steps=2", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(main, ["run-edit", *arguments])
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == str(tmp_path / "run")
+    assert (tmp_path / "run" / "scores.json").is_file()
+    assert len((tmp_path / "run" / "edits.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_the_command_tells_every_problem_and_exits_with_1() -> None:
+    result = CliRunner().invoke(main, ["run-edit", "--method", "ftm", "--set", "steps"])
+
+    assert result.exit_code == 1
+    assert "KEY=VALUE" in result.output
+    result = CliRunner().invoke(main, ["run-edit", "--method", "ftm", "--limit", "x"])
+    for part in ("Did you mean 'ft_m'", "timesteps is missing", "model is missing", "limit: expected a whole number"):
+        assert part in result.output

@@ -1,0 +1,276 @@
+"""scores.json: groups, intervals, retention, retrieval and costs of small runs whose numbers can be checked by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
+
+from kgedit.errors import BenchmarkError
+from kgedit.metrics.intervals import REPLICATES, clustered_interval
+from kgedit.records.runs import Answer, EditFailure
+from kgedit.records.scores import RunScores, Score
+from kgedit.runs.run_files import read_scores
+from kgedit.runs.scoring import measure_run, write_scores
+
+
+def case(number: int, relation: str = "P6") -> str:
+    return f"Q{number}:{relation}:Q{number + 1000}"
+
+
+def asked(right: Iterable[int], **changes: object) -> list[Answer]:
+    """One wild answer a case: Q1:P6, Q2:P54, Q3:P6, ... of which the ones with a 1 are right."""
+    return [
+        answer(case(number, ("P54", "P6")[number % 2]), text="Justin Trudeau" if ok else "Ottawa", **changes)
+        for number, ok in enumerate(right, start=1)
+    ]
+
+
+def find(scores: Iterable[Score], **wanted: object) -> Score:
+    found = [score for score in scores if all(getattr(score, name) == value for name, value in wanted.items())]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_groups_have_means_counts_and_relations(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [*asked([0, 0, 1, 0], after=None), *asked([1, 1, 1, 0])], [cost()])
+    scores = measure_run(run).scores
+    before = find(scores, state="before", timestep=T1, metric="exact_match")
+    after = find(scores, state="own", timestep=T1, metric="exact_match")
+    assert (before.mean, before.n, before.relations, before.after) == (0.25, 4, 2, None)
+    assert (after.mean, after.n, after.relations, after.after, after.main) == (0.75, 4, 2, T1, True)
+    assert after.low is not None
+    assert after.low <= after.mean <= after.high
+    side = [score.metric for score in scores if score.state == "own" and score.timestep == T1 and not score.main]
+    assert side == ["contains", "exact_match_any", "token_f1"]
+
+
+def test_pooled_scores_come_last_and_final_only_with_several_timesteps(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [*asked([0, 1], after=None), *asked([1, 1])])
+    pooled = [(score.state, score.mean) for score in measure_run(run).scores if score.timestep is None and score.main]
+    assert pooled == [("before", 0.5), ("own", 1.0)]
+    assert read_scores_of(run).retention == ()
+
+
+def read_scores_of(run: Path) -> RunScores:
+    write_scores(run)
+    return read_scores(run)
+
+
+def test_teacher_forcing_is_scored_by_token_match_beside_exact_match(tmp_path: Path) -> None:
+    answers = [answer(case(n), of=SYNTHETIC, text="Justin Ottawa", token_match=0.5) for n in (1, 2)]
+    scores = [score for score in measure_run(write_run(tmp_path / "run", answers)).scores if score.timestep]
+    assert [(score.metric, score.mean, score.main) for score in scores] == [
+        ("token_match", 0.5, True),
+        ("exact_match", 0.0, False),
+    ]
+    assert {score.preset for score in scores} == {"synthetic"}
+
+
+def test_locality_compares_with_the_same_question_and_preset_before(tmp_path: Path) -> None:
+    def locality(number: int, text: str, after: str | None, of: object = WILD) -> Answer:
+        return answer(case(number), axis="locality", text=text, after=after, of=of, question=f"Who is {number}?")
+
+    before = [locality(1, "Ottawa", None), locality(2, "Paris", None), locality(1, "Oslo", None, SYNTHETIC)]
+    after = [
+        locality(1, "Ottawa", T1),
+        locality(2, "Rome", T1),
+        locality(1, "Oslo", T1, SYNTHETIC),
+        locality(3, "x", T1),
+    ]
+    scores = measure_run(write_run(tmp_path / "run", [*after, *before])).scores
+    wild = find(scores, state="own", timestep=T1, preset="wild", metric="unchanged")
+    assert (wild.mean, wild.n) == (0.5, 2)
+    assert find(scores, state="own", timestep=T1, preset="synthetic", metric="unchanged").mean == 1.0
+    assert not [score for score in scores if score.state == "before" and score.metric == "unchanged"]
+
+
+def test_a_repeated_answer_counts_once_and_is_reported(tmp_path: Path) -> None:
+    once = asked([1, 0])
+    scores = measure_run(write_run(tmp_path / "run", [*once, *asked([0])]))
+    assert (scores.answers, scores.repeated) == (2, 1)
+    assert find(scores.scores, state="own", timestep=T1, metric="exact_match").mean == 0.5
+
+
+def test_retention_matrix_forgetting_and_backward_transfer(tmp_path: Path) -> None:
+    answers = [
+        *asked([1, 1, 1, 1], after=T1, timestep=T1),
+        *asked([0, 0, 0, 1], after=T1, timestep=T3),
+        *asked([1, 1, 0, 0], after=T2, timestep=T1),
+        *asked([1, 1, 1, 0], after=T2, timestep=T2),
+        *asked([1, 1, 1, 0], after=T3, timestep=T1),
+        *asked([1, 1, 1, 1], after=T3, timestep=T2),
+        *asked([1, 0, 0, 0], after=T3, timestep=T3),
+    ]
+    scores = measure_run(write_run(tmp_path / "run", answers))
+    (retention,) = scores.retention
+    assert scores.timesteps == (T1, T2, T3)
+    assert retention.matrix == ((1.0, None, 0.25), (0.5, 0.75, None), (0.75, 1.0, 0.25))
+    assert retention.forgetting == pytest.approx(((1.0 - 0.75) + (0.75 - 1.0)) / 2)
+    assert retention.backward_transfer == pytest.approx(((0.75 - 1.0) + (1.0 - 0.75)) / 2)
+    means = {
+        (score.state, score.after, score.timestep): score.mean
+        for score in scores.scores
+        if score.metric == "exact_match"
+    }
+    assert means["ahead", T1, T3] == 0.25
+    assert means["retained", T3, T2] == 1.0
+    assert means["own", None, None] == pytest.approx((4 + 3 + 1) / 12, abs=1e-6)
+    assert means["final", None, None] == pytest.approx((3 + 4 + 1) / 12, abs=1e-6)
+
+
+def test_forgetting_is_measured_from_the_best_score_and_not_from_the_first(tmp_path: Path) -> None:
+    answers = [
+        *asked([1, 0, 0, 0], after=T1, timestep=T1),
+        *asked([1, 1, 1, 0], after=T2, timestep=T1),
+        *asked([1, 1, 1, 1], after=T2, timestep=T2),
+        *asked([1, 1, 0, 0], after=T3, timestep=T1),
+        *asked([1, 1, 1, 1], after=T3, timestep=T2),
+        *asked([1, 1, 1, 1], after=T3, timestep=T3),
+    ]
+    (retention,) = measure_run(write_run(tmp_path / "run", answers)).retention
+    assert retention.matrix == ((0.25, None, None), (0.75, 1.0, None), (0.5, 1.0, 1.0))
+    assert retention.forgetting == pytest.approx(((0.75 - 0.5) + (1.0 - 1.0)) / 2)
+    assert retention.backward_transfer == pytest.approx(((0.5 - 0.25) + (1.0 - 1.0)) / 2)
+
+
+def test_final_is_left_out_when_earlier_timesteps_were_not_asked_again(tmp_path: Path) -> None:
+    answers = [*asked([1, 1], after=T1, timestep=T1), *asked([0, 1], after=T2, timestep=T2)]
+    scores = measure_run(write_run(tmp_path / "run", answers))
+    assert {score.state for score in scores.scores} == {"own"}
+    assert scores.retention[0].matrix == ((1.0, None), (None, 0.5))
+    assert scores.retention[0].forgetting is None
+
+
+def test_retrieval_is_scored_for_each_hop_and_for_both(tmp_path: Path) -> None:
+    def hop(number: int, text: str, *retrieved: str) -> Answer:
+        second = case(number + 50)
+        return answer(case(number), axis="mhop", text=text, retrieved=retrieved, second_case_id=second)
+
+    answers = [
+        hop(1, "Justin Trudeau", case(51), case(1)),
+        hop(2, "Ottawa", case(2)),
+        hop(3, "Justin Trudeau", case(53), case(539)),
+        *asked([1], retrieved=(case(1),)),
+        *asked([1], after=None),
+    ]
+    scores = measure_run(write_run(tmp_path / "run", answers))
+    update, mhop = scores.retrieval
+    assert (update.axis, update.first_hop, update.second_hop, update.both_hops) == ("update", 1.0, None, None)
+    assert update.accuracy_when_found == 1.0
+    assert mhop.n == 3
+    assert (mhop.first_hop, mhop.second_hop) == (pytest.approx(2 / 3, abs=1e-6), pytest.approx(2 / 3, abs=1e-6))
+    assert mhop.both_hops == pytest.approx(1 / 3, abs=1e-6)
+    assert mhop.accuracy_when_found == 1.0
+
+
+def test_a_second_hop_that_is_no_case_counts_for_nothing(tmp_path: Path) -> None:
+    answers = [answer(case(1), axis="mhop", retrieved=(case(1), case(51)))]
+    (mhop,) = measure_run(write_run(tmp_path / "run", answers)).retrieval
+    assert (mhop.first_hop, mhop.second_hop, mhop.both_hops, mhop.accuracy_when_found) == (1.0, None, None, None)
+
+
+def test_edit_costs_and_speed_add_up(tmp_path: Path) -> None:
+    costs = [
+        cost([case(1), case(2)]),
+        cost([case(2)], seconds=1.0, peak_memory_bytes=2 * 10**9),
+        cost([case(3), case(4), case(5)], failures=(EditFailure(case_id=case(4), reason="no subject"),)),
+    ]
+    scores = measure_run(write_run(tmp_path / "run", [*asked([1, 1]), *asked([1, 0], after=None)], costs))
+    edits = scores.edits
+    assert (edits.edits, edits.failed, edits.calls, edits.edits_given) == (4, 1, 3, 6)
+    assert (edits.seconds, edits.cpu_seconds, edits.peak_memory_bytes) == (5.0, 4.5, 2 * 10**9)
+    (speed,) = scores.speed
+    assert (speed.preset, speed.questions, speed.seconds, speed.new_tokens) == ("wild", 4, 2.0, 12)
+
+
+def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path: Path) -> None:
+    answers = [*asked([0, 0, 1, 0, 1], after=None), *asked([1, 1, 0, 1, 1])]
+    one = write_scores(write_run(tmp_path / "one", answers)).read_bytes()
+    assert write_scores(tmp_path / "one").read_bytes() == one
+    other = json.loads(write_scores(write_run(tmp_path / "other", answers[::-1])).read_bytes())
+    assert {**other, "answers_sha256": ""} == {**json.loads(one), "answers_sha256": ""}
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "answers.jsonl",
+        "edits.jsonl",
+        "environment.json",
+        "scores.json",
+        "spec.yaml",
+    ]
+
+
+def test_an_interval_resamples_relations_and_not_answers() -> None:
+    # 1,000 answers of ten relations, each relation all right or all wrong: the spread is that of ten coin throws.
+    clusters = np.repeat(np.arange(10), 100)
+    values = (clusters < 5).astype(float)
+    low, high = clustered_interval(values, clusters)
+    assert (low, high) == (pytest.approx(0.2, abs=0.05), pytest.approx(0.8, abs=0.05))
+    scattered = np.tile([0.0, 1.0], 500)
+    low, high = clustered_interval(scattered, clusters)
+    assert low == high == 0.5
+    assert clustered_interval(np.ones(5), np.zeros(5, dtype=np.int64)) is None
+    assert REPLICATES >= 1000
+
+
+def test_an_interval_holds_95_percent_of_the_means() -> None:
+    # 400 relations with one answer each, half of them right: a mean of 0.5 whose standard deviation is 0.025.
+    low, high = clustered_interval(np.tile([0.0, 1.0], 200), np.arange(400))
+    assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.004)
+    assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.004)
+
+
+def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:
+    generator = np.random.default_rng(1)
+    clusters = generator.integers(0, 30, 400)
+    values = generator.random(400) * (clusters % 3)
+    groups = [values[clusters == cluster] for cluster in range(30)]
+    means = [np.concatenate([groups[pick] for pick in generator.integers(0, 30, 30)]).mean() for _ in range(2000)]
+    assert clustered_interval(values, clusters) == pytest.approx(np.percentile(means, [2.5, 97.5]), abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (answer(preset="mild"), "preset 'mild', which spec.yaml beside it does not"),
+        (answer(generation="teacher_forcing", preset="wild_forced"), "preset 'wild_forced'"),
+        (answer(generation="greedy", preset="synthetic"), "token_match cannot judge"),
+    ],
+)
+def test_an_answer_that_cannot_be_scored_is_an_error(tmp_path: Path, wrong: Answer, message: str) -> None:
+    with pytest.raises(BenchmarkError, match=message):
+        measure_run(write_run(tmp_path / "run", [wrong]))
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", asked([1, 1]))
+    path = run / "answers.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(BenchmarkError, match=r"Line 2 of .*answers\.jsonl is no Answer"):
+        measure_run(run)
+    write_lines(path, [cost()])
+    with pytest.raises(BenchmarkError, match="Line 1"):
+        measure_run(run)
+
+
+def test_what_is_no_run_or_not_finished_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="does not exist"):
+        measure_run(tmp_path / "nowhere")
+    with pytest.raises(BenchmarkError, match="holds no run"):
+        read_scores(tmp_path)
+    run = write_run(tmp_path / "run", asked([1]))
+    with pytest.raises(BenchmarkError, match="is not finished"):
+        read_scores(run)
+    write_scores(run)
+    write_lines(run / "answers.jsonl", asked([1, 1]))
+    with pytest.raises(BenchmarkError, match="does not belong to"):
+        read_scores(run)
+    (run / "spec.yaml").write_text("method: 3\n", encoding="utf-8")
+    with pytest.raises(BenchmarkError, match="is no spec of a run"):
+        measure_run(run)
+    (run / "answers.jsonl").unlink()
+    with pytest.raises(BenchmarkError, match=r"no answers\.jsonl"):
+        read_scores(run)
