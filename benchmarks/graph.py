@@ -38,9 +38,9 @@ from kgedit.loaders.wikidata_json import Options, Parser
 import kgedit
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.graph.connection import Graph
+from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.projection import bring_up_to_date
 from kgedit.graph.queries import read_query
-from kgedit.graph.server import ManagedServer
 from kgedit.store.ingest import Load, ingest
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import Source

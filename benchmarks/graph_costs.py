@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed.server import ManagedServer
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -22,7 +22,7 @@ class MissingExtraError(KgeditError):
     """A package that belongs to an optional extra is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"This needs the package '{package}'. Install it: pip install 'kgedit[{extra}]'")
+        super().__init__(f"The package '{package}' is not installed; this brings it: pip install 'kgedit[{extra}]'")
 
 
 class UnknownNameError(KgeditError, KeyError):

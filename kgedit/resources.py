@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import platformdirs
+
 _PACKAGE = Path(__file__).parent
 
 
@@ -24,5 +26,4 @@ def cache() -> Path:
     configured = os.environ.get("KGEDIT_CACHE")
     if configured:
         return Path(configured).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "kgedit"
+    return platformdirs.user_cache_path("kgedit", appauthor=False)

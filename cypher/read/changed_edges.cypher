@@ -23,12 +23,10 @@ CALL () {
 WITH s, collect(property) AS properties
 MATCH (s)-[f:FACT]->(o) WHERE f.property IN properties AND f.since <= $to AND f.until > $from
 WITH s, f, CASE WHEN o:Merged THEN head([(o)-[r:REDIRECT]->(m) WHERE r.since <= $to < r.until | m] + o) ELSE o END AS o
+ORDER BY o.id
 WITH s, f.property AS property, max(f.property_label) AS property_label,
      collect(DISTINCT CASE WHEN f.since <= $from < f.until THEN o END) AS old,
      collect(DISTINCT CASE WHEN f.since <= $to < f.until THEN o END) AS new
-WITH s, property, property_label,
-     CASE WHEN size(old) > 1 THEN COLLECT { UNWIND old AS o RETURN o ORDER BY o.id } ELSE old END AS old,
-     CASE WHEN size(new) > 1 THEN COLLECT { UNWIND new AS o RETURN o ORDER BY o.id } ELSE new END AS new
 WHERE old <> new
 RETURN s.id AS subject, s.label AS subject_label, property, property_label,
        [o IN old | o.id] AS old_objects, [o IN old | coalesce(o.label, o.id)] AS old_labels,

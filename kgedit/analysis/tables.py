@@ -25,12 +25,12 @@ class Column:
     Attributes:
         name: As written above it.
         number: Whether its cells are numbers, set to the right.
-        optional: Whether a terminal that is too narrow may leave it out; the last such column goes first.
+        key: Whether it tells rows apart: a table too wide for the terminal is split, and each part has these columns.
     """
 
     name: str
     number: bool = True
-    optional: bool = False
+    key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,11 @@ class Table:
     note: str = ""
 
 
-_METHOD = (Column("#"), Column("method", number=False, optional=True))
+_METHOD = (Column("#", key=True), Column("method", number=False, key=True))
 _WHO = (
-    Column("#"),
-    Column("method", number=False),
-    Column("protocol", number=False, optional=True),
-    Column("model", number=False, optional=True),
+    *_METHOD,
+    Column("protocol", number=False),
+    Column("model", number=False),
 )
 
 
@@ -95,9 +94,9 @@ def presets_table(runs: Sequence[Run]) -> Table:
     columns = (
         *_WHO,
         *(Column(preset) for preset in presets),
-        *(Column(f"{name}, {presets[0]}", optional=True) for name in ("rephrase", "unchanged")),
-        Column("CPU s per edit", optional=True),
-        Column("peak GiB", optional=True),
+        *(Column(f"{name}, {presets[0]}") for name in ("rephrase", "unchanged")),
+        Column("CPU s per edit"),
+        Column("peak GiB"),
     )
     note = (
         "Presets: update after the edits, by the preset's own metric in %, and contains in brackets. "
@@ -148,8 +147,8 @@ def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
     ]
     columns = (
         *_METHOD,
-        Column("time step", number=False, optional=True),
-        Column("edits"),
+        Column("time step", number=False, key=True),
+        Column("edits", key=True),
         *(Column(axis) for axis in asked),
         Column("unchanged"),
     )
@@ -193,12 +192,12 @@ def runs_table(runs: Sequence[Run]) -> Table:
         Column("model", number=False),
         Column("edits"),
         Column("failed"),
-        Column("time steps", optional=True),
-        Column("seed", optional=True),
-        Column("s before edits", optional=True),
+        Column("time steps"),
+        Column("seed"),
+        Column("s before edits"),
         Column("s per edit"),
-        Column("CPU s per edit", optional=True),
-        Column("peak GiB", optional=True),
+        Column("CPU s per edit"),
+        Column("peak GiB"),
         Column("folder", number=False),
     )
     return Table("Runs", columns, rows)
@@ -230,10 +229,10 @@ def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
             )
         )
     columns = (
-        Column("edits", optional=True),
+        Column("edits"),
         *(Column(name) for name in ("before", "after", "95 % interval", "n")),
         *(Column(metric.replace("_", " ")) for metric in side),
-        Column("seconds per edit", optional=True),
+        Column("seconds per edit"),
         Column("questions per second"),
     )
     note = f"before, after: {' or '.join(own)} in %; interval: bootstrap clustered by relation; the rest: after, in %."
@@ -265,7 +264,7 @@ def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
         return None
     columns = (
         *_METHOD,
-        *(Column(name, number=False) for name in ("axis", "after")),
+        *(Column(name, number=False, key=True) for name in ("axis", "after")),
         *(Column(f"on {_dates(step)}") for step in steps),
         *(Column(name) for name in ("forgetting", "backward transfer")),
     )
@@ -286,7 +285,7 @@ def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     if not rows:
         return None
-    words = (Column(name, number=False) for name in ("axis", "after", "asked on"))
+    words = (Column(name, number=False, key=True) for name in ("axis", "after", "asked on"))
     numbers = (Column(name) for name in ("n", "first hop", "second hop", "both hops", "right when found"))
     note = "Share of questions whose prompt held the case of the first hop, of the second, of both; in %."
     return Table(f"Retrieval, preset {preset}", (*_METHOD, *words, *numbers), rows, note)

@@ -1,4 +1,4 @@
-"""EasyEdit's JSON edit files (CounterFact, ZsRE, QAEdit and their kin) read as cases.
+"""EasyEdit's JSON edit files (CounterFact, QAEdit) read as cases.
 
 A file is a list of objects with prompt, target_new (or target), and where it has them ground_truth, subject,
 rephrase_prompt (or rephrase), locality_prompt with locality_ground_truth, or a list `locality` of {loc, loc_ans}.
@@ -128,7 +128,7 @@ def _check(row: Any, where: str) -> None:
 
 
 def _text(row: Mapping[str, Any], what: str) -> str:
-    """The first text under any of the names; of a list (ground truths of ZsRE) its first entry."""
+    """The first text under any of the names; of a list its first entry."""
     for name in _TEXTS.get(what, (what,)):
         value = row.get(name)
         if isinstance(value, list):

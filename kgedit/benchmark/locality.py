@@ -16,6 +16,26 @@ CANDIDATES = 5
 """Similar facts asked for each edit: some fall to the label filters."""
 
 
+_CLOSEST_LABELS = """
+    CREATE TABLE placed_facts AS
+    SELECT *, row_number() OVER (ORDER BY property, subject) AS place FROM static_facts
+    WHERE subject NOT IN (FROM edited) AND object NOT IN (FROM edited);
+    CREATE TABLE closest_labels AS
+    WITH lonely AS (
+        SELECT case_id, subject, subject_label, property, object, old_objects
+        FROM facts ANTI JOIN similar_facts USING (case_id)
+    ), scored AS MATERIALIZED (
+        SELECT f.case_id, s.place, jaro_winkler_similarity(f.subject_label, s.subject_label) AS score
+        FROM lonely f JOIN placed_facts s USING (property)
+        WHERE s.subject <> f.subject AND s.object <> f.object AND NOT list_contains(f.old_objects, s.object)
+    ), best AS (
+        SELECT case_id, max(score) AS score FROM scored GROUP BY case_id
+    )
+    SELECT case_id, score, min(place) AS place FROM scored JOIN best USING (case_id, score) GROUP BY case_id, score
+"""
+"""A row of `scored` is a number and a score: each such case is compared with all unchanged facts of its relation."""
+
+
 def find_locality(workspace: duckdb.DuckDBPyConnection, *, pool: int, max_df: int) -> None:
     """Tables ``static_facts`` (labelled, at most `pool` per relation) and ``locality_facts`` (one per case at most).
 
@@ -36,21 +56,15 @@ def find_locality(workspace: duckdb.DuckDBPyConnection, *, pool: int, max_df: in
     items = int(workspace.execute(count).fetchall()[0][0])
     similar = pa.Table.from_batches(find_similar_facts(workspace, items=items, max_df=max_df, k=CANDIDATES), SIMILAR)
     _label(workspace, "similar_facts", similar)
+    workspace.execute(_CLOSEST_LABELS)
     workspace.execute(
         """
         CREATE TABLE locality_facts AS
-        WITH by_graph AS (
-            SELECT *, 'graph' AS basis FROM similar_facts
-            QUALIFY row_number() OVER (PARTITION BY case_id ORDER BY score DESC, subject) = 1
-        ), by_label AS (
-            SELECT f.case_id, s.*, jaro_winkler_similarity(f.subject_label, s.subject_label) AS score, 'label' AS basis
-            FROM facts f JOIN static_facts s USING (property)
-            WHERE f.case_id NOT IN (SELECT case_id FROM by_graph) AND s.subject <> f.subject AND s.object <> f.object
-              AND NOT list_contains(f.old_objects, s.object)
-              AND s.subject NOT IN (FROM edited) AND s.object NOT IN (FROM edited)
-            QUALIFY row_number() OVER (PARTITION BY f.case_id ORDER BY score DESC, s.subject) = 1
-        )
-        SELECT * FROM by_graph UNION ALL BY NAME SELECT * FROM by_label
+        SELECT *, 'graph' AS basis FROM similar_facts
+        QUALIFY row_number() OVER (PARTITION BY case_id ORDER BY score DESC, subject) = 1
+        UNION ALL BY NAME
+        SELECT c.case_id, s.* EXCLUDE (place), c.score, 'label' AS basis
+        FROM closest_labels c JOIN placed_facts s USING (place)
         """
     )
 
@@ -62,10 +76,14 @@ def _label(workspace: duckdb.DuckDBPyConnection, name: str, found: pa.Table) -> 
     workspace.execute(
         f"""
         CREATE TABLE {name} AS
+        WITH entity AS MATERIALIZED (
+            SELECT id, label, aliases FROM new_entities
+            WHERE id IN (SELECT subject FROM found UNION SELECT object FROM found UNION SELECT property FROM found)
+        )
         SELECT f.*, s.label AS subject_label, coalesce(p.label, f.property) AS property_label, o.label AS object_label,
                coalesce(o.aliases, []) AS object_aliases
-        FROM found f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
-        LEFT JOIN new_entities p ON p.id = f.property
+        FROM found f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
+        LEFT JOIN entity p ON p.id = f.property
         WHERE {usable.format("s.label")} AND {usable.format("o.label")}
         """  # noqa: S608 - our own names and numbers
     )

@@ -6,7 +6,11 @@ import click
 
 from kgedit import __version__
 from kgedit.cli.cells import visible
-from kgedit.errors import KgeditError
+from kgedit.cli.examples import examples
+from kgedit.cli.extras import extra_of
+from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
+from kgedit.cli.progress import say
+from kgedit.errors import KgeditError, MissingExtraError
 from kgedit.registry import Registry
 
 COMMANDS: Registry[click.Command] = Registry(
@@ -31,7 +35,7 @@ COMMANDS: Registry[click.Command] = Registry(
 
 
 class _Commands(click.Group):
-    """Finds commands in COMMANDS; turns kgedit's own errors into one plain message and exit code 1."""
+    """Finds commands in COMMANDS; turns what the user can mend into one plain message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -44,13 +48,27 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except KgeditError as error:
             raise click.ClickException(visible(str(error), keep="\n\t")) from error
+        except ModuleNotFoundError as error:
+            extra = extra_of(error.name)
+            if error.name is None or extra is None:
+                raise
+            raise click.ClickException(str(MissingExtraError(error.name, extra))) from error
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
+            say("Interrupted.")
+            ctx.exit(EXIT_CODE)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands,
+    epilog=examples("kgedit write-sample sample", "kgedit load-dump sample/20210104.json.gz --date 2021-01-04"),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="kgedit")
 def main() -> None:
     """Turn Wikidata's own history into the test and the cure for stale language models.
 
-    The way of the data: load-dump (snapshots in, a time-versioned graph), query and browse (what
-    changed), export-timestep (questions), run-edit (an edited model), report (honest scores).
+    In this order: load-dump (snapshots in, a time-versioned graph), query and browse (what
+    changed), export-timestep (questions), run-edit (an edited model), report (scores).
     """

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import datetime
+from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
 from kgedit.cli.load_dump import DATE
 from kgedit.errors import GraphError
 from kgedit.resources import home
 
+if TYPE_CHECKING:
+    from kgedit.graph.connection import Graph
 
-@click.command()
+
+@click.command(epilog=examples("kgedit find Germany"))
 @click.argument("name", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Rows to print at most.")
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
 def find(name: tuple[str, ...], limit: int, form: str) -> None:
-    """Find items and properties by label or alias: ids, labels, descriptions.
+    """Find items and properties by label or alias.
 
-    Those that bear the very name come first, then those in most facts.
-
-    \b
-    Example:
-      kgedit find Germany
+    Prints ids, labels and descriptions. Those with exactly this name come first, then those in most facts.
     """
     from kgedit.cli.query import print_rows
     from kgedit.graph.connection import Graph
@@ -36,10 +38,16 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
         print_rows(graph.read_only_query(read_query("find_terms").text, parameters, timeout=60), form)
 
 
-@click.command()
+@click.command(epilog=examples("kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print"))
 @click.option("--item", metavar="QID", help="Start with what is around this item, such as Q183.")
-@click.option("--from", "older", type=DATE, help="With --to: what changed around it after this snapshot ...")
-@click.option("--to", "newer", type=DATE, help="... up to this one.")
+@click.option(
+    "--from",
+    "older",
+    type=DATE,
+    shell_complete=completion.snapshot_dates,
+    help="With --to: what changed around it after this snapshot ...",
+)
+@click.option("--to", "newer", type=DATE, shell_complete=completion.snapshot_dates, help="... up to this one.")
 @click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
 def browse(
     item: str | None, older: datetime.datetime | None, newer: datetime.datetime | None, only_print: bool
@@ -49,14 +57,10 @@ def browse(
     Items, properties and values have colours of their own; edges show the property's name and the years:
     "2005–2021" has ended, "since 2021" lasts. Without dates --item shows its facts, with --from and --to what
     began or ended between two snapshots; the query is there already, press Ctrl+Enter to run it.
-
-    \b
-    Example:
-      kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print
     """
     from kgedit.graph.browser import query_around
     from kgedit.graph.connection import Graph
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
     from kgedit.resources import data_folder
 
     if (older is None) != (newer is None) or (older and item is None):
@@ -65,6 +69,8 @@ def browse(
     with Graph.open(home()) as graph:
         address = graph.address
         text = query_around(item, window, graph.snapshot_dates()) if item is not None else ""
+        if item is not None:
+            _refuse_unknown(graph, item)
     page = address.browser_page(text)
     if page is None:
         raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
@@ -73,3 +79,8 @@ def browse(
     click.echo(f"Style sheet and saved queries: {data_folder('cypher') / 'browser'}", err=True)
     if not only_print:
         click.launch(page)
+
+
+def _refuse_unknown(graph: Graph, item: str) -> None:
+    if not graph.rows("MATCH (i:Item {id: $item}) RETURN i.id AS id", {"item": item}):
+        raise GraphError(f"The graph holds no item {item}. Find one by its name: kgedit find NAME")

@@ -6,41 +6,22 @@ from pathlib import Path
 
 import click
 
-_GROUP_EPILOG = """\b
-Example:
-  kgedit configs ls
-"""
-_LS_EPILOG = """\b
-Examples:
-  kgedit configs ls
-  kgedit configs ls --method memit
-"""
-_CP_EPILOG = """\b
-Examples:
-  kgedit configs cp memit/gpt2-xl
-  kgedit configs cp ft_m/default my-ft_m.yaml
-  kgedit configs cp grace/default - | grep depth
-"""
-_SCHEMA_EPILOG = """\b
-Example:
-  kgedit configs schema > run-spec.schema.json
-"""
-_VALIDATE_EPILOG = """\b
-Examples:
-  kgedit configs validate memit-gpt2-xl.yaml
-  kgedit configs validate spec.yaml hparams/ROME/gpt2-xl.yaml
-"""
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
 
 
-@click.group("configs", epilog=_GROUP_EPILOG)
+@click.group("configs", epilog=examples("kgedit configs ls"))
 def configs() -> None:
     """List, copy and check hyperparameter files."""
 
 
-@configs.command("ls", epilog=_LS_EPILOG)
-@click.option("--method", metavar="NAME", help="Only this one's.")
+@configs.command("ls", epilog=examples("kgedit configs ls", "kgedit configs ls --method memit"))
+@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only this one's.")
 def ls(method: str | None) -> None:
-    """List published configs and defaults: METHOD/MODEL, and the models that it is for."""
+    """List published configs and defaults.
+
+    Each line is a METHOD/MODEL and the models that it is for.
+    """
     from kgedit.editing import METHODS
     from kgedit.errors import UnknownNameError
     from kgedit.hparams.published import published_configs
@@ -62,16 +43,24 @@ def ls(method: str | None) -> None:
         click.echo(f"{name:{width}}  {models}")
 
 
-@configs.command("cp", epilog=_CP_EPILOG)
-@click.argument("name", metavar="METHOD/MODEL")
+@configs.command(
+    "cp",
+    epilog=examples(
+        "kgedit configs cp memit/gpt2-xl",
+        "kgedit configs cp ft_m/default my-ft_m.yaml",
+        "kgedit configs cp grace/default -",
+    ),
+)
+@click.argument("name", metavar="METHOD/MODEL", shell_complete=completion.configs)
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
-    """Write a run spec with every setting of a method, its value and its meaning.
+    """Write a run spec with every setting of a method.
 
-    FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
+    Each line has the setting's value and meaning. FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
     """
     from kgedit.editing import METHODS
+    from kgedit.files import replace_file
     from kgedit.hparams import SETTINGS
     from kgedit.hparams.spec_templates import DEFAULT, spec_text
 
@@ -86,18 +75,23 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     if target.exists() and not overwrite:
         raise click.ClickException(f"{target} is there already. Replace it: --overwrite")
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+    replace_file(target, text)
     click.echo(target)
 
 
-@configs.command("validate", epilog=_VALIDATE_EPILOG)
+@configs.command(
+    "validate",
+    epilog=examples(
+        "kgedit configs validate memit-gpt2-xl.yaml", "kgedit configs validate spec.yaml hparams/ROME/gpt2-xl.yaml"
+    ),
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.pass_context
 def validate(context: click.Context, files: tuple[Path, ...]) -> None:
-    """Report every problem of run specs, of published configs and of EasyEdit's hyperparameter files.
+    """Check run specs and hyperparameter files.
 
-    A run spec may lack model and timesteps. Good files get a line each on stdout; problems go to stderr, and make
-    the exit code 1.
+    Reports every problem of run specs, of published configs and of EasyEdit's hyperparameter files. A run spec may lack
+    model and timesteps. Good files get a line each on stdout; problems go to stderr, and make the exit code 1.
     """
     from kgedit.runs.spec_files import check
 
@@ -115,7 +109,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     context.exit(1 if wrong else 0)
 
 
-@configs.command("schema", epilog=_SCHEMA_EPILOG)
+@configs.command("schema", epilog=examples("kgedit configs schema > run-spec.schema.json"))
 def schema() -> None:
     """Print the JSON schema of run specs, for editors and other tools."""
     import json

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
 from kgedit.cli.load_dump import DATE
 from kgedit.cli.progress import say
 from kgedit.resources import home
 
 
-@click.command("export-timestep")
-@click.option("--from", "older", required=True, type=DATE, help="Date of the older snapshot.")
-@click.option("--to", "newer", required=True, type=DATE, help="Date of the newer snapshot.")
+@click.command("export-timestep", epilog=examples("kgedit export-timestep --from 2021-01-04 --to 2023-02-27"))
+@click.option("--from", "older", required=True, type=DATE, shell_complete=completion.snapshot_dates,
+              help="Date of the older snapshot.")  # fmt: skip
+@click.option("--to", "newer", required=True, type=DATE, shell_complete=completion.snapshot_dates,
+              help="Date of the newer snapshot.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Chooses personas and second hops.")
@@ -23,7 +27,7 @@ from kgedit.resources import home
 @click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
 @click.option("--form", "forms", multiple=True, default=("wikibigedit",), show_default=True,
-              help="Also write this form; repeat for several.")  # fmt: skip
+              shell_complete=completion.export_forms, help="Also write this form; repeat for several.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 def export_timestep(
     older: datetime.datetime,
@@ -36,17 +40,16 @@ def export_timestep(
     forms: tuple[str, ...],
     overwrite: bool,
 ) -> None:
-    """Write what changed between two loaded snapshots as a timestep: questions, locality, two hops.
+    """Write the changes between two snapshots as questions.
 
-    \b
-    Example:
-      kgedit export-timestep --from 2021-01-04 --to 2023-02-27
+    The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions.
     """
     from kgedit.benchmark.export import Settings
     from kgedit.benchmark.export import export_timestep as export
     from kgedit.errors import BenchmarkError
     from kgedit.exporters import EXPORTERS
     from kgedit.graph.connection import Graph
+    from kgedit.store.disk import disk_errors
     from kgedit.store.snapshots import open_snapshot
 
     old, new = open_snapshot(home(), older.date()), open_snapshot(home(), newer.date())
@@ -55,7 +58,7 @@ def export_timestep(
     if folder.exists() and not overwrite:
         raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
     settings = Settings(seed=seed, known_facts=known_facts, templates=templates, personas=personas)
-    with Graph.open(home()) as graph:
+    with disk_errors(folder, again="give the same command again"), Graph.open(home()) as graph:
         timestep = export(graph, old, new, folder, settings=settings, writers=writers)
     _tell(timestep.manifest)
     click.echo(folder)

@@ -6,57 +6,49 @@ from typing import Any
 
 import click
 
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
 from kgedit.store.scope import Scope
 
 
-@click.group()
+@click.group(epilog=examples("kgedit graph start"))
 def graph() -> None:
-    """Fetch, start, stop and look after the Neo4j server of this home.
+    """Fetch, start, stop and inspect the Neo4j server.
+
+    Each home ($KGEDIT_HOME) has one of its own.
 
     Commands that need the graph start the server themselves and leave it running. With KGEDIT_GRAPH_URI set
     (and KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD, KGEDIT_GRAPH_DATABASE) they use that server instead.
-
-    \b
-    Example:
-      kgedit graph start
     """
 
 
-@graph.command()
+@graph.command(cls=ResumableCommand, epilog=examples("kgedit graph install"))
 def install() -> None:
-    """Fetch Neo4j (150 MB) into the cache and start nothing, for machines that have a network only now.
+    """Fetch Neo4j (150 MB) into the cache; start nothing.
 
-    What is there already is checked, and fetched again where it is damaged.
-
-    \b
-    Example:
-      kgedit graph install
+    For machines that have a network only now. What is there already is checked, and fetched again where it is damaged.
     """
-    from kgedit.graph.install import install as fetch
-    from kgedit.graph.java import find_java
+    from kgedit.graph.managed.install import install as fetch
+    from kgedit.graph.managed.java import find_java
 
     java = find_java()
     click.echo(fetch(verify=True))
     click.echo(f"It will run on Java {java.version}: {java.path}", err=True)
 
 
-@graph.command()
+@graph.command(epilog=examples("kgedit graph start", "kgedit graph start --idle-stop 30m"))
 @click.option("--idle-stop", metavar="TIME", help="Stop it after so long without a client: 30m, 2h; off for never.")
 def start(idle_stop: str | None) -> None:
-    """Start the server unless it runs; print its Bolt address and the page of Neo4j Browser.
+    """Start the server; print its Bolt address and Browser page.
 
-    It runs until `kgedit graph stop`, or with --idle-stop until nobody was connected for that long (an open page of
-    Neo4j Browser is a connection). KGEDIT_GRAPH_IDLE_STOP=30m does the same for servers that other commands start.
-
-    \b
-    Examples:
-      kgedit graph start
-      kgedit graph start --idle-stop 30m
+    A server that runs already is left as it is. It runs until `kgedit graph stop`, or with --idle-stop until nobody was
+    connected for that long (an open page of Neo4j Browser is a connection). KGEDIT_GRAPH_IDLE_STOP=30m does the same
+    for servers that other commands start.
     """
-    from kgedit.graph.idle import parse_idle_stop
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.idle import parse_idle_stop
+    from kgedit.graph.managed.server import ManagedServer
 
     seconds = None if idle_stop is None else parse_idle_stop(idle_stop, "--idle-stop")
     address = ManagedServer(home()).start(idle_stop=seconds)
@@ -64,52 +56,40 @@ def start(idle_stop: str | None) -> None:
     click.echo(address.browser_page())
 
 
-@graph.command()
+@graph.command(epilog=examples("kgedit graph stop"))
 def stop() -> None:
-    """Shut the server down cleanly.
-
-    \b
-    Example:
-      kgedit graph stop
-    """
-    from kgedit.graph.server import ManagedServer
+    """Shut the server down cleanly."""
+    from kgedit.graph.managed.server import ManagedServer
 
     server = ManagedServer(home())
     click.echo(f"Neo4j in {server.folder} {'is stopped' if server.stop() else 'was not running'}.", err=True)
 
 
-@graph.command()
+@graph.command(cls=ResumableCommand, epilog=examples("kgedit graph rebuild --no-evidence"))
 @scope_options
 def rebuild(scope: Scope | None) -> None:
-    """Write the graph anew from the snapshots in the store, with the scope that it has or another one.
+    """Write the graph anew from the snapshots in the store.
 
-    The managed server takes it by bulk import; the graph of an outside server (KGEDIT_GRAPH_URI) is emptied first.
-
-    \b
-    Example:
-      kgedit graph rebuild --no-evidence
+    It keeps its scope unless options give another one. The managed server takes it by bulk import; the graph of an
+    outside server (KGEDIT_GRAPH_URI) is emptied first.
     """
     from kgedit.cli.load_dump import project
 
     project(rebuild=True, scope=scope)
 
 
-@graph.command()
+@graph.command(epilog=examples("kgedit graph status --json"))
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 def status(as_json: bool) -> None:
-    """Tell whether the server runs, where it answers, what the graph holds and where the password lies.
+    """Show whether the server runs, where, and what it holds.
 
-    Starts nothing: what the graph holds is told while its server runs.
-
-    \b
-    Example:
-      kgedit graph status --json
+    Also shows where the password lies. Starts nothing: what the graph holds is shown only while its server runs.
     """
     import json
     from dataclasses import asdict
 
     from kgedit.graph.connection import Graph, external_address
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
     from kgedit.graph.summary import summarize
 
     found = asdict(ManagedServer(home()).status())

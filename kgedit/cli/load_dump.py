@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, bars, say
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
@@ -17,10 +20,15 @@ from kgedit.store.scope import Scope
 DATE = click.DateTime(formats=["%Y-%m-%d"])
 
 
-@click.command("load-dump")
+@click.command(
+    "load-dump",
+    cls=ResumableCommand,
+    epilog=examples("kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04"),
+)
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--date", required=True, type=DATE, help="Day of the dump, YYYY-MM-DD.")
-@click.option("--format", "source_format", default="wikidata_json", show_default=True, help="Source format.")
+@click.option("--format", "source_format", default="wikidata_json", show_default=True,
+              shell_complete=completion.source_formats, help="Source format.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
               help="Label language; repeat for fallbacks.")  # fmt: skip
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are kept.")
@@ -47,13 +55,10 @@ def load_dump(
     graph: bool,
     scope: Scope | None,
 ) -> None:
-    """Load a Wikidata dump (.json, .gz, .bz2, .zst) as the snapshot of a date.
+    """Load a Wikidata dump as the snapshot of a date.
 
-    A load that was interrupted resumes when the same command is given again.
-
-    \b
-    Example:
-      kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04
+    PATH is a JSON dump, plain or compressed (.gz, .bz2, .zst). A load that was interrupted resumes when the same
+    command is given again.
     """
     import os
 

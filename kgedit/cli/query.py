@@ -8,16 +8,32 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.cells import csv_cell, table_cell
+from kgedit.cli.examples import examples
 from kgedit.errors import GraphError
 from kgedit.resources import home
 
 FORMATS = ("table", "json", "csv")
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="One parameter; repeat.")
+@click.command(
+    epilog=examples(
+        "kgedit query --list",
+        "kgedit query changed_edges -p from=2021-01-04 -p to=2023-02-27 --limit 10",
+        'kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source ORDER BY s.date"',
+    )
+)
+@click.argument("name", required=False, shell_complete=completion.queries)
+@click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=completion.query_parameters,
+    help="One parameter; repeat.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
 @click.option("--cypher", help="Your own Cypher instead, which may only read the graph.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
@@ -38,14 +54,7 @@ def query(
     limit: int | None,
     timeout: float,
 ) -> None:
-    """Run a query of cypher/read, or your own Cypher, on the graph.
-
-    \b
-    Examples:
-      kgedit query --list
-      kgedit query changed_edges -p from=2021-01-04 -p to=2023-02-27 --limit 10
-      kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source ORDER BY s.date"
-    """
+    """Run a query file, or your own Cypher, on the graph."""
     from kgedit.graph.queries import read_query
 
     if listing:

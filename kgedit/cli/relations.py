@@ -6,24 +6,25 @@ import datetime
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
 from kgedit.cli.load_dump import DATE
 from kgedit.resources import home
 
 
-@click.command()
-@click.option("--date", required=True, type=DATE, help="Date of the snapshot.")
+@click.command(epilog=examples("kgedit relations --date 2023-02-27"))
+@click.option(
+    "--date", required=True, type=DATE, shell_complete=completion.snapshot_dates, help="Date of the snapshot."
+)
 @click.option("--min-subjects", type=click.IntRange(min=1), default=5, show_default=True,
               help="Leave out properties of fewer subjects.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
 def relations(date: datetime.datetime, min_subjects: int, form: str) -> None:
-    """List the properties of a snapshot with the share of their subjects that have one current value.
+    """List how functional each property of a snapshot is.
 
-    Beside it stand the share of facts with a start or an end time, and the single-value constraints that Wikidata's
-    editors declare, temporal where a time is among the separators. Reads the store; no server is needed.
-
-    \b
-    Example:
-      kgedit relations --date 2023-02-27
+    That is the share of a property's subjects that have one current value. Beside it stand the share of facts with a
+    start or an end time, and the single-value constraints that Wikidata's editors declare, temporal where a time is
+    among the separators. Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows
     from kgedit.store.functionality import measure_functionality

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
+from kgedit.files import replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("report", short_help="Compare finished runs: tables on the terminal, Markdown, CSV.")
+@click.command("report", epilog=examples("kgedit report runs/ft_m runs/rag --out report/"))
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the numbers as one CSV table to this file.")
@@ -37,15 +40,12 @@ def report(
     rescore: bool,
     overwrite: bool,
 ) -> None:
-    """Compare finished runs, each RUN a folder that run-edit wrote.
+    """Compare finished runs in tables.
 
-    First overviews: every run under the presets side by side, and against the five axes. Then one table for each
-    axis and preset, with the score before and after editing, its 95 % interval (bootstrap clustered by relation), and
-    what it cost. The order of rows does not depend on the order in which the runs are named.
-
-    \b
-    Example:
-        kgedit report runs/ft_m runs/rag --out report/
+    Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against the
+    five axes. Then one table for each axis and preset, with the score before and after editing, its 95 % interval
+    (bootstrap clustered by relation), and what it cost. The order of rows does not depend on the order in which the
+    runs are named.
     """
     from kgedit.analysis.renderings import to_csv, to_markdown
     from kgedit.analysis.tables import overview_tables, report_tables
@@ -77,9 +77,7 @@ def _rescore(folders: tuple[Path, ...]) -> None:
 
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f"{path.name}.part")
-    aside.write_text(text, encoding="utf-8")
-    say(f"Written: {aside.replace(path)}")
+    say(f"Written: {replace_file(path, text)}")
 
 
 def _print(tables: list[Table]) -> None:
@@ -95,40 +93,50 @@ def _print(tables: list[Table]) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    kept = list(range(len(table.columns)))
-    spare = [index for index in kept if table.columns[index].optional]
-    # Markdown and CSV keep every column; a terminal that is too narrow goes without optional ones, the last first.
-    while _width(console, drawn := _grid(table, kept)) > console.width and spare:
-        kept.remove(spare.pop())
-    console.print(drawn)
+    for number, columns in enumerate(_columns_that_fit(console, table)):
+        console.print(_grid(table, columns, title=f"{table.title}, continued" if number else table.title))
     if table.note:
         console.print(table.note, style="dim", markup=False)
     console.print()
+
+
+def _columns_that_fit(console: Console, table: Table) -> Iterator[list[int]]:
+    """The columns of each grid in turn, as many as the terminal is wide; each begins with what tells rows apart."""
+    keys = [index for index, column in enumerate(table.columns) if column.key]
+    chosen = list(keys)
+    for index in range(len(table.columns)):
+        if index in keys:
+            continue
+        if chosen != keys and _width(console, _grid(table, [*chosen, index], title="")) > console.width:
+            yield chosen
+            chosen = list(keys)
+        chosen.append(index)
+    yield chosen
 
 
 def _width(console: Console, drawn: Grid) -> int:
     return console.measure(drawn, options=console.options.update(width=1000)).maximum
 
 
-def _grid(table: Table, kept: list[int]) -> Grid:
+def _grid(table: Table, columns: list[int], *, title: str) -> Grid:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     drawn = RichTable(
-        title=table.title,
+        title=title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for index in kept:
+    for index in columns:
         column = table.columns[index]
         longest = max(len(cell) for cell in (*column.name.split(), *(row[index] for row in table.rows)))
         heading = "\n".join(textwrap.wrap(column.name, longest))
         # Numbers are never broken; names may be, at the end of the line.
         drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
     for row in table.rows:
-        drawn.add_row(*(Text(row[index]) for index in kept))
+        drawn.add_row(*(Text(row[index]) for index in columns))
     return drawn

@@ -9,43 +9,63 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
+from kgedit.llm.presets import PRESETS
 
 if TYPE_CHECKING:
     from kgedit.runs.runner import Progress
 
-_EPILOG = """\b
-Examples:
-  kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m
-  kgedit run-edit --timestep A --timestep B --model smollm2-135m --method lora_merge --evaluate-earlier
-  kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50
-  kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot
-  kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1
-  kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20
+_PRESETS = "\n".join(
+    f"  {preset.name:14} {preset.context:14} {preset.generation:16} {preset.metric}" for preset in PRESETS.values()
+)
+_EPILOG = examples(
+    "kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m",
+    "kgedit run-edit --timestep A --timestep B --model smollm2-135m --method lora_merge --evaluate-earlier",
+    "kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50",
+    "kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot",
+    "kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1",
+    "kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20",
+    before=f"""\
+Presets, with context, generation and metric:
+{_PRESETS}
 
-\b
-spec.yaml holds the same names; the flags win over it:
+SPEC holds the same names; the flags win over it:
   timesteps: [kgedit-data/benchmark/20211230_20231230]
   model: smollm2-135m
   method: ft_m
-  settings: {steps: 25, learning_rate: 5e-4}
-  presets: [synthetic, wild]
-"""
+  settings: {{steps: 25, learning_rate: 5e-4}}
+  presets: [synthetic, wild]""",
+)
 
 _MOST_FAILURES = 5
 
 
-@click.command("run-edit", epilog=_EPILOG)
+@click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
 @click.option("--edits", multiple=True, metavar="FILE", help="JSON file of edits, as EasyEdit takes; after timesteps.")
 @click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
-@click.option("--method", metavar="NAME", help=f"{', '.join(METHODS)}.")
-@click.option("--protocol", metavar="NAME", help="single, sequential or per_timestep; default: the method's.")
+@click.option("--method", metavar="NAME", shell_complete=completion.methods, help=f"{', '.join(METHODS)}.")
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    shell_complete=completion.protocols,
+    help="single, sequential or per_timestep; default: the method's.",
+)
 @click.option("--batch-size", metavar="N", help="Edits given together under 'sequential'. Default 1.")
-@click.option("--preset", "presets", multiple=True, metavar="NAME", help="Way of asking; default synthetic and wild.")
+@click.option(
+    "--preset",
+    "presets",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=completion.presets,
+    help="One of those below; repeat. Default: synthetic and wild.",
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
@@ -74,7 +94,7 @@ def run_edit(
     overwrite: bool,
     **flags: Any,
 ) -> None:
-    """Edit a model with the facts of timesteps, and ask every question before and after.
+    """Edit a model, and evaluate it before and after.
 
     SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
     well. The run folder is printed; it holds spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl,

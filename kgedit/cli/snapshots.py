@@ -6,20 +6,18 @@ import datetime
 
 import click
 
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.load_dump import DATE, project
 from kgedit.cli.progress import say
 from kgedit.resources import home
 
 
-@click.command()
+@click.command(epilog=examples("kgedit snapshots"))
 @click.option("--json", "as_json", is_flag=True, help="Manifests as JSON.")
 def snapshots(as_json: bool) -> None:
-    """List the snapshots in the store.
-
-    \b
-    Example:
-      kgedit snapshots
-    """
+    """List the snapshots in the store."""
     import json
 
     from kgedit.store.disk import disk_errors
@@ -40,17 +38,13 @@ def snapshots(as_json: bool) -> None:
         click.echo(f"{manifest['date']:<12}{counts}  {manifest['source']['name']}")
 
 
-@click.command("drop-snapshot")
-@click.argument("date", type=DATE)
+@click.command("drop-snapshot", cls=ResumableCommand, epilog=examples("kgedit drop-snapshot 2021-01-04"))
+@click.argument("date", type=DATE, shell_complete=completion.snapshot_dates)
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Write the graph anew without it as well.")
 def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
-    """Remove the snapshot of a date from the store and, with what only it says, from the graph.
+    """Remove a snapshot from the store and the graph.
 
     Timesteps that were exported from it stay. What is interrupted is finished by the same command.
-
-    \b
-    Example:
-      kgedit drop-snapshot 2021-01-04
     """
     from kgedit.graph.projection import empty_graph
     from kgedit.store.disk import disk_errors

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli.examples import examples
 from kgedit.cli.progress import bars
 from kgedit.errors import SpecError
 
-_EPILOG = """\b
-Examples:
-  kgedit stats --model smollm2-135m --timestep kgedit-data/benchmark/20211230_20231230 --layers 4-8
-  kgedit stats --model smollm2-135m --text notes.txt --text more.txt --layers 5 --null-space 0.05
-
-\b
-A run takes the same from there when it is made from the same text, tokens and length; for text files:
-  kgedit run-edit --method memit --set corpus=notes.txt ...
-"""
+_EPILOG = examples(
+    "kgedit stats --model smollm2-135m --timestep kgedit-data/benchmark/20211230_20231230 --layers 4-8",
+    "kgedit stats --model smollm2-135m --text notes.txt --text more.txt --layers 5 --null-space 0.05",
+    before="""\
+A run finds them when it reads the same text, tokens and length; for text files:
+  kgedit run-edit --method memit --set corpus=notes.txt ...""",
+)
 
 
 @click.command("stats", epilog=_EPILOG)
@@ -43,10 +42,11 @@ def stats(
     device: str,
     dtype: str,
 ) -> None:
-    """Build the second moment of the inputs of down-projections, which ROME, MEMIT and AlphaEdit need.
+    """Build the statistics that ROME, MEMIT and AlphaEdit need.
 
-    Prints one line per layer: its index, the tokens read, the condition of the matrix, the directions of its null
-    space (where asked for) and the file. What is there already is not built again.
+    They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the tokens
+    read, the condition of the matrix, the directions of its null space (where asked for) and the file. What is there
+    already is not built again.
     """
     from kgedit.benchmark.timestep import Timestep
     from kgedit.editing.locate_then_edit import second_moments

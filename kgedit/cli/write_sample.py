@@ -6,20 +6,23 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli.examples import examples
 
-@click.command("write-sample", short_help="Write three small Wikidata dumps to try kgedit with.")
+
+@click.command(
+    "write-sample",
+    epilog=examples(
+        "kgedit write-sample sample/",
+        "kgedit load-dump sample/20210104.json.gz --date 2021-01-04 --redirects sample/redirects.tsv",
+    ),
+)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace the files of an earlier write-sample.")
 def write_sample(folder: Path, *, overwrite: bool) -> None:
-    """Write three small Wikidata dumps, and redirects.tsv, into FOLDER.
+    """Write three small Wikidata dumps to try kgedit with.
 
-    They hold real items with what changed about them between 2021-01-04, 2023-02-27 and 2024-06-03:
-    enough to try every command in seconds. The paths written are printed.
-
-    \b
-    Example:
-        kgedit write-sample sample/
-        kgedit load-dump sample/20210104.json.gz --date 2021-01-04 --redirects sample/redirects.tsv
+    FOLDER gets them and redirects.tsv. They hold real items with what changed about them between 2021-01-04, 2023-02-27
+    and 2024-06-03: enough to try every command in seconds. The paths written are printed.
     """
     from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 

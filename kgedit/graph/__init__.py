@@ -1,5 +1,5 @@
 """The time-versioned graph in Neo4j, spoken to over Bolt.
 
-`connection.Graph` is the way in; behind it is a server at any address (KGEDIT_GRAPH_URI) or the private one that
-`server.ManagedServer` runs for this home from the jars that `install` fetched.
+`connection.Graph` is the way in; behind it is a server at any address (KGEDIT_GRAPH_URI) or the private one in
+`managed`.
 """

@@ -19,8 +19,8 @@ from kgedit.graph.address import Address
 from kgedit.graph.bolt import OUT_OF_MEMORY, in_words, open_driver, refuse_old_server
 from kgedit.graph.columns import table_from_batches
 from kgedit.graph.guard import refuse_all_but_reading
+from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.parameters import refuse_what_bolt_cannot_carry
-from kgedit.graph.server import ManagedServer
 
 if TYPE_CHECKING:
     import pyarrow as pa

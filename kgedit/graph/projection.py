@@ -20,9 +20,9 @@ from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.csv_files import write_csv_files
 from kgedit.graph.locks import locked
+from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
 from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
-from kgedit.graph.server import ManagedServer
 from kgedit.graph.writing import Progress, forget_progress, write_steps
 from kgedit.store.delta import write_delta, write_whole
 from kgedit.store.disk import disk_errors

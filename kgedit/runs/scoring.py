@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from kgedit.files import replace_file
 from kgedit.metrics.scores import score_answers
 from kgedit.records.scores import RunScores
 from kgedit.runs.run_files import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
@@ -33,7 +34,4 @@ def write_scores(run_folder: Path) -> Path:
         BenchmarkError: as measure_run.
     """
     scores = measure_run(run_folder)
-    path = run_folder / "scores.json"
-    aside = path.with_suffix(".json.part")
-    aside.write_bytes(msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
-    return aside.replace(path)
+    return replace_file(run_folder / "scores.json", msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")

@@ -16,6 +16,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from kgedit.files import replace_file
 from kgedit.sample.check import check_world
 from kgedit.sample.values import datavalue
 from kgedit.sample.world import Entity, Qualifier, Statement, World, read_world
@@ -48,12 +49,12 @@ def write_world(folder: Path) -> list[Path]:
     for number, lines in enumerate(dump_lines(world), start=1):
         text = "[\n" + ",\n".join(lines) + "\n]\n"
         name = f"{SNAPSHOT_DATES[number - 1]:%Y%m%d}.json.gz"
-        written.append(_write(folder / name, _gzip(text.encode("utf-8"))))
+        written.append(replace_file(folder / name, _gzip(text.encode("utf-8"))))
     redirects = [
         f"{source}\t{target}\t{SNAPSHOT_DATES[first - 1]:%Y%m%d}\n"
         for source, (target, first) in sorted(world.redirects.items())
     ]
-    written.append(_write(folder / "redirects.tsv", "".join(redirects).encode("utf-8")))
+    written.append(replace_file(folder / "redirects.tsv", "".join(redirects).encode("utf-8")))
     return written
 
 
@@ -173,9 +174,3 @@ def _gzip(content: bytes) -> bytes:
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as archive:
         archive.write(content)
     return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> Path:
-    aside = path.with_name(path.name + ".part")
-    aside.write_bytes(content)
-    return aside.replace(path)

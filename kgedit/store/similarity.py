@@ -21,7 +21,7 @@ SIMILAR = pa.schema(
 )
 """A static fact that suits a case; score as in cypher/read/similar_subjects."""
 
-_EDITS_AT_ONCE = 2_000
+_EDITS_AT_ONCE = 8_000
 
 _TOUCHED = """
     CREATE OR REPLACE TABLE touched AS
@@ -78,14 +78,15 @@ _HOLDERS = """
 """
 
 _SIMILAR = """
-    WITH own AS (SELECT e.case_id, f.object FROM chosen e JOIN both_facts f USING (subject, property)),
+    WITH static_here AS MATERIALIZED (FROM static WHERE property IN (SELECT property FROM chosen)),
+    own AS (SELECT e.case_id, f.object FROM chosen e JOIN both_facts f USING (subject, property)),
     found AS (
         SELECT e.case_id, h.subject, e.property, any_value(s.object) AS object, sum(p.weight) AS weight
         FROM chosen e
         JOIN feature f ON f.subject = e.subject AND f.property <> e.property
         JOIN pair p ON p.property = f.property AND p.object = f.object
         JOIN holder h ON h.pair = p.pair AND h.subject <> e.subject
-        JOIN static s ON s.subject = h.subject AND s.property = e.property
+        JOIN static_here s ON s.subject = h.subject AND s.property = e.property
         WHERE s.object NOT IN (FROM edited)
         GROUP BY e.case_id, h.subject, e.property
     )
@@ -129,7 +130,7 @@ def find_similar_facts(
         k: How many for each edit.
 
     Yields:
-        Batches with the schema SIMILAR, by case.
+        Batches with the schema SIMILAR, by property of the edit and then by case.
     """
     connection.execute(_FEATURES)
     connection.execute(_PAIRS, {"items": float(items), "max_df": max_df})
@@ -139,7 +140,7 @@ def find_similar_facts(
         "SELECT subject, property, object FROM old_facts SEMI JOIN edits USING (subject, property) UNION "
         "SELECT subject, property, object FROM new_facts SEMI JOIN edits USING (subject, property)"
     )
-    cases = connection.sql("SELECT case_id, subject, property FROM edits ORDER BY case_id").to_arrow_table()
+    cases = connection.sql("SELECT case_id, subject, property FROM edits ORDER BY property, case_id").to_arrow_table()
     for start in range(0, cases.num_rows, _EDITS_AT_ONCE):
         connection.register("chosen", cases.slice(start, _EDITS_AT_ONCE))
         found = connection.sql(_SIMILAR, params={"k": k}).to_arrow_table()

@@ -77,14 +77,14 @@ def open_timeline(
     """A DuckDB connection with views over these snapshots, oldest first.
 
     Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
-    ``whole_facts``, ``whole_claims``, ``whole_redirects``, ``whole_terms`` of all.
+    ``whole_facts``, ``whole_redirects``, ``whole_terms`` and, with evidence, ``whole_claims`` of all.
 
     Args:
         snapshots: One or more.
         scope: Which facts and statements count.
         spill: Folder for what does not fit in memory; it goes when the connection is closed.
         only_changed: Whether the views hold only entities that are not the same in all snapshots, by their digests
-            (kgedit.store.digests). Then ``all_entity_0``, ... still hold all.
+            (kgedit.store.digests). Then ``all_entity_0``, ... still hold all, and there are no views of the whole.
     """
     connection = open_engine(spill)
     last = len(snapshots) - 1
@@ -96,8 +96,6 @@ def open_timeline(
         _keep_what_changed(connection, snapshots, scope)
     if scope.around_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
-    for name in KEYS:
-        _find_begun(connection, name, snapshots)
     labels = " UNION ALL ".join(
         f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "  # noqa: S608 - our own names and numbers
         "WHERE id[1] = 'P' AND label IS NOT NULL"
@@ -106,14 +104,25 @@ def open_timeline(
     connection.execute(f"CREATE VIEW property_labels AS {labels}")
     for k in range(1, last + 1):
         connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k)}")
-    for name, select in (
-        ("whole_facts", _whole_facts(snapshots)),
-        ("whole_claims", claims_in_words(_intervals("claim", snapshots))),
-        ("whole_redirects", _intervals("redirect", snapshots)),
-        ("whole_terms", _whole_terms(snapshots, scope)),
-    ):
-        connection.execute(f"CREATE VIEW {name} AS {select}")
+    if not only_changed:
+        _make_whole(connection, snapshots, scope)
     return connection
+
+
+def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
+    """Make the views whole_facts, whole_redirects, whole_terms and, where evidence is wanted, whole_claims."""
+    for name in KEYS:
+        if name != "claim" or scope.evidence:
+            _find_begun(connection, name, snapshots)
+    selects = {
+        "facts": _whole_facts(snapshots),
+        "redirects": _intervals("redirect", snapshots),
+        "terms": _whole_terms(snapshots, scope),
+    }
+    if scope.evidence:
+        selects["claims"] = claims_in_words(_intervals("claim", snapshots))
+    for name, select in selects.items():
+        connection.execute(f"CREATE VIEW whole_{name} AS {select}")
 
 
 def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str) -> None:
@@ -133,10 +142,15 @@ def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequenc
         f"CREATE TABLE touched AS SELECT id FROM ({digests}) GROUP BY id "  # noqa: S608 - our own names and numbers
         f"HAVING count(*) < {len(snapshots)} OR min(digest) <> max(digest)"
     )
+    conditions = {"entity": "id IN (FROM touched)", "fact": f"{scope.condition()} AND subject IN (FROM touched)"}
+    if scope.evidence:
+        conditions["claim"] = conditions["fact"]
     for k, snapshot in enumerate(snapshots):
-        make_view(connection, "entity", k, snapshot, "id IN (FROM touched)")
-        for name in ("fact", "claim"):
-            make_view(connection, name, k, snapshot, f"{scope.condition()} AND subject IN (FROM touched)")
+        for name, condition in conditions.items():
+            make_view(connection, name, k, snapshot, condition)
+            # Every step of a delta reads these few rows: the files are read once.
+            connection.execute(f"CREATE TABLE touched_{name}_{k} AS FROM {name}_{k}")
+            connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
 
 
 def only(name: str, here: int, there: int) -> str:

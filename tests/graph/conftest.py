@@ -12,7 +12,7 @@ import pytest
 
 from graph.worlds import SHARED, SLICES, dumps, load_all
 from kgedit.graph.connection import Graph
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed.server import ManagedServer
 
 
 @pytest.fixture(scope="session", autouse=True)

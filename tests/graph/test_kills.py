@@ -21,7 +21,7 @@ from world.dumps import hashes
 
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
 from kgedit.graph.connection import Graph
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed.server import ManagedServer
 
 pytestmark = pytest.mark.graph
 

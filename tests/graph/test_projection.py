@@ -16,8 +16,8 @@ from click.testing import CliRunner
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
+from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import write_query
-from kgedit.graph.server import ManagedServer
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.timeline import FACT_COLUMNS

@@ -21,9 +21,9 @@ from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.bolt import answers
 from kgedit.graph.connection import Graph
-from kgedit.graph.ports import is_free
-from kgedit.graph.processes import find_process
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed.ports import is_free
+from kgedit.graph.managed.processes import find_process
+from kgedit.graph.managed.server import ManagedServer
 
 pytestmark = pytest.mark.graph
 
@@ -165,7 +165,7 @@ def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
         terms.writelines(f"Q{i},item,label {i}\n" for i in range(10, 300_000))
     files = {kind: {name: [str(path) for path in paths] for name, paths in csv[kind].items()} for kind in csv}
     program = (
-        "import json, sys; from pathlib import Path; from kgedit.graph.server import ManagedServer\n"
+        "import json, sys; from pathlib import Path; from kgedit.graph.managed.server import ManagedServer\n"
         "files = {k: {n: [Path(f) for f in fs] for n, fs in g.items()} for k, g in json.loads(sys.argv[2]).items()}\n"
         "ManagedServer(Path(sys.argv[1])).bulk_import(**files)"
     )
@@ -204,7 +204,7 @@ def test_the_transaction_log_does_not_grow_with_what_is_written(server: ManagedS
 
 
 def watcher_runs(server: ManagedServer) -> bool:
-    return find_process(server.folder / "idle-stop.pid", "kgedit.graph.idle") is not None
+    return find_process(server.folder / "idle-stop.pid", "kgedit.graph.managed.idle") is not None
 
 
 def wait_until(condition, *, seconds: float) -> None:

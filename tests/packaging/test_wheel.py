@@ -54,3 +54,15 @@ def test_an_installed_wheel_answers_as_the_checkout_does(wheel: Path, tmp_path: 
     load = [*command, "load-dump", sample / "20210104.json.gz", "--date", "2021-01-04", "--no-graph"]
     loaded = subprocess.run(load, check=True, cwd=tmp_path, env=home, capture_output=True, text=True)
     assert "Snapshot 2021-01-04:" in loaded.stderr
+    # What needs more says which extra brings it.
+    (tmp_path / "notes.txt").write_text("Text.", encoding="utf-8")
+    for arguments, said in {
+        "run-edit --timestep absent --model tiny --method ft_m": "pip install 'kgedit[models]'",
+        "stats --model tiny --layers 1 --text notes.txt": "pip install 'kgedit[models]'",
+        "export-timestep --from 2021-01-04 --to 2021-01-05": "kgedit load-dump",
+    }.items():
+        ran = subprocess.run(
+            [*command, *arguments.split()], cwd=tmp_path, env=home, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1), ran.stderr
+        assert said in ran.stderr

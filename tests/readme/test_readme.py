@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed.server import ManagedServer
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -219,6 +219,23 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
     assert result.stdout.index("Overview, preset wild") < result.stdout.index("update, preset synthetic")
 
 
+@pytest.mark.parametrize("width", [50, 80, 120])
+def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
+    shown = command(*runs, width=width).stdout
+    assert (", continued" in shown) == (width < 120)
+    tables = report_tables(read_runs(runs))
+    words: dict[str, list[str]] = {table.title: [] for table in tables}
+    title = ""
+    for line in shown.splitlines():
+        found = line.strip().removesuffix(", continued")
+        title = found if found in words else title
+        words[title] += line.split()
+    for table in tables:
+        for column in table.columns:
+            # Headings are broken between words only.
+            assert all(word in words[table.title] for word in column.name.split()), (table.title, column.name)
+
+
 def test_files_are_written_named_and_not_replaced_unasked(runs: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = command(*runs, "--out", out)

@@ -5,42 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
 import pytest
-from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
+from world.dumps import Json, entity, entity_value, snak, statement
+from world.two_days import about, changed_edges, item, two_snapshots
 
 from kgedit.benchmark.changes import judge_changes, open_workspace
-from kgedit.store.engine import literal
-from kgedit.store.snapshots import Snapshot
-
-OLD, NEW = "2021-01-04", "2023-02-27"
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
-
-
-def item(name: str, *statements: Json, label: str | None = None) -> Json:
-    return entity(name, *statements, label=label or f"Item {name}")
-
-
-def about(property_id: str, object_id: str) -> Json:
-    return statement(snak(property_id, entity_value(object_id)))
-
-
-def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What cypher/read/changed_edges finds, for worlds without redirects."""
-    return duckdb.sql(
-        f"""
-        WITH o AS (SELECT subject, property, list_sort(list(object)) AS old_objects
-                   FROM {literal(old.facts)} GROUP BY ALL),
-             n AS (SELECT subject, property, list_sort(list(object)) AS new_objects
-                   FROM {literal(new.facts)} GROUP BY ALL)
-        SELECT subject, property, coalesce(old_objects, []) AS old_objects, coalesce(new_objects, []) AS new_objects,
-               true AS item_valued, subject IN (SELECT id FROM {literal(old.entities)}) AS subject_in_old,
-               subject IN (SELECT id FROM {literal(new.entities)}) AS subject_in_new
-        FROM o FULL JOIN n USING (subject, property) WHERE old_objects IS DISTINCT FROM new_objects
-        """
-    ).to_arrow_table()
 
 
 @pytest.fixture
@@ -48,12 +19,8 @@ def judge(tmp_path: Path) -> Judge:
     """What became of each changed subject and property: the reason for which it was dropped, or None."""
 
     def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
-        home = tmp_path / "it's a home"
-        dumps = [(OLD, old), (NEW, new)]
-        before, after = (
-            load(home, write_dump(tmp_path / f"{date}.json", items), date, overwrite=True) for date, items in dumps
-        )
-        with open_workspace(before, after, spill=home / "spill") as workspace:
+        before, after = two_snapshots(tmp_path, old, new)
+        with open_workspace(before, after, spill=tmp_path / "spill") as workspace:
             funnel = judge_changes(workspace, changed_edges(before, after))
             rows = workspace.execute("SELECT subject || ':' || property, reason FROM judged").fetchall()
         assert sum(funnel["count"].to_pylist()) == sum(reason is not None for _, reason in rows)

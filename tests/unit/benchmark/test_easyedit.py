@@ -86,3 +86,9 @@ def test_a_folder_is_a_timestep_and_a_file_is_edits(tmp_path: Path) -> None:
     (tmp_path / "edits.json").write_text("{", encoding="utf-8")
     with pytest.raises(BenchmarkError, match="cannot be read"):
         open_edits(tmp_path / "edits.json")
+
+
+def test_an_edit_without_an_old_answer_is_new(tmp_path: Path) -> None:
+    edits = [{"prompt": "Who leads Arvika?", "target_new": "Leo"}]
+    edits.append(edits[0] | {"ground_truth": "Nils"})
+    assert [case.tag for case in EditFile.open(_write(tmp_path, edits)).cases()] == ["new", "update"]

@@ -20,7 +20,8 @@ SNAPSHOTS = [20210104, 20230227]
 @pytest.fixture(autouse=True)
 def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The graph without a server; `address` can be replaced."""
-    graph = SimpleNamespace(address=Address("bolt://127.0.0.1:7", "neo4j", "secret", browser_url=PAGE))
+    address = Address("bolt://127.0.0.1:7", "neo4j", "secret", browser_url=PAGE)
+    graph = SimpleNamespace(address=address, items=["Q183"])
 
     class Opened:
         address = property(lambda _: graph.address)
@@ -33,6 +34,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
         def snapshot_dates(self) -> list[int]:
             return SNAPSHOTS
+
+        def rows(self, cypher: str, parameters: dict[str, str]) -> list[dict[str, str]]:
+            assert "(i:Item {id: $item})" in cypher
+            return [{"id": item} for item in graph.items if item == parameters["item"]]
 
     def open_(home: Path, *, start: bool = True) -> Opened:
         return Opened()
@@ -109,3 +114,10 @@ def test_a_server_whose_browser_is_not_known_is_named(opened: SimpleNamespace) -
     ran = browse("--item", "Q183")
     assert ran.exit_code == 1
     assert "knows no Browser for bolt://elsewhere:7687" in ran.stderr
+
+
+def test_an_item_that_the_graph_does_not_hold_is_named_and_how_to_find_one() -> None:
+    ran = browse("--item", "Q999999999")
+    assert ran.exit_code == 1
+    assert ran.stderr == "Error: The graph holds no item Q999999999. Find one by its name: kgedit find NAME\n"
+    assert not ran.stdout

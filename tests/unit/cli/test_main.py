@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kgedit.cli import COMMANDS, main
+from kgedit.llm.presets import PRESETS
 
 HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft")
 
@@ -33,11 +34,30 @@ def test_help_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", [name for name, _ in commands()])
-def test_every_commands_help_ends_in_an_example_that_can_be_run(name: str) -> None:
+def groups() -> Iterator[tuple[str, click.Group]]:
+    yield "", main
+    yield from ((name, COMMANDS[name]) for name in COMMANDS if isinstance(COMMANDS[name], click.Group))
+
+
+@pytest.mark.parametrize("name", [*(name for name, _ in commands()), *(name for name, _ in groups())])
+def test_every_help_ends_in_an_example_that_can_be_run(name: str) -> None:
     result = CliRunner().invoke(main, [*name.split(), "--help"])
     assert result.exit_code == 0
-    assert f"kgedit {name}" in result.output.partition("Example")[2]
+    assert f"kgedit {name}".strip() in result.output.rpartition("Example")[2]
+    assert result.output.splitlines()[-1].strip().startswith("kgedit ")
+
+
+@pytest.mark.parametrize("name", [name for name, _ in groups()])
+def test_every_summary_fits_into_80_columns(name: str) -> None:
+    result = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=80)
+    listed = result.output.partition("Commands:")[2].partition("Example")[0]
+    assert listed
+    assert "..." not in listed
+
+
+def test_run_edits_help_lists_every_preset() -> None:
+    shown = CliRunner().invoke(main, ["run-edit", "--help"]).output
+    assert all(preset in shown for preset in PRESETS)
 
 
 def test_our_own_errors_become_one_line_and_exit_code_one() -> None:

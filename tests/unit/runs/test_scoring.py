@@ -123,6 +123,21 @@ def test_retention_matrix_forgetting_and_backward_transfer(tmp_path: Path) -> No
     assert means["final", None, None] == pytest.approx((3 + 4 + 1) / 12, abs=1e-6)
 
 
+def test_forgetting_is_measured_from_the_best_score_and_not_from_the_first(tmp_path: Path) -> None:
+    answers = [
+        *asked([1, 0, 0, 0], after=T1, timestep=T1),
+        *asked([1, 1, 1, 0], after=T2, timestep=T1),
+        *asked([1, 1, 1, 1], after=T2, timestep=T2),
+        *asked([1, 1, 0, 0], after=T3, timestep=T1),
+        *asked([1, 1, 1, 1], after=T3, timestep=T2),
+        *asked([1, 1, 1, 1], after=T3, timestep=T3),
+    ]
+    (retention,) = measure_run(write_run(tmp_path / "run", answers)).retention
+    assert retention.matrix == ((0.25, None, None), (0.75, 1.0, None), (0.5, 1.0, 1.0))
+    assert retention.forgetting == pytest.approx(((0.75 - 0.5) + (1.0 - 1.0)) / 2)
+    assert retention.backward_transfer == pytest.approx(((0.5 - 0.25) + (1.0 - 1.0)) / 2)
+
+
 def test_final_is_left_out_when_earlier_timesteps_were_not_asked_again(tmp_path: Path) -> None:
     answers = [*asked([1, 1], after=T1, timestep=T1), *asked([0, 1], after=T2, timestep=T2)]
     scores = measure_run(write_run(tmp_path / "run", answers))
@@ -199,6 +214,13 @@ def test_an_interval_resamples_relations_and_not_answers() -> None:
     assert low == high == 0.5
     assert clustered_interval(np.ones(5), np.zeros(5, dtype=np.int64)) is None
     assert REPLICATES >= 1000
+
+
+def test_an_interval_holds_95_percent_of_the_means() -> None:
+    # 400 relations with one answer each, half of them right: a mean of 0.5 whose standard deviation is 0.025.
+    low, high = clustered_interval(np.tile([0.0, 1.0], 200), np.arange(400))
+    assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.004)
+    assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.004)
 
 
 def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:

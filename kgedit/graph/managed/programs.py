@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgedit.errors import GraphError
-from kgedit.graph.java import Java
+from kgedit.graph.managed.java import Java
 
 # Neo4j reaches into these packages of Java for direct memory and selectors; it says so when they stay closed.
 _OPENED = ("java.nio", "sun.nio.ch", "java.util.concurrent")

@@ -18,19 +18,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.errors import GraphError
-from kgedit.graph import install
+from kgedit.files import replace_file
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
-from kgedit.graph.bulk_import import import_csv
-from kgedit.graph.disk import CANNOT_WRITE, about_full_disk, disk_errors
-from kgedit.graph.idle import idle_stop_from_environment, start_watcher
-from kgedit.graph.java import find_java
 from kgedit.graph.locks import locked, say
-from kgedit.graph.memory import plan_memory
-from kgedit.graph.ports import Ports, choose_ports
-from kgedit.graph.processes import end_process, find_process, start_detached
-from kgedit.graph.programs import admin_tool, environment_of, last_words, run_program, server_program
-from kgedit.graph.settings import write_settings
+from kgedit.graph.managed import install
+from kgedit.graph.managed.bulk_import import import_csv
+from kgedit.graph.managed.disk import CANNOT_WRITE, about_full_disk, disk_errors
+from kgedit.graph.managed.idle import idle_stop_from_environment, start_watcher
+from kgedit.graph.managed.java import find_java
+from kgedit.graph.managed.memory import plan_memory
+from kgedit.graph.managed.ports import Ports, choose_ports
+from kgedit.graph.managed.processes import end_process, find_process, start_detached
+from kgedit.graph.managed.programs import admin_tool, environment_of, last_words, run_program, server_program
+from kgedit.graph.managed.settings import write_settings
 
 DATABASE = "neo4j"
 USER = "neo4j"
@@ -301,6 +302,11 @@ class ManagedServer:
         )
 
     def _prepare(self) -> None:
+        if os.name == "nt":
+            raise GraphError(
+                "kgedit's own Neo4j server runs on Linux and macOS. Here, run one with docker compose up -d and set "
+                "KGEDIT_GRAPH_URI, KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         for name in ("conf", "logs", "import"):
@@ -317,7 +323,7 @@ class ManagedServer:
         if has_run:
             return
         if not self.password_file.is_file():
-            _write_privately(self.password_file, secrets.token_hex(24))
+            replace_file(self.password_file, secrets.token_hex(24), mode=0o600)
         # The tool reads its argument from the file: on the command line every user of the machine could see it.
         command = admin_tool(find_java(), install.install(), "dbms", "set-initial-password", f"@{self.password_file}")
         run_program(command, self.folder, what="Neo4j's first password cannot be set")
@@ -351,15 +357,6 @@ class ManagedServer:
 
     def _end(self) -> None:
         end_process(self._pid_file, self._mark, patience=_SECONDS_TO_STOP)
-
-
-def _write_privately(path: Path, text: str) -> None:
-    """Write a file that is never readable by others, not even while it is written."""
-    aside = path.with_suffix(".part")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-    aside.replace(path)
 
 
 def _bytes_in(folder: Path) -> int:

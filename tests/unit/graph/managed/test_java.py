@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import GraphError, MissingExtraError
-from kgedit.graph.java import find_java, parse_version
+from kgedit.graph.managed.java import find_java, parse_version
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from kgedit.files import replace_file
+
 
 @dataclass(frozen=True, slots=True)
 class Ports:
@@ -30,9 +32,7 @@ def choose_ports(path: Path) -> Ports:
     if kept and is_free(kept.bolt) and is_free(kept.http):
         return kept
     chosen = Ports(*_free_ports(2))
-    aside = path.with_suffix(".part")
-    aside.write_text(json.dumps(asdict(chosen)) + "\n", encoding="utf-8")
-    aside.replace(path)
+    replace_file(path, json.dumps(asdict(chosen)) + "\n")
     return chosen
 
 

@@ -18,10 +18,10 @@ from kgedit.errors import GraphError
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import open_driver
 from kgedit.graph.locks import say
-from kgedit.graph.processes import end_process, start_detached
+from kgedit.graph.managed.processes import end_process, start_detached
 
 if TYPE_CHECKING:
-    from kgedit.graph.server import ManagedServer
+    from kgedit.graph.managed.server import ManagedServer
 
 _VARIABLE = "KGEDIT_GRAPH_IDLE_STOP"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -64,11 +64,11 @@ def start_watcher(folder: Path, pid: int, seconds: float) -> None:
         seconds: Time without a client after which it is stopped; 0 for no watcher.
     """
     pid_file = folder / "idle-stop.pid"
-    arguments = ["-m", "kgedit.graph.idle", str(folder.parent), str(pid), str(seconds)]
+    arguments = ["-m", "kgedit.graph.managed.idle", str(folder.parent), str(pid), str(seconds)]
     end_process(pid_file, " ".join(arguments[:3]) + " ", patience=5.0)
     if seconds == 0:
         return
-    package = str(Path(__file__).parents[2])
+    package = str(Path(__file__).parents[3])
     found_by_python = os.pathsep.join(part for part in (package, os.environ.get("PYTHONPATH")) if part)
     start_detached(
         [sys.executable, *arguments],
@@ -130,8 +130,8 @@ def watch(server: ManagedServer, pid: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """``python -m kgedit.graph.idle HOME PID SECONDS``."""
-    from kgedit.graph.server import ManagedServer
+    """``python -m kgedit.graph.managed.idle HOME PID SECONDS``."""
+    from kgedit.graph.managed.server import ManagedServer
 
     home, pid, seconds = sys.argv[1:]
     watch(ManagedServer(Path(home)), int(pid), float(seconds))

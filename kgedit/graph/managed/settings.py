@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kgedit.graph.browser import connect_commands
-from kgedit.graph.memory import Memory
-from kgedit.graph.ports import Ports
+from kgedit.graph.managed.memory import Memory
+from kgedit.graph.managed.ports import Ports
 
 _NO_NETWORK = "0.0.0.0/0,::/0"
 

@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from kgedit.errors import GraphError
 
 _MEGABYTE = 1024 * 1024
@@ -57,8 +59,7 @@ def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory
 
 def available_memory() -> int:
     """Bytes of memory of the machine, or of the tightest control group around this process, if that is less."""
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return min([physical, *_control_group_limits()])
+    return min([psutil.virtual_memory().total, *_control_group_limits()])
 
 
 def parse_size(text: str) -> int:

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import GraphError, MissingExtraError
-from kgedit.graph import install
-from kgedit.graph.install import Jar
-from kgedit.graph.server import ManagedServer
+from kgedit.graph.managed import install
+from kgedit.graph.managed.install import Jar
+from kgedit.graph.managed.server import ManagedServer
 
 REPOSITORY = "repository"
 

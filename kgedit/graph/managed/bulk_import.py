@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kgedit.errors import GraphError
-from kgedit.graph.install import install
-from kgedit.graph.java import find_java
-from kgedit.graph.memory import plan_memory
-from kgedit.graph.programs import admin_tool, run_program
+from kgedit.graph.managed.install import install
+from kgedit.graph.managed.java import find_java
+from kgedit.graph.managed.memory import plan_memory
+from kgedit.graph.managed.programs import admin_tool, run_program
 
 
 def import_csv(

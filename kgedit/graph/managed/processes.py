@@ -7,45 +7,21 @@ back from the system and must hold a mark that only our server has.
 from __future__ import annotations
 
 import errno
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import psutil
 
-def command_line(pid: int) -> str:
-    """The command that a process runs; empty if there is no such process, or only its corpse (a zombie)."""
-    if Path("/proc/self/cmdline").is_file():
-        return _command_line_in(Path("/proc") / str(pid))
-    # macOS has no /proc.
-    answer = subprocess.run(["ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return answer.stdout.strip()
-
-
-def _command_line_in(process: Path) -> str:
-    """A process that is just replacing its program has an empty command line for a moment: it is read again."""
-    for _ in range(50):
-        try:
-            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            state = (process / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-        except OSError:
-            return ""
-        if line or state in "ZX":
-            return line
-        time.sleep(0.01)
-    return ""
+_SECONDS_TO_DIE = 10.0  # after a SIGKILL
 
 
 def find_process(pid_file: Path, mark: str) -> int | None:
     """The pid in a pid file, if that process lives and its command line holds the mark; else None."""
-    try:
-        pid = int(pid_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return pid if mark in command_line(pid) else None
+    process = _process_of(pid_file, mark)
+    return process.pid if process else None
 
 
 def start_detached(
@@ -88,23 +64,47 @@ def end_process(pid_file: Path, mark: str, *, patience: float) -> None:
         pid_file: As start_detached wrote it; a pid that is not ours is left alone.
         mark: As in find_process.
         patience: Seconds that a clean shutdown may take.
+
+    Raises:
+        PermissionError: if the process is another user's.
     """
-    pid = find_process(pid_file, mark)
-    if pid is not None:
-        for sent, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, 10.0)):
-            try:
-                os.kill(pid, sent)
-            except ProcessLookupError:
-                break
-            if _ended(pid_file, mark, seconds):
-                break
+    process = _process_of(pid_file, mark)
+    if process is not None:
+        try:
+            process.terminate()
+            if not _ends_within(patience, process):
+                process.kill()
+                _ends_within(_SECONDS_TO_DIE, process)
+        except psutil.NoSuchProcess:
+            pass  # it ended meanwhile
+        except psutil.AccessDenied as error:
+            raise PermissionError(errno.EPERM, "belongs to another user", str(pid_file)) from error
     pid_file.unlink(missing_ok=True)
 
 
-def _ended(pid_file: Path, mark: str, seconds: float) -> bool:
+def _process_of(pid_file: Path, mark: str) -> psutil.Process | None:
+    try:
+        process = psutil.Process(int(pid_file.read_text(encoding="utf-8")))
+        return process if mark in _command_line(process) else None
+    except (OSError, ValueError, psutil.Error):
+        return None
+
+
+def _command_line(process: psutil.Process) -> str:
+    """The command that a process runs; a process that is just replacing its program has none for a moment."""
+    for _ in range(50):
+        words = process.cmdline()
+        if words:
+            return " ".join(words)
+        time.sleep(0.01)
+    return ""
+
+
+def _ends_within(seconds: float, process: psutil.Process) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if find_process(pid_file, mark) is None:
+        # Not process.wait, for which a zombie lives: in a container there may be nobody to clear it away.
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
             return True
         time.sleep(0.1)
     return False

@@ -5,7 +5,7 @@ resolve and no Maven to install. To move to another release, let jgo write the l
 
     pip install 'jgo[cli]' && jgo --cache-dir jgo-cache --resolver python info classpath \\
         org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
-        && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/jars.lock.toml
+        && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/managed/jars.lock.toml
 
 A jar reaches its final name only after its hash was checked: what lies in the folder is whole, whenever the last
 attempt was killed, and the next attempt fetches only what is missing.
@@ -19,7 +19,7 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any
 
 from kgedit import resources
 from kgedit.errors import GraphError, MissingExtraError
+from kgedit.files import replace_file
 from kgedit.graph.locks import locked, say
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
@@ -123,15 +124,12 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
     fetched_into = folder.parent / "fetching"
     shutil.rmtree(fetched_into, ignore_errors=True)
     if missing:
-        say(f"Fetching Neo4j {neo4j_version()}: {len(missing)} of {len(jars)} jars into {folder}")
         fetch_all(missing, folder, fetched_into)
         shutil.rmtree(fetched_into, ignore_errors=True)
     for stranger in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
         # Everything in the folder is on the class path; a jar of another lock would shadow ours.
         (folder / stranger).unlink()
-    aside = _marker(folder).with_suffix(".part")
-    aside.write_text(json.dumps(_record(folder)), encoding="utf-8")
-    aside.replace(_marker(folder))
+    replace_file(_marker(folder), json.dumps(_record(folder)))
 
 
 def _record(folder: Path) -> dict[str, Any]:
@@ -140,7 +138,7 @@ def _record(folder: Path) -> dict[str, Any]:
         return {"lock": _digest(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
-def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
+def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
     """Fetch jars in parallel, with a progress bar on stderr; the first failure stops the rest.
 
     Args:
@@ -156,6 +154,7 @@ def fetch_all(jars: Iterable[Jar], folder: Path, fetched_into: Path) -> None:
     from rich.progress import track
 
     maven = _maven(fetched_into)
+    say(f"Fetching {len(jars)} jars of Neo4j {neo4j_version()} into {folder}")
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting = [pool.submit(fetch, jar, folder / jar.name, maven) for jar in jars]
         try:

@@ -1,0 +1,98 @@
+"""What the shell offers after Tab: names and dates, looked up without importing a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _offer(find: Callable[[click.Context], Iterable[str]]) -> Complete:
+    """A completion that offers those of the names found that begin as the word does."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+        return [CompletionItem(name) for name in find(context) if name.startswith(incomplete)]
+
+    return complete
+
+
+@_offer
+def methods(_: click.Context) -> Iterable[str]:
+    """Editing methods."""
+    from kgedit.editing import METHODS
+
+    return METHODS
+
+
+@_offer
+def presets(_: click.Context) -> Iterable[str]:
+    """Presets."""
+    from kgedit.llm.presets import PRESETS
+
+    return PRESETS
+
+
+@_offer
+def protocols(_: click.Context) -> Iterable[str]:
+    """Protocols."""
+    from kgedit.records.runs import PROTOCOLS
+
+    return PROTOCOLS
+
+
+@_offer
+def configs(_: click.Context) -> Iterable[str]:
+    """METHOD/MODEL and METHOD/default."""
+    from kgedit.editing import METHODS
+    from kgedit.hparams.published import published_configs
+
+    for method in METHODS:
+        yield from (f"{method}/{config.model}" for config in published_configs(method))
+        yield f"{method}/default"
+
+
+@_offer
+def queries(_: click.Context) -> Iterable[str]:
+    """Query files of cypher/read."""
+    from kgedit.graph.queries import read_queries
+
+    return read_queries()
+
+
+@_offer
+def query_parameters(context: click.Context) -> Iterable[str]:
+    """The parameters of the query that was named, each with its equals sign."""
+    from kgedit.graph.queries import read_queries
+
+    # Click has not come to the arguments when an option still lacks its value.
+    named = context.params.get("name") or next(iter(context.args), "")
+    query = read_queries().get(named)
+    return [f"{parameter.name}=" for parameter in query.parameters] if query else []
+
+
+@_offer
+def snapshot_dates(_: click.Context) -> Iterable[str]:
+    """Dates of the snapshots in the store."""
+    from kgedit.resources import home
+
+    days = sorted(path.parent.name for path in (home() / "snapshots").glob("[0-9]*/manifest.json"))
+    return [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days]
+
+
+@_offer
+def source_formats(_: click.Context) -> Iterable[str]:
+    """Formats of dumps."""
+    from kgedit.loaders import LOADERS
+
+    return LOADERS
+
+
+@_offer
+def export_forms(_: click.Context) -> Iterable[str]:
+    """Forms of a timestep."""
+    from kgedit.exporters import EXPORTERS
+
+    return EXPORTERS

@@ -1,0 +1,28 @@
+"""Ctrl-C: the exit code that shells expect, and what becomes of the work that was done."""
+
+from __future__ import annotations
+
+import click
+
+from kgedit.cli.progress import say
+
+EXIT_CODE = 130
+"""128 + SIGINT, as shells report a program that Ctrl-C ended."""
+
+
+class ResumableCommand(click.Command):
+    """A command that was interrupted resumes when it is given again."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
+            say("Interrupted. Give the same command again: it resumes.")
+            ctx.exit(EXIT_CODE)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error is a Ctrl-C; DuckDB, in the midst of a query, makes a RuntimeError of it."""
+    return isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted"

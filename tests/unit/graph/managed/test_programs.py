@@ -1,0 +1,19 @@
+"""What a Java program printed."""
+
+from __future__ import annotations
+
+from kgedit.graph.managed.programs import last_words
+
+
+def test_a_java_programs_last_words_are_without_progress_and_stack_frames() -> None:
+    printed = "\n".join(
+        [
+            ".......... ..........  90% ∆0ms [26ms]",
+            "Import failed",
+            "Caused by: a bad row",
+            "\tat org.neo4j.Tool.main(Tool.java:1)",
+            "\t... 13 more",
+            "Caused by: a bad row",
+        ]
+    )
+    assert last_words(printed) == "Import failed\nCaused by: a bad row"
