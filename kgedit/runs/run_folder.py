@@ -6,7 +6,6 @@ files end up as if it had not been.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import msgspec
 import yaml
 
 from kgedit.errors import SpecError
+from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
 from kgedit.runs.checkpoints import Checkpoints
@@ -76,7 +76,7 @@ class RunFolder:
         """Write down what came before the first edit; a resumed run keeps what its first sitting wrote."""
         path = self.path / "prepared.json"
         if not path.is_file():
-            write_whole(path, _as_json(preparation))
+            replace_file(path, _as_json(preparation))
 
     def edits(self) -> list[EditCost]:
         """Every edit made so far, in file order."""
@@ -89,7 +89,7 @@ class RunFolder:
     def truncate_edits(self, lines: int) -> None:
         """Forget edits that no checkpoint holds: they will be made again."""
         kept = read_lines(self.path / "edits.jsonl")[:lines]
-        write_whole(self.path / "edits.jsonl", "".join(f"{line}\n" for line in kept))
+        replace_file(self.path / "edits.jsonl", "".join(f"{line}\n" for line in kept))
 
 
 @contextmanager
@@ -105,31 +105,19 @@ def open_run(
     if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
         raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
     path.mkdir(parents=True, exist_ok=True)
-    with _alone(path):
+    with exclusive_lock(path / _LOCK, when_taken=lambda: _in_use(path)):
         if is_run and overwrite:
             _empty(path)
         elif is_run:
             _compare(path, spec, environment)
-        write_whole(path / "spec.yaml", write_spec(spec))
+        replace_file(path / "spec.yaml", write_spec(spec))
         if not (path / "environment.json").is_file():
-            write_whole(path / "environment.json", _as_json(environment))
+            replace_file(path / "environment.json", _as_json(environment))
         yield RunFolder(path)
 
 
-@contextmanager
-def _alone(path: Path) -> Generator[None, None, None]:
-    """Hold a run's folder; the lock dies with the process, so a kill leaves nothing to clean up."""
-    try:
-        import fcntl
-    except ImportError:  # Windows has no such locks
-        yield
-        return
-    with (path / _LOCK).open("a", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"]) from error
-        yield
+def _in_use(path: Path) -> None:
+    raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"])
 
 
 def _empty(path: Path) -> None:
@@ -167,10 +155,3 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
 
 def _as_json(record: Preparation | RunEnvironment) -> str:
     return msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file aside and rename it into place."""
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
@@ -26,6 +25,7 @@ from kgedit.errors import SpecError
 from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import encode_targets
@@ -78,7 +78,7 @@ class Mend(Editor[MendSettings]):
             )
             contexts = self._contexts
             train(network, self.model, self.matrices, facts=facts, contexts=contexts, plan=plan, advance=advance)
-            _write(network, kept)
+            save_tensors(kept, network.content())
         self._network = network.requires_grad_(False)
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
@@ -142,10 +142,3 @@ def _untrained(settings: MendSettings, facts: Sequence[KnownFact]) -> str:
         f"mend trains its network on known facts, and the timestep has {len(facts)}; give settings.network=FILE, or "
         "export the timestep again with more facts"
     )
-
-
-def _write(network: Hypernetworks, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    save_file(network.content(), partial)
-    partial.replace(path)

@@ -55,7 +55,7 @@ class InContextEditing(Editor[IkeSettings]):
         self._before, self._between = before, after.partition("{prompt}")[0]
         embed = embedder_on_demand(settings.embedder, device=str(model.device))
         self._memory = FactMemory(TextIndex(embed))
-        self._told: set[tuple[str, str]] = set()
+        self._probed: set[tuple[str, str]] = set()
         self._known: list[KnownFact] = []
         self._answers: dict[str, set[str]] = {}
         self._known_index = TextIndex(embed)
@@ -72,7 +72,7 @@ class InContextEditing(Editor[IkeSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Remember the cases."""
         self._memory.add(cases)
-        self._told |= {(fact.subject, fact.property) for case in cases for fact in _asked_for(case)}
+        self._probed |= {(fact.subject, fact.property) for case in cases for fact in _probed_facts(case)}
         return Applied()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
@@ -86,23 +86,23 @@ class InContextEditing(Editor[IkeSettings]):
     def restore(self) -> None:
         """Forget every edit; the known facts stay."""
         self._memory.clear()
-        self._told = set()
+        self._probed = set()
 
     def state(self) -> EditorState:
         """The edits, and what their probes ask for."""
         state = self._memory.state()
-        return EditorState(state.tensors, {**state.record, "told": [list(pair) for pair in sorted(self._told)]})
+        return EditorState(state.tensors, {**state.record, "probed": [list(pair) for pair in sorted(self._probed)]})
 
     def load_state(self, state: EditorState) -> None:
         """Take the edits over."""
         self._memory.load_state(state)
-        self._told = {(subject, relation) for subject, relation in state.record["told"]}
+        self._probed = {(subject, relation) for subject, relation in state.record["probed"]}
 
     def _prefix(self, index: int) -> Prefix:
         """All that goes ahead of a prompt for one edit: the nearest demonstration stands last, next to the edit."""
         edit = self._memory.edits[index]
         ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(index)))
-        free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._told)
+        free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._probed)
         shown = [PrefixPart(f"{text}\n\n") for text in reversed(self._demonstrations(free))]
         return Prefix((*shown, PrefixPart(self._stated(edit.question, edit.answer), edit.case_id)))
 
@@ -142,5 +142,5 @@ class InContextEditing(Editor[IkeSettings]):
         return f"{self._before}{question} {answer}{self._between}"
 
 
-def _asked_for(case: Case) -> list[Fact]:
+def _probed_facts(case: Case) -> list[Fact]:
     return [case.fact, *(fact for probe in case.probes for fact in probe.facts)]

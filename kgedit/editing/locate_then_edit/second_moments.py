@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids, run_through
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
 from kgedit.records.cases import KnownFact
@@ -183,7 +182,7 @@ def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
     path = moment.path.with_name(f"{moment.path.stem}-eigen.safetensors")
     if not path.is_file():
         values, vectors = torch.linalg.eigh(moment.matrix)
-        _save(path, {"values": values, "vectors": vectors}, {})
+        save_tensors(path, {"values": values, "vectors": vectors})
     with safe_open(path, framework="pt") as file:
         values, vectors = (file.get_tensor(name).to(moment.matrix.device) for name in ("values", "vectors"))
     return values, vectors
@@ -219,14 +218,7 @@ def _path(model: LanguageModel, layer: int, corpus: Corpus, budget: TextBudget) 
 
 
 def _write(path: Path, matrix: torch.Tensor, record: dict[str, object]) -> None:
-    _save(path, {"second_moment": matrix}, {key: str(value) for key, value in record.items()})
-
-
-def _save(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
-    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial, metadata=metadata)
-    partial.replace(path)
+    save_tensors(path, {"second_moment": matrix}, {key: str(value) for key, value in record.items()})
 
 
 def _read(layer: int, path: Path, model: LanguageModel) -> SecondMoment:
