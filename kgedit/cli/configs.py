@@ -109,11 +109,16 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     context.exit(1 if wrong else 0)
 
 
-@configs.command("schema", epilog=examples("kgedit configs schema > run-spec.schema.json"))
-def schema() -> None:
+@configs.command(
+    "schema", epilog=examples("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit")
+)
+@click.option("--published", metavar="METHOD", help="That of published configs of a method instead.")
+def schema(published: str | None) -> None:
     """Print the JSON schema of run specs, for editors and other tools."""
     import json
 
     from kgedit.runs.spec import spec_schema
+    from kgedit.runs.spec_files import published_schema
 
-    click.echo(json.dumps(spec_schema(), indent=1, ensure_ascii=False))
+    found = published_schema(published) if published else spec_schema()
+    click.echo(json.dumps(found, indent=1, ensure_ascii=False))

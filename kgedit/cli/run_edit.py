@@ -114,8 +114,9 @@ def run_edit(
     raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
     raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
-    if settings:
-        raw["settings"] = {**(raw.get("settings") or {}), **_pairs(settings)}
+    in_file = raw.get("settings") or {}
+    if settings and isinstance(in_file, dict):  # what is none is told with all other problems
+        raw["settings"] = {**in_file, **_pairs(settings)}
     resolved = resolve(raw)
     with _progress() as progress:
         folder = run(resolved, out, overwrite=overwrite, save_model=save_model, progress=progress)

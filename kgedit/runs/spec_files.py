@@ -10,7 +10,7 @@ from typing import Any
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.hparams.easyedit import is_easyedit, translate
-from kgedit.hparams.settings import read_settings, unknown
+from kgedit.hparams.settings import given_model, read_settings, unknown
 from kgedit.runs.spec import problems_of, read_mapping
 
 
@@ -40,6 +40,24 @@ def check(path: Path) -> CheckedFile:
     if "applies_to" in raw:
         return _check_published(raw, method=path.resolve().parent.name)
     return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)))
+
+
+def published_schema(method: str) -> dict[str, Any]:
+    """JSON schema of a method's published configs.
+
+    Raises:
+        UnknownNameError: if there is no such method.
+    """
+    about = "fields of a model's configuration with the values that they must have"
+    return {
+        "type": "object",
+        "properties": {
+            "applies_to": {"type": "object", "minProperties": 1, "description": about},
+            "settings": given_model(METHODS[method].settings_type).model_json_schema(),
+        },
+        "required": ["applies_to", "settings"],
+        "additionalProperties": False,
+    }
 
 
 def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,11 @@ def test_good_files_of_each_kind_say_what_they_are(tmp_path: Path) -> None:
         "EasyEdit's R-ROME, read as r_rome",
         "a published config for memit",
     ]
+
+
+def test_the_schemas_of_specs_and_of_published_configs_are_printed() -> None:
+    own = json.loads(_run("schema", "--published", "memit").stdout)
+    assert set(own["properties"]) == {"applies_to", "settings"}
+    assert own["properties"]["settings"]["properties"].keys() == SETTINGS["memit"].model_fields.keys()
+    assert json.loads(_run("schema").stdout)["required"] == ["method"]
+    assert "Did you mean 'memit'?" in _run("schema", "--published", "memitt").stderr
