@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_HOME := demo-data
 
-.PHONY: demo test lint golden bench clean
+.PHONY: demo test lint golden docs bench clean
 
 # The environment is made once, and again only when the requirements change.
 $(READY): pyproject.toml
@@ -31,6 +31,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+# Writes the reference of commands from the commands' own help.
+docs: $(READY)
+	$(BIN)/python docs/commands.py
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)

@@ -15,7 +15,7 @@ A message says what happened, where, and what to do next; the command line print
 
 
 class KgeditError(Exception):
-    """Base of all errors that are the user's to mend."""
+    """Base of all errors that the user can fix."""
 
 
 class MissingExtraError(KgeditError):

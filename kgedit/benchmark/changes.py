@@ -1,4 +1,4 @@
-"""From changed edges to facts worth asking: one ordered list of filters, every drop counted by its reason.
+"""From changed edges to cases: one ordered list of filters, every drop counted by its reason.
 
 The order and the thresholds are WikiBigEdit's (section 3, step 2), by ids instead of labels; beyond the paper,
 redirected subjects, Wikimedia's own pages and likely duplicates are dropped as well.

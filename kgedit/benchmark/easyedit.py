@@ -34,7 +34,7 @@ _NEEDED = ("prompt", "target")
 
 
 class Edits(Protocol):
-    """What a run learns at one time: an exported timestep, or a file of edits."""
+    """The edits of one step of a run: an exported timestep, or a file of edits."""
 
     @property
     def name(self) -> str:
@@ -42,13 +42,13 @@ class Edits(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Hash of what it is made of."""
+        """Hash of its content."""
 
     def cases(self) -> Iterator[Case]:
         """Every case with its probes, in a fixed order."""
 
     def known_facts(self) -> list[KnownFact]:
-        """Facts that held before, in words."""
+        """Facts that held before, with questions."""
 
 
 def open_edits(path: Path) -> Edits:
@@ -65,7 +65,7 @@ class EditFile:
     """A file of edits in EasyEdit's form.
 
     Attributes:
-        path: Where it lies.
+        path: The file.
         sha256: Of its bytes.
         rows: Its objects, checked.
     """
@@ -103,7 +103,7 @@ class EditFile:
             yield _case(row, number, self.name)
 
     def known_facts(self) -> list[KnownFact]:
-        """What the file says of before: the edits' old answers, and the questions that must not change."""
+        """The edits' old answers, and the locality questions with theirs."""
         facts = []
         for number, row in enumerate(self.rows):
             old = _text(row, "old")

@@ -32,13 +32,13 @@ QUERIES = ("changed_edges", "two_hop_changes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Choices that change what a timestep holds; all of them are written into it.
+    """Settings that change the content of a timestep; all of them are recorded in it.
 
     Attributes:
         seed: Chooses personas and, of several second hops, one.
-        known_facts: How many facts of the older snapshot to put into words at most.
+        known_facts: Most facts of the older snapshot to write questions for.
         pool: Unchanged facts of each relation to choose locality probes from.
-        max_df: Facts that more items share tell nothing about similarity.
+        max_df: Facts shared by more items do not count for similarity.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
     """
@@ -60,7 +60,7 @@ def export_timestep(
     settings: Settings,
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
-    """Make the timestep between two snapshots that the graph holds, and put it in place at once when it is whole.
+    """Make the timestep between two snapshots that the graph holds, written aside and renamed when it is complete.
 
     Args:
         writers: Write further files beside the tables, before the folder is put in place.

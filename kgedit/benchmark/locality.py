@@ -13,7 +13,7 @@ from kgedit.benchmark.changes import MAX_LABEL_WORDS, read_table
 from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
 
 CANDIDATES = 5
-"""Similar facts asked for each edit: some fall to the label filters."""
+"""Similar facts per edit before the label filters."""
 
 
 _CLOSEST_LABELS = """
@@ -42,7 +42,7 @@ def find_locality(workspace: duckdb.DuckDBPyConnection, *, pool: int, max_df: in
     Args:
         workspace: With both snapshots and the table facts.
         pool: Unchanged facts of each relation to choose from.
-        max_df: Facts that more items share tell nothing about similarity.
+        max_df: Facts shared by more items do not count for similarity.
     """
     edits = read_table(workspace, "SELECT case_id, subject, property FROM facts ORDER BY case_id")
     find_static_facts(workspace, edits)

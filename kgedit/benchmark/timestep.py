@@ -81,7 +81,7 @@ KNOWN_FACTS = pa.schema(
         ("cloze", pa.string()),
     ]
 )
-"""known_facts.parquet: facts of the older snapshot in words (old answers, locality, and more of the same relations)."""
+"""known_facts.parquet: facts of the older snapshot with questions (old answers, locality, others of the relations)."""
 
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
@@ -91,7 +91,7 @@ class Timestep:
     """A finished timestep folder.
 
     Attributes:
-        folder: Where it lies.
+        folder: The folder with its files.
         manifest: Content of timestep.json: snapshot dates, profile, funnel, versions, hashes.
     """
 
@@ -128,7 +128,7 @@ class Timestep:
         return pq.read_table(self.folder / f"{name}.parquet", schema=TABLES[name])
 
     def known_facts(self) -> list[KnownFact]:
-        """Facts of the older snapshot in words, in file order."""
+        """Facts of the older snapshot with questions, in file order."""
         return [
             KnownFact(_fact(row), row["question"], row["rephrase"], row["cloze"], row["object_label"])
             for row in self.table("known_facts").to_pylist()

@@ -1,4 +1,4 @@
-"""Facts into words, in bulk: templates are joined to facts by property, never looked up fact by fact."""
+"""Questions from facts, in bulk: templates are joined to facts by property."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgedit.prompts.templates import WORDINGS, generic_template, template_table
 
 
 def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | None) -> None:
-    """Table ``templates`` with a row for every property of the newer snapshot's facts, generic where need be.
+    """Table ``templates`` with a row for every property of the newer snapshot's facts, or a generic one.
 
     Needs the tables facts, locality_facts and known_facts.
     """

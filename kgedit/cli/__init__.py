@@ -35,7 +35,7 @@ COMMANDS: Registry[click.Command] = Registry(
 
 
 class _Commands(click.Group):
-    """Finds commands in COMMANDS; turns what the user can mend into one plain message and exit code 1."""
+    """Finds commands in COMMANDS; turns errors that the user can fix into one message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)

@@ -1,4 +1,4 @@
-"""``kgedit find`` and ``kgedit browse``: items by name, and their surroundings in Neo4j Browser."""
+"""``kgedit find`` and ``kgedit browse``: items by name, and Neo4j Browser opened on one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli import completion
+from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.load_dump import DATE
 from kgedit.errors import GraphError
 from kgedit.resources import home
 
@@ -43,20 +42,24 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
 @click.option(
     "--from",
     "older",
-    type=DATE,
-    shell_complete=completion.snapshot_dates,
+    **SNAPSHOT_DATE,
     help="With --to: what changed around it after this snapshot ...",
 )
-@click.option("--to", "newer", type=DATE, shell_complete=completion.snapshot_dates, help="... up to this one.")
+@click.option(
+    "--to",
+    "newer",
+    **SNAPSHOT_DATE,
+    help="... up to this one.",
+)
 @click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
 def browse(
     item: str | None, older: datetime.datetime | None, newer: datetime.datetime | None, only_print: bool
 ) -> None:
     """Open Neo4j Browser on the loaded graph.
 
-    Items, properties and values have colours of their own; edges show the property's name and the years:
+    Items, properties and values have colours of their own; edges show the property and the years:
     "2005–2021" has ended, "since 2021" lasts. Without dates --item shows its facts, with --from and --to what
-    began or ended between two snapshots; the query is there already, press Ctrl+Enter to run it.
+    began or ended between two snapshots; the query is already in the editor: press Ctrl+Enter to run it.
     """
     from kgedit.graph.browser import query_around
     from kgedit.graph.connection import Graph

@@ -1,4 +1,4 @@
-"""Text of the graph made safe to print: a label is anyone's text, and a terminal or a spreadsheet would obey it."""
+"""Text of the graph made safe to print: a label could hold control sequences or spreadsheet formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgedit configs`: hyperparameter files: which there are, a copy to change, and whether a file is right."""
+"""``kgedit configs``: list, copy and check hyperparameter files."""
 
 from __future__ import annotations
 

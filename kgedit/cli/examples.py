@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 def examples(*commands: str, before: str = "") -> str:
-    """An epilog for a command's help; lines are kept as they are.
+    """An epilog for a command's help; lines are not rewrapped.
 
     Args:
         commands: What a user can type.
-        before: Text above the examples; paragraphs are kept line by line too.
+        before: Text above the examples; not rewrapped either.
     """
     title = "Example" if len(commands) == 1 else "Examples"
     paragraphs = [*before.strip().split("\n\n"), "\n".join([f"{title}:", *(f"  {command}" for command in commands)])]

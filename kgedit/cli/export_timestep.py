@@ -1,4 +1,4 @@
-"""``kgedit export-timestep``: what changed between two snapshots, as questions."""
+"""``kgedit export-timestep``: the changes between two snapshots, as questions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pathlib import Path
 import click
 
 from kgedit.cli import completion
+from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.load_dump import DATE
 from kgedit.cli.progress import say
 from kgedit.resources import home
 
 
 @click.command("export-timestep", epilog=examples("kgedit export-timestep --from 2021-01-04 --to 2023-02-27"))
-@click.option("--from", "older", required=True, type=DATE, shell_complete=completion.snapshot_dates,
+@click.option("--from", "older", required=True, **SNAPSHOT_DATE,
               help="Date of the older snapshot.")  # fmt: skip
-@click.option("--to", "newer", required=True, type=DATE, shell_complete=completion.snapshot_dates,
+@click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
               help="Date of the newer snapshot.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Chooses personas and second hops.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
-              help="Facts of the older snapshot to put into words.")  # fmt: skip
+              help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
 @click.option("--form", "forms", multiple=True, default=("wikibigedit",), show_default=True,

@@ -39,7 +39,7 @@ def install() -> None:
 
 
 @graph.command(epilog=examples("kgedit graph start", "kgedit graph start --idle-stop 30m"))
-@click.option("--idle-stop", metavar="TIME", help="Stop it after so long without a client: 30m, 2h; off for never.")
+@click.option("--idle-stop", metavar="TIME", help="Stop it after this long without a client: 30m, 2h; off for never.")
 def start(idle_stop: str | None) -> None:
     """Start the server; print its Bolt address and Browser page.
 
@@ -68,7 +68,7 @@ def stop() -> None:
 @graph.command(cls=ResumableCommand, epilog=examples("kgedit graph rebuild --no-evidence"))
 @scope_options
 def rebuild(scope: Scope | None) -> None:
-    """Write the graph anew from the snapshots in the store.
+    """Rebuild the graph from the snapshots in the store.
 
     It keeps its scope unless options give another one. The managed server takes it by bulk import; the graph of an
     outside server (KGEDIT_GRAPH_URI) is emptied first.
@@ -83,7 +83,7 @@ def rebuild(scope: Scope | None) -> None:
 def status(as_json: bool) -> None:
     """Show whether the server runs, where, and what it holds.
 
-    Also shows where the password lies. Starts nothing: what the graph holds is shown only while its server runs.
+    Also shows the path of the password file. Starts nothing; the graph's content is shown only while its server runs.
     """
     import json
     from dataclasses import asdict
@@ -104,22 +104,22 @@ def status(as_json: bool) -> None:
         return
     for name, meaning in _LINES.items():
         if found[name] is not None:
-            click.echo(f"{meaning:<14} {_in_words(found[name], name)}")
+            click.echo(f"{meaning:<14} {_formatted(found[name], name)}")
     if found["holds"]:
-        _tell_content(found["holds"])
+        _print_content(found["holds"])
     if found["import_unfinished"]:
-        click.echo("The last bulk import was interrupted: load the graph again before it can be used.", err=True)
+        click.echo("The last bulk import was interrupted. Load the graph again before you use it.", err=True)
     if external:
         click.echo(f"KGEDIT_GRAPH_URI is set: commands use {external.uri} and not this server.", err=True)
 
 
-def _tell_content(holds: dict[str, Any]) -> None:
+def _print_content(holds: dict[str, Any]) -> None:
     click.echo(f"{'scope':<14} {holds['scope']}")
     click.echo(f"{'terms':<14} {holds['terms']:,}")
     click.echo(f"{'edges':<14} {holds['facts']:,} facts, {holds['claims']:,} versions of statements")
     for date, facts in holds["snapshots"].items():
-        told = "is being written" if facts is None else f"{facts:,} facts current"
-        click.echo(f"{'snapshot':<14} {date // 10000}-{date // 100 % 100:02}-{date % 100:02}, {told}")
+        state = "being written" if facts is None else f"{facts:,} facts current"
+        click.echo(f"{'snapshot':<14} {date // 10000}-{date // 100 % 100:02}-{date % 100:02}, {state}")
 
 
 _LINES = {
@@ -135,7 +135,7 @@ _LINES = {
 }
 
 
-def _in_words(value: object, name: str) -> str:
+def _formatted(value: object, name: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{int(str(value)) / 1e6:,.1f} MB" if name == "store_bytes" else str(value)

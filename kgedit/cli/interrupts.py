@@ -1,4 +1,4 @@
-"""Ctrl-C: the exit code that shells expect, and what becomes of the work that was done."""
+"""Ctrl-C: the exit code that shells expect, and whether the command resumes."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class ResumableCommand(click.Command):
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is a Ctrl-C; DuckDB, in the midst of a query, makes a RuntimeError of it."""
+    """Whether an error is a Ctrl-C; DuckDB raises a RuntimeError for it during a query."""
     return isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted"

@@ -10,14 +10,13 @@ from typing import Any
 import click
 
 from kgedit.cli import completion
+from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, bars, say
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
 from kgedit.store.scope import Scope
-
-DATE = click.DateTime(formats=["%Y-%m-%d"])
 
 
 @click.command(
@@ -26,12 +25,12 @@ DATE = click.DateTime(formats=["%Y-%m-%d"])
     epilog=examples("kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04"),
 )
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--date", required=True, type=DATE, help="Day of the dump, YYYY-MM-DD.")
+@click.option("--date", required=True, **DATE, help="Day of the dump.")
 @click.option("--format", "source_format", default="wikidata_json", show_default=True,
               shell_complete=completion.source_formats, help="Source format.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
               help="Label language; repeat for fallbacks.")  # fmt: skip
-@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are kept.")
+@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are stored.")
 @click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="Tab-separated: from, to and (optionally) first date. Dumps leave redirects out.")  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N lines that may be entities.")
@@ -39,7 +38,7 @@ DATE = click.DateTime(formats=["%Y-%m-%d"])
               help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
-@click.option("--graph/--no-graph", default=True, show_default=True, help="Bring the graph up to date as well.")
+@click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
 @scope_options
 def load_dump(
     path: Path,
@@ -104,12 +103,12 @@ def _tell(manifest: dict[str, Any]) -> None:
 
 
 def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:
-    """Bring the graph up to date with the store, and say what it holds then."""
+    """Update the graph from the store, and print what it holds."""
     from kgedit.graph.projection import bring_up_to_date
     from kgedit.store.snapshots import list_snapshots
 
     with bar("Writing the graph", 100, unit="rows") as progress:
         held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild, scope=scope)
     if held.rebuilt > 1:
-        say(f"The graph was written anew from {held.rebuilt} snapshots.")
+        say(f"The graph was rebuilt from {held.rebuilt} snapshots.")
     say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")

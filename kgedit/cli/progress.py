@@ -16,13 +16,13 @@ SECONDS_BETWEEN_LINES = 10
 
 
 def say(message: str) -> None:
-    """A line for the person at the terminal. Results go to stdout instead."""
+    """Print a message to stderr; results go to stdout."""
     click.echo(message, err=True)
 
 
 @contextmanager
 def bar(title: str, total: int, *, unit: str) -> Iterator[Update]:
-    """Show how far a step is; yields a function (done, counted), `done` in parts of `total`."""
+    """Show the progress of one step; yields a function (done, counted), `done` in parts of `total`."""
     with bars() as add:
         yield add(title, total, unit)
 
@@ -31,7 +31,7 @@ def bar(title: str, total: int, *, unit: str) -> Iterator[Update]:
 def bars() -> Iterator[Callable[[str, int, str], Update]]:
     """Show steps that follow each other; yields a function (title, total, unit) that adds one.
 
-    A step is seen, and its clock starts, when it is first updated.
+    A step appears, and its clock starts, at its first update.
     """
     if not sys.stderr.isatty():
         yield _lines
@@ -57,7 +57,7 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
 
 class _Clock:
-    """Counts units by the second from the first look at it: what was counted by then was done before."""
+    """Measures the rate from the first update on: what was counted before that does not count."""
 
     def __init__(self) -> None:
         self._begun: float | None = None

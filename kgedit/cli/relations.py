@@ -1,4 +1,4 @@
-"""``kgedit relations``: how functional each property is, as measured in a snapshot and as declared."""
+"""``kgedit relations``: how functional each property is, measured in a snapshot and declared on Wikidata."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import datetime
 
 import click
 
-from kgedit.cli import completion
+from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.load_dump import DATE
 from kgedit.resources import home
 
 
 @click.command(epilog=examples("kgedit relations --date 2023-02-27"))
 @click.option(
-    "--date", required=True, type=DATE, shell_complete=completion.snapshot_dates, help="Date of the snapshot."
+    "--date",
+    required=True,
+    **SNAPSHOT_DATE,
+    help="Date of the snapshot.",
 )
 @click.option("--min-subjects", type=click.IntRange(min=1), default=5, show_default=True,
-              help="Leave out properties of fewer subjects.")  # fmt: skip
+              help="Skip properties with fewer subjects.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
 def relations(date: datetime.datetime, min_subjects: int, form: str) -> None:
     """List how functional each property of a snapshot is.
 
-    That is the share of a property's subjects that have one current value. Beside it stand the share of facts with a
+    That is the share of a property's subjects that have one current value. Also printed: the share of facts with a
     start or an end time, and the single-value constraints that Wikidata's editors declare, temporal where a time is
     among the separators. Reads the store; no server is needed.
     """

@@ -101,7 +101,7 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _columns_that_fit(console: Console, table: Table) -> Iterator[list[int]]:
-    """The columns of each grid in turn, as many as the terminal is wide; each begins with what tells rows apart."""
+    """The columns of each grid in turn, as many as the terminal is wide; each begins with the key columns."""
     keys = [index for index, column in enumerate(table.columns) if column.key]
     chosen = list(keys)
     for index in range(len(table.columns)):

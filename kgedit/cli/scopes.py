@@ -1,4 +1,4 @@
-"""Options that say what of the snapshot store goes into the graph."""
+"""Options for the scope of the graph: which part of the snapshot store it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kgedit snapshots`` and ``kgedit drop-snapshot``: what the store holds, and taking one out again."""
+"""``kgedit snapshots`` and ``kgedit drop-snapshot``: list and remove snapshots."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import datetime
 
 import click
 
-from kgedit.cli import completion
+from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.load_dump import DATE, project
+from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
 from kgedit.resources import home
 
@@ -39,12 +39,12 @@ def snapshots(as_json: bool) -> None:
 
 
 @click.command("drop-snapshot", cls=ResumableCommand, epilog=examples("kgedit drop-snapshot 2021-01-04"))
-@click.argument("date", type=DATE, shell_complete=completion.snapshot_dates)
-@click.option("--graph/--no-graph", default=True, show_default=True, help="Write the graph anew without it as well.")
+@click.argument("date", **SNAPSHOT_DATE)
+@click.option("--graph/--no-graph", default=True, show_default=True, help="Also rebuild the graph without it.")
 def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
     """Remove a snapshot from the store and the graph.
 
-    Timesteps that were exported from it stay. What is interrupted is finished by the same command.
+    Timesteps that were exported from it stay. If it is interrupted, the same command resumes.
     """
     from kgedit.graph.projection import empty_graph
     from kgedit.store.disk import disk_errors

@@ -27,10 +27,10 @@ class Address:
     managed: bool = False
 
     def browser_page(self, query: str = "") -> str | None:
-        """The page to open in a web browser: Neo4j Browser, told the address and user and, if given, a query.
+        """The page of Neo4j Browser, with the address, the user and, if given, a query filled in.
 
         Args:
-            query: Cypher put into the editor line, ready to be run by the reader; empty for none.
+            query: Cypher put into the editor, not run; empty for none.
 
         Returns:
             The URL, or None where no Browser is known.
@@ -38,7 +38,7 @@ class Address:
         if self.browser_url is None:
             return None
         scheme, host = urlsplit(self.uri)[:2]
-        wishes = {"dbms": f"{scheme}://{self.user}@{host}"}
+        parameters = {"dbms": f"{scheme}://{self.user}@{host}"}
         if query:
-            wishes |= {"cmd": "edit", "arg": query}
-        return f"{self.browser_url}?{urlencode(wishes, quote_via=quote, safe=':/@')}"
+            parameters |= {"cmd": "edit", "arg": query}
+        return f"{self.browser_url}?{urlencode(parameters, quote_via=quote, safe=':/@')}"

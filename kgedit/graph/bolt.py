@@ -1,4 +1,4 @@
-"""The official driver, opened for an address, and its errors put in words that say what to do."""
+"""The official driver, opened for an address, and its errors as messages that say what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OUT_OF_MEMORY = frozenset(
         "Neo.TransientError.General.OutOfMemoryError",
     }
 )
-"""Codes that the server calls transient, and that come again however often the driver tries again."""
+"""Codes that the server calls transient, although a retry fails again."""
 
 _TIMED_OUT = "Neo.ClientError.Transaction.TransactionTimedOut"
 _WRITES = "Neo.ClientError.Statement.AccessMode"
@@ -50,8 +50,8 @@ def open_driver(address: Address, *, user_agent: str = f"kgedit/{__version__}") 
     from neo4j import GraphDatabase
     from neo4j.exceptions import ConfigurationError
 
-    # Hints such as "this label does not exist yet" are no news to a program that creates it, and what goes wrong in
-    # the end is raised. Only a level that nobody chose is changed.
+    # Hints such as "this label does not exist yet" are expected here, and failures are raised anyway. Levels that
+    # the user set are not changed.
     for name in ("neo4j", "neo4j.notifications"):
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.ERROR)
@@ -97,7 +97,7 @@ def answers(address: Address) -> bool:
     """Whether a query of ours is answered there now.
 
     Raises:
-        GraphError: if what answers does not accept our password, which no waiting mends.
+        GraphError: if the server does not accept our password; waiting does not help.
     """
     from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
@@ -113,7 +113,7 @@ def answers(address: Address) -> bool:
 
 
 @contextmanager
-def in_words(address: Address, *, timeout: float | None = None) -> Iterator[None]:
+def as_graph_errors(address: Address, *, timeout: float | None = None) -> Iterator[None]:
     """Turn the driver's errors into GraphErrors that say what happened, where, and what to do next.
 
     Args:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
-from kgedit.graph.bolt import OUT_OF_MEMORY, in_words, open_driver, refuse_old_server
+from kgedit.graph.bolt import OUT_OF_MEMORY, as_graph_errors, open_driver, refuse_old_server
 from kgedit.graph.columns import table_from_batches
 from kgedit.graph.guard import refuse_all_but_reading
 from kgedit.graph.managed.server import ManagedServer
@@ -226,11 +226,11 @@ class Graph:
             except Neo4jError as error:
                 if error.code in OUT_OF_MEMORY:
                     # As a GraphError it leaves the driver's loop, which would try in vain for half a minute.
-                    with in_words(self.address):
+                    with as_graph_errors(self.address):
                         raise
                 raise
 
-        with in_words(self.address), self._driver.session(database=self.address.database) as session:
+        with as_graph_errors(self.address), self._driver.session(database=self.address.database) as session:
             return session.execute_write(attempt)
 
     def snapshot_dates(self) -> list[int]:
@@ -252,7 +252,7 @@ class Graph:
 
     def _write_in_batches(self, cypher: str) -> None:
         """Run a query that commits by itself."""
-        with in_words(self.address), self._driver.session(database=self.address.database) as session:
+        with as_graph_errors(self.address), self._driver.session(database=self.address.database) as session:
             session.run(cypher).consume()
 
     def refuse_foreign_content(self) -> None:
@@ -291,7 +291,7 @@ class Graph:
         refuse_what_bolt_cannot_carry(cypher, parameters or {})
         query: Query = Query(cypher, timeout=timeout)
         with (
-            in_words(self.address, timeout=timeout),
+            as_graph_errors(self.address, timeout=timeout),
             self._driver.session(
                 database=self.address.database, default_access_mode=READ_ACCESS, fetch_size=_RECORDS_AT_A_TIME
             ) as session,

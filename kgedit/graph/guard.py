@@ -1,7 +1,7 @@
 """What a user's own query may do: read the graph, and nothing else.
 
-The server itself is asked. It plans the query (EXPLAIN, which runs nothing) and tells its type and its operators, so
-that no word in a string, a comment or a quoted name can trigger a rule or hide from it. The rules:
+The server decides: it plans the query (EXPLAIN, which runs nothing) and returns its type and its operators, so that
+words in strings, comments or quoted names neither trigger a rule nor hide from it. The rules:
 
 * its type is read-only: no data, schema, users or databases are changed;
 * no operator reads a file or an address (LOAD CSV), or ends other transactions (TERMINATE TRANSACTIONS);
@@ -51,7 +51,7 @@ Plan = Mapping[str, Any]
 
 
 def refuse_all_but_reading(query_type: str | None, plan: Plan | None, uri: str) -> None:
-    """Refuse what a server says a query would do, unless it only reads the graph.
+    """Refuse a query unless its plan only reads the graph.
 
     Args:
         query_type: Of the summary: r, w, rw, or s for schema, administration and procedures of the server's own.
@@ -59,7 +59,7 @@ def refuse_all_but_reading(query_type: str | None, plan: Plan | None, uri: str) 
         uri: The server, for the message.
 
     Raises:
-        GraphError: if the query does anything but read, or the server does not tell.
+        GraphError: if the query does anything but read, or the server does not return a plan.
     """
     if plan is None:
         raise GraphError(f"The server at {uri} does not explain queries, so a query of your own cannot be checked.")

@@ -1,6 +1,6 @@
-"""The graph's scope as it is kept: on every Snapshot node, and beside the graph in ``$KGEDIT_HOME/graph.json``.
+"""The graph's scope as it is stored: on every Snapshot node, and beside the graph in ``$KGEDIT_HOME/graph.json``.
 
-The file is for a graph that is lost in the midst of being written anew: the same command must end in the same graph.
+The file is needed when a rebuild is interrupted: the same command must then end in the same graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def scope_properties(scope: Scope) -> dict[str, Any]:
 
 
 def scope_from(properties: Mapping[str, Any]) -> Scope:
-    """The scope that a node's properties or the file's content tell."""
+    """The scope in a node's properties or in the file."""
     return Scope(
         evidence=properties.get("evidence", True),
         items_only=properties.get("items_only", False),

@@ -1,4 +1,4 @@
-"""What a graph holds, in a few numbers that the server knows without counting."""
+"""What a graph holds, in a few numbers that the server has at hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Summary:
     """Content of a graph.
 
     Attributes:
-        scope: What of the store it holds, in words.
+        scope: Which part of the store it holds, as text.
         snapshots: Day number -> facts that are current there, None while it is being written.
         terms: Nodes that are items, properties or values.
         facts: FACT edges, of all snapshots.

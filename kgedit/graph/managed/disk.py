@@ -1,4 +1,4 @@
-"""Errors of the file system under a home, put in words that say what to do."""
+"""Errors of the file system under a home, as messages that say what to do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stops a managed server that nobody uses: a small process beside it, started with ``kgedit graph start --idle-stop``.
+"""Stops a managed server without clients: a small process beside it, started with ``kgedit graph start --idle-stop``.
 
 The server is in use while a client other than the watcher is connected, and whenever one was connected between two
-looks: Neo4j numbers its connections, so one that came and went shows as a gap. The watcher watches one process number,
+checks: Neo4j numbers its connections, so one that came and went shows as a gap. The watcher watches one process number,
 ends when that process ends, and stops it as ``kgedit graph stop`` does, under the same lock.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _VARIABLE = "KGEDIT_GRAPH_IDLE_STOP"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
-_SECONDS_BETWEEN_LOOKS = 30.0
+_SECONDS_BETWEEN_CHECKS = 30.0
 
 
 def parse_idle_stop(text: str, source: str) -> float:
     """Seconds of "30m", "90s", "2h"; 0 for "off".
 
     Args:
-        text: As the user gave it.
+        text: As given.
         source: Option or variable that it came from, for the message.
 
     Raises:
@@ -56,7 +56,7 @@ def idle_stop_from_environment() -> float:
 
 
 def start_watcher(folder: Path, pid: int, seconds: float) -> None:
-    """Start the watcher of a server; one that is there already is ended first.
+    """Start the watcher of a server; a running one is ended first.
 
     Args:
         folder: The server's folder, ``neo4j`` in a home.
@@ -80,7 +80,7 @@ def start_watcher(folder: Path, pid: int, seconds: float) -> None:
 
 
 class Clients:
-    """What the server tells about its clients, from one look to the next."""
+    """The server's clients, from one check to the next."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -88,7 +88,7 @@ class Clients:
         self._last_number: int | None = None
 
     def seen(self) -> bool:
-        """Whether someone else is connected, or was since the last look; True also if the server does not tell."""
+        """Whether someone else is connected, or was since the last check; True also if the server does not answer."""
         from neo4j.exceptions import DriverError, Neo4jError
 
         text = "CALL dbms.listConnections() YIELD connectionId, userAgent"
@@ -104,7 +104,7 @@ class Clients:
 
 
 def watch(server: ManagedServer, pid: int, seconds: float) -> None:
-    """Stop a server when it had no client for some time; return when it ended, in whichever way.
+    """Stop a server after some time without a client; return when it has ended for any reason.
 
     Args:
         server: Which server.
@@ -112,14 +112,14 @@ def watch(server: ManagedServer, pid: int, seconds: float) -> None:
         seconds: Time without a client.
     """
     clients = Clients(server.address())
-    between = min(seconds / 4, _SECONDS_BETWEEN_LOOKS)
-    last_used = last_look = time.monotonic()
+    between = min(seconds / 4, _SECONDS_BETWEEN_CHECKS)
+    last_used = last_check = time.monotonic()
     while server.pid() == pid:
         time.sleep(min(between, 1.0))
         now = time.monotonic()
-        if now - last_look < between:
+        if now - last_check < between:
             continue
-        last_look = now
+        last_check = now
         if clients.seen():
             last_used = now
         elif now - last_used >= seconds:

@@ -1,14 +1,14 @@
 """Neo4j's jars: fetched once into the user's cache, checked against the shipped lock.
 
-``jars.lock.toml`` lists every jar of Neo4j Community and its Browser with its sha256, so there is nothing left to
-resolve and no Maven to install. To move to another release, let jgo write the lock anew (about a minute)::
+``jars.lock.toml`` lists every jar of Neo4j Community and its Browser with its sha256, so nothing is
+resolved and Maven is not needed. To move to another release, rewrite the lock with jgo (about a minute)::
 
     pip install 'jgo[cli]' && jgo --cache-dir jgo-cache --resolver python info classpath \\
         org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
         && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/managed/jars.lock.toml
 
-A jar reaches its final name only after its hash was checked: what lies in the folder is whole, whenever the last
-attempt was killed, and the next attempt fetches only what is missing.
+A jar reaches its final name only after its hash was checked: the folder holds only whole
+jars, even after a kill, and the next attempt fetches only what is missing.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def neo4j_version() -> str:
 
 
 def jar_folder() -> Path:
-    """Where the jars lie, or will lie: in the cache that all homes share."""
+    """Folder of the jars, in the cache that all homes share."""
     return resources.cache() / f"neo4j-{neo4j_version()}" / "jars"
 
 
@@ -83,7 +83,7 @@ def is_installed() -> bool:
 
 
 def wrong_jars() -> list[str]:
-    """File names of jars that are missing, or are not what the lock says; reads all 150 MB."""
+    """File names of jars that are missing or differ from the lock; reads all 150 MB."""
     folder = jar_folder()
     jars = read_lock()
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -126,9 +126,9 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
     if missing:
         fetch_all(missing, folder, fetched_into)
         shutil.rmtree(fetched_into, ignore_errors=True)
-    for stranger in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
+    for unknown in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
         # Everything in the folder is on the class path; a jar of another lock would shadow ours.
-        (folder / stranger).unlink()
+        (folder / unknown).unlink()
     replace_file(_marker(folder), json.dumps(_record(folder)))
 
 
@@ -148,7 +148,7 @@ def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
 
     Raises:
         MissingExtraError: if jgo is not installed.
-        GraphError: if a jar cannot be had, or is not what the lock says.
+        GraphError: if a jar cannot be fetched, or differs from the lock.
     """
     from rich.console import Console
     from rich.progress import track
@@ -175,7 +175,7 @@ def fetch(jar: Jar, destination: Path, maven: Any) -> None:
         maven: A ``jgo.maven.MavenContext``.
 
     Raises:
-        GraphError: if it cannot be had, or is still not what the lock says after three attempts.
+        GraphError: if it cannot be fetched, or still differs from the lock after three attempts.
     """
     from requests import RequestException
 
@@ -187,11 +187,11 @@ def fetch(jar: Jar, destination: Path, maven: Any) -> None:
             fetched: Path = artifact.resolve()
         except RequestException as error:
             found = str(error)
-            # jgo would take a file that broke off for a whole one.
+            # jgo would accept a truncated file.
             if artifact.cached_path.exists():
                 artifact.cached_path.unlink()
             continue
-        except RuntimeError as error:  # jgo's word for any answer but 200
+        except RuntimeError as error:  # what jgo raises for any status but 200
             found = str(error)
             continue
         found = _digest(fetched)
@@ -235,6 +235,6 @@ def _about_disk(error: OSError, folder: Path) -> str:
             f"on another disk, and repeat: kgedit graph install"
         )
     return (
-        f"Neo4j's jars cannot be kept in {folder}: {os.strerror(error.errno or 0)}. "
+        f"Neo4j's jars cannot be stored in {folder}: {os.strerror(error.errno or 0)}. "
         f"Set KGEDIT_CACHE to a folder that you can write to."
     )

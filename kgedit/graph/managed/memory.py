@@ -1,4 +1,4 @@
-"""How much memory the server may take, from what the machine, or the container around us, has."""
+"""How much memory the server gets, from what the machine or the container has."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Memory:
 
 
 def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory:
-    """Share out memory by what a graph needs, so that a model and other homes' servers fit beside it.
+    """Choose the memory by what a graph needs, so that a model and the servers of other homes fit beside it.
 
     The heap is an eighth of the memory, at least 1 GB and at most 4 GB (a query over a whole graph of millions of
     facts needs 1 GB). The page cache is twice the store, because deltas let it grow; Neo4j takes it page by page, so
-    that what a small graph does not fill costs nothing. KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m")
+    that a small graph does not fill it. KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m")
     override.
 
     Args:
-        available: Bytes to share out; None asks the machine.
+        available: Bytes that there are; None for those of the machine.
         store_bytes: Size of the graph on disk.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The managed server's two ports: free ones, chosen once and kept, chosen again if someone took them."""
+"""The managed server's two ports: free ones, chosen once and stored, chosen again if they are taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ports:
 
     @classmethod
     def read(cls, path: Path) -> Ports | None:
-        """The ports kept in a file; None if there is none, or it holds something else."""
+        """The ports stored in a file; None without a valid file."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -27,10 +27,10 @@ class Ports:
 
 
 def choose_ports(path: Path) -> Ports:
-    """The ports kept in a file, if both are free; else new ones, kept there from now on."""
-    kept = Ports.read(path)
-    if kept and is_free(kept.bolt) and is_free(kept.http):
-        return kept
+    """The ports stored in a file, if both are free; else new ones, which are stored there."""
+    stored = Ports.read(path)
+    if stored and is_free(stored.bolt) and is_free(stored.http):
+        return stored
     chosen = Ports(*_free_ports(2))
     replace_file(path, json.dumps(asdict(chosen)) + "\n")
     return chosen

@@ -1,7 +1,7 @@
-"""The server's process: found again by its pid file, and only if it is really ours.
+"""The server's process: found by its pid file, and only if it is ours.
 
-A pid alone proves nothing after a kill or a reboot, when another program may bear it. So the command line is read
-back from the system and must hold a mark that only our server has.
+After a kill or a reboot another program may have the same pid. So the command line of the process must hold a mark
+that only our server has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def start_detached(
     """Start a process that outlives us, in a session of its own, so that no Ctrl-C of ours reaches it.
 
     A shell between us and it writes the pid file and ends: a kill of ours at any moment leaves no server without a
-    pid file, and its parent is the system's first process, which clears it away when it ends.
+    pid file, and its parent is the init process, which reaps it.
 
     Raises:
         OSError: if the pid file cannot be written; then nothing is left running.
@@ -58,10 +58,10 @@ def _why_not_written(path: Path) -> int:
 
 
 def end_process(pid_file: Path, mark: str, *, patience: float) -> None:
-    """Ask the process of a pid file to end, kill it when its time is up, and remove the pid file.
+    """Ask the process of a pid file to end, kill it when the time is over, and remove the pid file.
 
     Args:
-        pid_file: As start_detached wrote it; a pid that is not ours is left alone.
+        pid_file: As start_detached wrote it; a process that is not ours is not touched.
         mark: As in find_process.
         patience: Seconds that a clean shutdown may take.
 

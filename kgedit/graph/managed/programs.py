@@ -65,13 +65,13 @@ def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: S
         check=False,
     )
     if ended.returncode != 0:
-        raise GraphError(f"{what}. Its last words:\n{last_words(ended.stdout.decode(errors='replace'))}")
+        raise GraphError(f"{what}. The end of its output:\n{end_of_output(ended.stdout.decode(errors='replace'))}")
 
 
-def last_words(printed: str, *, lines: int = 15) -> str:
+def end_of_output(printed: str, *, lines: int = 15) -> str:
     """The end of what a Java program printed, without progress, stack frames and repetitions."""
-    telling = [line for line in printed.splitlines() if line.strip() and not _NOISE.match(line)]
-    return "\n".join(list(dict.fromkeys(telling))[-lines:])
+    lines_to_show = [line for line in printed.splitlines() if line.strip() and not _NOISE.match(line)]
+    return "\n".join(list(dict.fromkeys(lines_to_show))[-lines:])
 
 
 def _java(java: Java, jars: Path, heap: int, opened: Sequence[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """The managed server: one private Neo4j per home, started when needed and left running.
 
 All of it lies in ``$KGEDIT_HOME/neo4j``: settings, data, logs, a generated password that only the user can read. A
-file lock makes two kgedit processes that start at once share one server; it dies with its holder, and the pid file is
-believed only after the process proved to be ours, so that a kill -9 of anyone leaves nothing to clean up.
+file lock makes two kgedit processes that start at once share one server; it ends with its holder, and the pid file
+counts only if the process is ours, so that a kill -9 leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kgedit.graph.managed.java import find_java
 from kgedit.graph.managed.memory import plan_memory
 from kgedit.graph.managed.ports import Ports, choose_ports
 from kgedit.graph.managed.processes import end_process, find_process, start_detached
-from kgedit.graph.managed.programs import admin_tool, environment_of, last_words, run_program, server_program
+from kgedit.graph.managed.programs import admin_tool, end_of_output, environment_of, run_program, server_program
 from kgedit.graph.managed.settings import write_settings
 
 DATABASE = "neo4j"
@@ -44,7 +44,7 @@ _BYTES_TO_RUN = 1024 * 1024  # with less, what went wrong is most likely the dis
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `kgedit graph status` tells.
+    """What `kgedit graph status` shows.
 
     Attributes:
         running: Whether our server's process lives.
@@ -54,8 +54,8 @@ class Status:
         bolt: Bolt address, or None before the first start.
         browser: Neo4j Browser's page, or None before the first start.
         store_bytes: Size of the graph on disk, transaction log included.
-        password_file: Where the password lies.
-        log_file: What the server prints.
+        password_file: File with the password.
+        log_file: Output of the server.
         import_unfinished: Whether a bulk import was interrupted, so that the graph must be imported again.
     """
 
@@ -75,7 +75,7 @@ class ManagedServer:
     """The private server of one home. Making one of these starts nothing."""
 
     def __init__(self, home: Path) -> None:
-        """Describe the server of a home.
+        """Make a handle for the server of a home; starts nothing.
 
         Args:
             home: The folder $KGEDIT_HOME; the server's own folder is ``neo4j`` in it.
@@ -86,7 +86,7 @@ class ManagedServer:
         self._pid_file = self.folder / "server.pid"
         self._ports_file = self.folder / "ports.json"
         self._import_marker = self.folder / "import-unfinished"
-        # With the next option in it, so that .../neo4j is not taken for .../neo4j-old.
+        # With the next option in it, so that .../neo4j does not match .../neo4j-old.
         self._mark = f"--home-dir={self.folder} --config-dir"
 
     def start(self, *, idle_stop: float | None = None) -> Address:
@@ -168,7 +168,7 @@ class ManagedServer:
             )
 
     def status(self) -> Status:
-        """What there is, without starting or locking anything.
+        """The state of the server, without starting or locking anything.
 
         Raises:
             GraphError: if the home is another user's.
@@ -200,7 +200,7 @@ class ManagedServer:
     ) -> None:
         """Replace the whole graph by the content of CSV files; the server is stopped before, and stays so.
 
-        What is killed half-way is simply called again; until then the server refuses to start.
+        After an interruption, call it again; until then the server refuses to start.
 
         Args:
             nodes: Label -> CSV files (plain or .gz), the first of which begins with the header line. Ids are strings,
@@ -217,7 +217,7 @@ class ManagedServer:
             write_settings(self.folder)
             self._import_marker.touch()
             self._with_whole_jars(
-                # The tool holds our lock too: should we be killed, nobody starts the server while it goes on.
+                # The tool inherits our lock: if we are killed, no server starts while it still runs.
                 lambda: import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
             )
             self._import_marker.unlink()
@@ -282,10 +282,10 @@ class ManagedServer:
             if self._wait_until_it_answers():
                 return
             printed = self.log_file.read_text(encoding="utf-8", errors="replace")
-            # Someone may have taken a port between our choice and the server's; the next launch chooses anew.
+            # A port may have been taken since we chose it; the next launch chooses again.
             if "already in use" not in printed:
                 break
-        raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{last_words(printed)}")
+        raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{end_of_output(printed)}")
 
     def _launch(self) -> None:
         self._prepare()

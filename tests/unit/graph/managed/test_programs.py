@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kgedit.graph.managed.programs import last_words
+from kgedit.graph.managed.programs import end_of_output
 
 
-def test_a_java_programs_last_words_are_without_progress_and_stack_frames() -> None:
+def test_a_java_programs_end_of_output_are_without_progress_and_stack_frames() -> None:
     printed = "\n".join(
         [
             ".......... ..........  90% ∆0ms [26ms]",
@@ -16,4 +16,4 @@ def test_a_java_programs_last_words_are_without_progress_and_stack_frames() -> N
             "Caused by: a bad row",
         ]
     )
-    assert last_words(printed) == "Import failed\nCaused by: a bad row"
+    assert end_of_output(printed) == "Import failed\nCaused by: a bad row"
