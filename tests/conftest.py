@@ -1,1 +1,35 @@
-"""Shared paths and fixtures. No network, no GPU; server tests carry the marker `graph`."""
+"""What all tests share: one thread for arithmetic, and real data that is there or is missed aloud.
+
+No network and no GPU. Tests that need a server carry the marker `graph`.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from world.shared_data import SHARED
+
+# Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
+# environment, because tests start processes too.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that `make test` gives."""
+    parser.addoption(
+        "--shared",
+        choices=("if-there", "required"),
+        default="if-there",
+        help="whether tests on real data (../shared/data) are skipped where it is missing, or fail",
+    )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests on real data where there is none, or fail them if they were asked for."""
+    if item.get_closest_marker("shared") is None or SHARED.is_dir():
+        return
+    said = f"needs real data in {SHARED}"
+    if item.config.getoption("--shared") == "required":
+        pytest.fail(f"{said}; without it: make test SHARED=if-there", pytrace=False)
+    pytest.skip(said)

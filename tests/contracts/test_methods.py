@@ -52,6 +52,10 @@ RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
+BRIEF = replace(PRESETS["wild_line"], max_new_tokens=8)
+"""A random model never stops by itself."""
+
+
 def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[Any]:
     editor = make_editor(name, model, QUICK.get(name, {}), contexts=ASKED, seed=7)
     if editor.capabilities.needs_known_facts:
@@ -62,7 +66,7 @@ def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[A
 def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
     prefixes = editor.prefixes([case.question for case in cases])
     questions = [Question(p.text + c.question, c.answer) for p, c in zip(prefixes, cases, strict=True)]
-    return [reply.text for reply in ask(editor.model, questions, PRESETS["wild_line"])]
+    return [reply.text for reply in ask(editor.model, questions, BRIEF)]
 
 
 def _hooks(model: LanguageModel) -> int:

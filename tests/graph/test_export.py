@@ -170,6 +170,7 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
     assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *(f"{name}.parquet" for name in TABLES)}
 
 
+@pytest.mark.shared
 def test_real_changes_of_two_years_become_questions(home_of: Callable[[str], Path], tmp_path: Path) -> None:
     """The pat slices, 2021-12-30 to 2023-12-30."""
     command = ["export-timestep", "--from", "2021-12-30", "--to", "2023-12-30", "--out"]

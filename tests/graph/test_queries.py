@@ -25,9 +25,11 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 pytestmark = pytest.mark.graph
 
 WINDOWS = ((0, 1), (1, 2), (0, 2))
+REAL = ("pat", "w12k")
+WORLDS = ["sample", "generated", *(pytest.param(name, marks=pytest.mark.shared) for name in REAL)]
 
 
-@pytest.fixture(scope="module", params=["sample", "generated", "pat", "w12k"])
+@pytest.fixture(scope="module", params=WORLDS)
 def home(request: pytest.FixtureRequest, home_of: Callable[[str], Path]) -> Path:
     return home_of(request.param)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 from generated_dumps import write_dumps
+from world.shared_data import SHARED
 
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
@@ -16,7 +17,6 @@ from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS, open_timeline
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 SLICES = {
     "pat": ("2021-12-30", "2023-12-30", "2024-03-31"),
     "w12k": ("2005-01-01", "2010-01-01", "2014-01-01"),

@@ -19,9 +19,6 @@ from kgedit.store.ingest import Load, ingest
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import Source
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-"""Real data beside the checkout; tests that read it skip where it is absent."""
-
 Json = dict[str, Any]
 
 COMPRESSIONS = {

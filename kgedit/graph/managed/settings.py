@@ -37,6 +37,8 @@ server.bolt.advertised_address=127.0.0.1:{bolt}
 server.http.listen_address=127.0.0.1:{http}
 server.http.advertised_address=127.0.0.1:{http}
 server.https.enabled=false
+# Bolt would wait twice for five seconds without a request before it ends, though its connections are closed by then.
+internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 server.memory.pagecache.size={page_cache}
 browser.post_connect_cmd={commands}
 """

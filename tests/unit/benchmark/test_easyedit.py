@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from world.shared_data import SHARED
 
 from kgedit.benchmark.easyedit import EditFile, open_edits
 from kgedit.benchmark.timestep import Timestep
 from kgedit.errors import BenchmarkError
 
-SETS = Path(__file__).resolve().parents[4] / "shared" / "data" / "editing_sets"
+SETS = SHARED / "editing_sets"
 
 
 def _write(folder: Path, content: object) -> Path:
@@ -20,7 +21,7 @@ def _write(folder: Path, content: object) -> Path:
     return path
 
 
-@pytest.mark.skipif(not SETS.is_dir(), reason="the editing sets are not beside the checkout")
+@pytest.mark.shared
 def test_counterfact_gives_update_rephrase_and_locality_of_every_edit() -> None:
     edits = EditFile.open(SETS / "counterfact-edit.json")
     cases = list(edits.cases())
@@ -40,7 +41,7 @@ def test_counterfact_gives_update_rephrase_and_locality_of_every_edit() -> None:
     assert known[1].fact == first.probes[2].facts[0]
 
 
-@pytest.mark.skipif(not SETS.is_dir(), reason="the editing sets are not beside the checkout")
+@pytest.mark.shared
 def test_qaedit_gives_every_locality_question() -> None:
     cases = list(EditFile.open(SETS / "QAEdit_inter_1k.json").cases())
 

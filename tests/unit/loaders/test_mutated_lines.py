@@ -21,7 +21,8 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from kgedit.loaders.wikidata_json import SKIPPED_TYPES, Options, Parser
-from world.dumps import SHARED, load
+from world.dumps import load
+from world.shared_data import SHARED
 
 from kgedit.sample.generate import write_world
 from kgedit.store.schemas import Parsed

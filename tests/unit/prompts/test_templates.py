@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import yaml
+from world.shared_data import SHARED
 
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.templates import (
@@ -22,7 +23,6 @@ from kgedit.prompts.templates import (
     template_version,
 )
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 CATALOGUE = yaml.safe_load(shipped_templates().read_text(encoding="utf-8"))
 ROWS = template_table().to_pylist()
 SLICE_PROPERTIES = "P6 P26 P35 P39 P54 P102 P108 P115 P127 P159 P169 P190 P286 P463 P488 P512 P551 P1346 P1376 P1435"
@@ -74,21 +74,19 @@ def test_no_two_properties_ask_the_same_question() -> None:
         assert sorted({text for text in texts if texts.count(text) > 1}) == []
 
 
+@pytest.mark.shared
 def test_labels_and_datatypes_are_those_of_wikidata() -> None:
     path = SHARED / "wikidata_properties" / "properties-2022-01-16.json"
-    if not path.is_file():
-        pytest.skip("needs ../shared/data beside the checkout")
     known = {entry["id"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))}
     for name, entry in CATALOGUE["templates"].items():
         assert known[name]["dataType"] == "WikibaseItem"
         assert known[name]["label"] == entry["label"]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("name", ["pat/20231230", "w12k/20140101"])
 def test_every_item_property_of_the_slices_has_a_template(name: str) -> None:
     path = SHARED / "slices" / f"{name}.json.gz"
-    if not path.is_file():
-        pytest.skip("needs ../shared/data beside the checkout")
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = {
             match.group(1)

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
 from kgedit.sample.check import check_world
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.sample.world import SOURCE, World, read_world
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 SOME_OTHER_LABEL = {
     "Q43274": "Charles, Prince of Wales",
@@ -142,7 +141,7 @@ def test_an_item_is_in_no_snapshot_before_its_number_was_given_out(world: World)
     assert early == []
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared/data beside the checkout")
+@pytest.mark.shared
 def test_every_id_bears_a_label_that_wikidata_gave_it(world: World) -> None:
     labels: dict[str, set[str]] = defaultdict(set)
     for identifier, label in _shared_labels():

@@ -12,13 +12,14 @@ from typing import Any
 
 import duckdb
 import pytest
-from world.dumps import SHARED, load, write_dump
+from world.dumps import load, write_dump
+from world.shared_data import SHARED
 
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import open_timeline
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not beside this checkout")
+pytestmark = pytest.mark.shared
 
 DUMP_2015 = SHARED / "dump_1000_20151109" / "1000-entities-20151109.json.bz2"
 DUMPS = {
