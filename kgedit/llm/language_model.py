@@ -43,6 +43,7 @@ class LanguageModel:
         revision: Commit on the hub, or version of the package that carries it, or "".
         module: The transformers model, in eval mode; its parameters need no gradient.
         tokenizer: A fast tokenizer.
+        by_name: Whether `load_model` finds the same model by its name alone.
         readings: The forward passes under way, the innermost last; written by `forward` and by `InstalledHook`.
     """
 
@@ -50,6 +51,7 @@ class LanguageModel:
     revision: str
     module: Any
     tokenizer: Any
+    by_name: bool = True
     readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
