@@ -16,7 +16,7 @@ _LABELLED_BY_ITEM = "wikibase-item"
 
 @cache
 def sample_facts() -> tuple[KnownFact, ...]:
-    """Facts of the sample's first snapshot whose properties have a template, by subject in the order written."""
+    """Facts about items in the sample's first snapshot whose properties have a template, in the order written."""
     world = read_world()
     templates = {row["property"]: row for row in template_table().to_pylist()}
     facts = [
@@ -28,6 +28,7 @@ def sample_facts() -> tuple[KnownFact, ...]:
             answer=fact.object_label,
         )
         for entity in world.entities.values()
+        if entity.datatype is None
         for fact in _facts(world, entity)
         if fact.property in templates
     ]
