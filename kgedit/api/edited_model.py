@@ -99,9 +99,9 @@ class EditedModel:
     def ask(self, question: str, *, preset: str = "question_only") -> str: ...
 
     @overload
-    def ask(self, question: Sequence[str], *, preset: str = "question_only") -> list[str]: ...
+    def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
 
-    def ask(self, question: str | Sequence[str], *, preset: str = "question_only") -> str | list[str]:
+    def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
         """What the model answers, decoded greedily.
 
         Args:
@@ -111,7 +111,7 @@ class EditedModel:
         Raises:
             SpecError: if there is no such preset.
         """
-        questions = [question] if isinstance(question, str) else list(question)
+        questions = [question] if isinstance(question, str) else question
         chosen = _preset(preset)
         asked = self._asked(questions, chosen)
         answers = [""] * len(asked)

@@ -51,7 +51,7 @@ class LoraFineTuning(Editor[LoraSettings]):
         adapted.peft_config[adapted.active_adapter].base_model_name_or_path = self.model.name
         self.model.tokenizer.save_pretrained(folder)
         # Embeddings are not adapted; "auto" would look the base model up on the hub to find that out.
-        adapted.save_pretrained(folder, save_embedding_layers=False)
+        adapted.save_pretrained(str(folder), save_embedding_layers=False)
 
     def restore(self) -> None:
         """Take the adapter out."""
