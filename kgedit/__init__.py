@@ -1,6 +1,102 @@
 """kgedit: turn Wikidata's own history into the test and the cure for stale language models.
 
-Importing this package does nothing but name its version; every part is imported where it is used.
+Importing this package imports none of its parts: each name below is looked up when it is first used.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kgedit.analysis.runs import Run
+    from kgedit.api.edited_model import EditedModel
+    from kgedit.api.editing import edit, load_edited, load_model, make_case
+    from kgedit.api.home import Home
+    from kgedit.api.running import read_run, run, scores
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.errors import (
+        BenchmarkError,
+        GraphError,
+        KgeditError,
+        MissingExtraError,
+        ModelError,
+        SourceError,
+        SpecError,
+        StoreError,
+        UnknownNameError,
+    )
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.records.cases import Case, Fact, KnownFact, Probe
+    from kgedit.store.scope import Scope
+    from kgedit.store.snapshots import Snapshot
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "BenchmarkError",
+    "Case",
+    "EditedModel",
+    "Fact",
+    "GraphError",
+    "Home",
+    "KgeditError",
+    "KnownFact",
+    "LanguageModel",
+    "MissingExtraError",
+    "ModelError",
+    "Probe",
+    "Run",
+    "Scope",
+    "Snapshot",
+    "SourceError",
+    "SpecError",
+    "StoreError",
+    "Timestep",
+    "UnknownNameError",
+    "__version__",
+    "edit",
+    "load_edited",
+    "load_model",
+    "make_case",
+    "read_run",
+    "run",
+    "scores",
+]
+
+_MODULES = {
+    "kgedit.analysis.runs": ("Run",),
+    "kgedit.api.edited_model": ("EditedModel",),
+    "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
+    "kgedit.api.home": ("Home",),
+    "kgedit.api.running": ("read_run", "run", "scores"),
+    "kgedit.benchmark.timestep": ("Timestep",),
+    "kgedit.errors": (
+        "BenchmarkError",
+        "GraphError",
+        "KgeditError",
+        "MissingExtraError",
+        "ModelError",
+        "SourceError",
+        "SpecError",
+        "StoreError",
+        "UnknownNameError",
+    ),
+    "kgedit.llm.language_model": ("LanguageModel",),
+    "kgedit.records.cases": ("Case", "Fact", "KnownFact", "Probe"),
+    "kgedit.store.scope": ("Scope",),
+    "kgedit.store.snapshots": ("Snapshot",),
+}
+"""Where each name is defined."""
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(module), name)
+            return found
+    raise AttributeError(f"module 'kgedit' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -32,6 +32,17 @@ def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666) -> Path
         raise
 
 
+def give_usual_modes(folder: Path) -> None:
+    """Give every file of a folder, and of those in it, the permissions that a new file gets from the umask."""
+    usual = folder / f".{os.getpid()}.mode"
+    usual.touch()
+    mode = usual.stat().st_mode
+    usual.unlink()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+
+
 @contextmanager
 def exclusive_lock(path: Path, *, when_taken: Callable[[], None]) -> Iterator[int]:
     """Hold a lock file, which the system frees when its holder ends, however it ends.

@@ -11,8 +11,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from kgedit.graph.changes import changed_edges
 from kgedit.graph.connection import Graph
-from kgedit.graph.queries import read_query
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, WIKIMEDIA_PAGE_CLASSES
@@ -40,17 +40,15 @@ FILTERS: tuple[tuple[str, str], ...] = (
 )
 """Reason and condition, in order: a change is dropped for the first one that holds."""
 
-_CHANGED = pa.schema(
-    [
-        ("subject", pa.string()),
-        ("property", pa.string()),
-        ("old_objects", pa.list_(pa.string())),
-        ("new_objects", pa.list_(pa.string())),
-        ("item_valued", pa.bool_()),
-        ("subject_in_old", pa.bool_()),
-        ("subject_in_new", pa.bool_()),
-    ]
-)
+_CHANGED = [
+    "subject",
+    "property",
+    "old_objects",
+    "new_objects",
+    "item_valued",
+    "subject_in_old",
+    "subject_in_new",
+]
 """What the filters need of cypher/read/changed_edges; labels come from the two snapshots themselves."""
 
 
@@ -92,8 +90,7 @@ def find_changes(graph: Graph, *, old: int, new: int) -> pa.Table:
         old: Day number of the older snapshot.
         new: Day number of the newer one.
     """
-    changed = graph.table(read_query("changed_edges").text, {"from": old, "to": new})
-    return changed.select(_CHANGED.names).cast(_CHANGED)
+    return changed_edges(graph, older=old, newer=new).select(_CHANGED)
 
 
 def judge_changes(workspace: duckdb.DuckDBPyConnection, changed: pa.Table) -> pa.Table:

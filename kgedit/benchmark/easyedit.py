@@ -100,7 +100,7 @@ class EditFile:
     def cases(self) -> Iterator[Case]:
         """One case per object, in file order."""
         for number, row in enumerate(self.rows):
-            yield _case(row, number, self.name)
+            yield case_of_row(row, number, self.name)
 
     def known_facts(self) -> list[KnownFact]:
         """The edits' old answers, and the locality questions with theirs."""
@@ -156,7 +156,14 @@ def _near_fact(number: int, place: int, question: str, answer: str) -> Fact:
     return Fact(f"near-{own}", question, f"near-relation-{own}", "", f"near-object-{own}", answer)
 
 
-def _case(row: Mapping[str, Any], number: int, name: str) -> Case:
+def case_of_row(row: Mapping[str, Any], number: int, name: str) -> Case:
+    """The case of one object of a file.
+
+    Args:
+        row: Checked.
+        number: Which of the file's objects it is.
+        name: Of the file.
+    """
     answer, old, prompt = _text(row, "target"), _text(row, "old"), _text(row, "prompt")
     fact = _fact(number, _text(row, "subject"), answer)
     # Three parts, of which the middle one is the cluster of the bootstrap.

@@ -7,10 +7,10 @@ import click
 from kgedit import __version__
 from kgedit.cli.cells import visible
 from kgedit.cli.examples import examples
-from kgedit.cli.extras import extra_of
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
 from kgedit.cli.progress import say
 from kgedit.errors import KgeditError, MissingExtraError
+from kgedit.extras import extra_of
 from kgedit.registry import Registry
 
 COMMANDS: Registry[click.Command] = Registry(

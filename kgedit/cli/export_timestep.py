@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
-from kgedit.resources import home
 
 
 @click.command("export-timestep", epilog=examples("kgedit export-timestep --from 2021-01-04 --to 2023-02-27"))
@@ -44,24 +44,19 @@ def export_timestep(
 
     The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions.
     """
-    from kgedit.benchmark.export import Settings
-    from kgedit.benchmark.export import export_timestep as export
-    from kgedit.errors import BenchmarkError
-    from kgedit.exporters import EXPORTERS
-    from kgedit.graph.connection import Graph
-    from kgedit.store.disk import disk_errors
-    from kgedit.store.snapshots import open_snapshot
-
-    old, new = open_snapshot(home(), older.date()), open_snapshot(home(), newer.date())
-    writers = [EXPORTERS[form] for form in forms]
-    folder = out or home() / "benchmark" / f"{old.date}_{new.date}"
-    if folder.exists() and not overwrite:
-        raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
-    settings = Settings(seed=seed, known_facts=known_facts, templates=templates, personas=personas)
-    with disk_errors(folder, again="give the same command again"), Graph.open(home()) as graph:
-        timestep = export(graph, old, new, folder, settings=settings, writers=writers)
+    timestep = Home().export_timestep(
+        older,
+        newer,
+        out=out,
+        seed=seed,
+        known_facts=known_facts,
+        templates=templates,
+        personas=personas,
+        forms=forms,
+        overwrite=overwrite,
+    )
     _tell(timestep.manifest)
-    click.echo(folder)
+    click.echo(timestep.folder)
 
 
 def _tell(manifest: dict[str, dict[str, object]]) -> None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.progress import bar, bars, say
+from kgedit.cli.progress import bars, say
 from kgedit.cli.scopes import scope_options
-from kgedit.resources import home
 from kgedit.store.scope import Scope
 
 
@@ -59,36 +58,20 @@ def load_dump(
     PATH is a JSON dump, plain or compressed (.gz, .bz2, .zst). A load that was interrupted resumes when the same
     command is given again.
     """
-    import os
-
-    from kgedit.loaders import LOADERS
-    from kgedit.store.ingest import Load, ingest
-    from kgedit.store.sources import Source
-
-    parser = LOADERS[source_format]
-    load = Load(
-        date=date.date(),
-        loader=source_format,
-        loader_version=parser.version,
-        make_loader=partial(parser, parser.options(languages, wiki)),
-        options={"languages": list(languages), "wiki": wiki},
-        limit=limit,
-        redirects=redirects,
-        bad_lines=parser.bad_lines,
-        bad_statements=parser.bad_statements,
-        max_error_rate=max_error_rate,
-        notes=parser.notes,
-    )
-    source = Source(path)
     with bars() as add:
-        snapshot = ingest(
-            home(),
-            load,
-            source,
-            workers=workers or os.cpu_count() or 1,
+        snapshot = Home().load_dump(
+            path,
+            date,
+            source_format=source_format,
+            languages=languages,
+            wiki=wiki,
+            redirects=redirects,
+            limit=limit,
+            max_error_rate=max_error_rate,
+            workers=workers,
             overwrite=overwrite,
-            progress=add(f"Reading {path.name}", source.size, "lines"),
-            joining=add("Joining the blocks", 1000, "rows"),
+            graph=False,
+            progress=add,
         )
     _tell(snapshot.manifest)
     if graph:
@@ -104,11 +87,8 @@ def _tell(manifest: dict[str, Any]) -> None:
 
 def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:
     """Update the graph from the store, and print what it holds."""
-    from kgedit.graph.projection import bring_up_to_date
-    from kgedit.store.snapshots import list_snapshots
-
-    with bar("Writing the graph", 100, unit="rows") as progress:
-        held = bring_up_to_date(home(), list_snapshots(home()), progress=progress, rebuild=rebuild, scope=scope)
+    with bars() as add:
+        held = Home().update_graph(rebuild=rebuild, scope=scope, progress=add)
     if held.rebuilt > 1:
         say(f"The graph was rebuilt from {held.rebuilt} snapshots.")
     say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")

@@ -21,13 +21,6 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def bar(title: str, total: int, *, unit: str) -> Iterator[Update]:
-    """Show the progress of one step; yields a function (done, counted), `done` in parts of `total`."""
-    with bars() as add:
-        yield add(title, total, unit)
-
-
-@contextmanager
 def bars() -> Iterator[Callable[[str, int, str], Update]]:
     """Show steps that follow each other; yields a function (title, total, unit) that adds one.
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.cells import csv_cell, table_cell
 from kgedit.cli.examples import examples
 from kgedit.errors import GraphError
-from kgedit.resources import home
 
 FORMATS = ("table", "json", "csv")
 
@@ -55,8 +55,6 @@ def query(
     timeout: float,
 ) -> None:
     """Run a query file, or your own Cypher, on the graph."""
-    from kgedit.graph.queries import read_query
-
     if listing:
         _list()
         return
@@ -65,18 +63,8 @@ def query(
     if (name is None) == (cypher is None):
         raise click.UsageError("Give the name of a query (kgedit query --list) or --cypher, and not both.")
     given = _given(parameters)
-    from kgedit.graph.connection import Graph
-    from kgedit.graph.summary import graph_scope
-
-    if name is not None:
-        chosen = read_query(name)
-        text, bound = chosen.text, chosen.bind(given)
-    else:
-        text, bound = cypher or "", dict(given)
-    with Graph.open(home()) as graph:
-        if name is not None:
-            chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
-        print_rows(graph.read_only_query(text, bound, timeout=timeout, limit=limit), form)
+    rows = Home().query(name, given, cypher=cypher, limit=limit, timeout=timeout)
+    print_rows(rows, form)
 
 
 def _given(parameters: tuple[str, ...]) -> dict[str, str]:

@@ -80,7 +80,7 @@ _MOST_FAILURES = 5
     "--save-model",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Where the edited model goes, as transformers reads it; an adapter as peft does.",
+    help="Where the edited model goes; README.md in it says how to load it.",
 )
 @click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
 def run_edit(
@@ -104,9 +104,8 @@ def run_edit(
 
     # Peft still calls what transformers renames: no user can do anything about it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.runs.runner import run
-    from kgedit.runs.scoring import write_scores
-    from kgedit.runs.spec import read_spec, resolve
+    from kgedit.api.running import run
+    from kgedit.runs.spec import read_spec
 
     given = read_spec(spec) if spec else None
     for note in given.notes if given else ():
@@ -117,10 +116,8 @@ def run_edit(
     in_file = raw.get("settings") or {}
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}
-    resolved = resolve(raw)
     with _progress() as progress:
-        folder = run(resolved, out, overwrite=overwrite, save_model=save_model, progress=progress)
-    write_scores(folder)
+        folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
     _tell_failures(folder)
     click.echo(folder)
 

@@ -6,12 +6,12 @@ import datetime
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
-from kgedit.resources import home
 
 
 @click.command(epilog=examples("kgedit snapshots"))
@@ -20,16 +20,13 @@ def snapshots(as_json: bool) -> None:
     """List the snapshots in the store."""
     import json
 
-    from kgedit.store.disk import disk_errors
-    from kgedit.store.snapshots import list_snapshots
-
-    with disk_errors(home()):
-        found = list_snapshots(home())
+    home = Home()
+    found = home.snapshots()
     if as_json:
         click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
         return
     if not found:
-        say(f"No snapshot is loaded in {home()}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
+        say(f"No snapshot is loaded in {home.path}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
         return
     click.echo(f"{'date':<12}{'entities':>12}{'claims':>14}{'facts':>14}  source")
     for snapshot in found:
@@ -46,17 +43,13 @@ def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
 
     Timesteps that were exported from it stay. If it is interrupted, the same command resumes.
     """
-    from kgedit.graph.projection import empty_graph
-    from kgedit.store.disk import disk_errors
-    from kgedit.store.snapshots import drop_snapshot as drop
-
-    with disk_errors(home()):
-        left = drop(home(), date.date())
+    home = Home()
+    home.drop_snapshot(date, graph=False)
     say(f"The snapshot of {date:%Y-%m-%d} is removed from the store.")
     if not graph:
         return
-    if left:
+    if home.snapshots():
         project(rebuild=True)
     else:
-        empty_graph(home())
+        home.empty_graph()
         say("The graph is empty.")

@@ -17,7 +17,7 @@ import torch
 from kgedit.hparams.settings import Settings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_whole
+from kgedit.llm.saving import save_pretrained
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure, Protocol
 
@@ -51,12 +51,22 @@ class Capabilities:
     changes_prompt: bool = False
     needs_known_facts: bool = False
 
+    source: str = ""
+
     @property
-    def can_be_saved(self) -> bool:
-        """Whether the edits lie in files of a model, so that others can load them."""
+    def edits_anything(self) -> bool:
+        """Whether there is anything to save."""
+        return self.in_files_of_a_model or self.needs_memory
+
+    @property
+    def in_files_of_a_model(self) -> bool:
+        """Whether edits lie in files that transformers or peft reads without kgedit."""
         return self.changes_weights or self.adds_modules
 
-    source: str = ""
+    @property
+    def needs_memory(self) -> bool:
+        """Whether edits lie, wholly or in part, in what `Editor.memory` gives."""
+        return self.changes_forward or self.changes_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +205,17 @@ class Editor(ABC, Generic[OwnSettings]):
         """What it works with beyond its settings (modules, statistics), as JSON values; kept with the run."""
         return {}
 
-    def save(self, folder: Path) -> None:
-        """Write the edited model as a folder that transformers reads, where ``capabilities.can_be_saved``."""
-        save_whole(folder, [self.model.tokenizer, self.model.module])
+    def memory(self) -> EditorState:
+        """What an edited model consists of beside its weights, where ``capabilities.needs_memory``."""
+        return self.state()
+
+    def load_memory(self, memory: EditorState) -> None:
+        """Bring a fresh editor to what `memory` gave; on a model with edited weights where it edits weights too."""
+        self.load_state(memory)
+
+    def save_model(self, folder: Path) -> None:
+        """Write the edited model into a folder as transformers reads it, where ``capabilities.in_files_of_a_model``."""
+        save_pretrained(self.model, folder)
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""

@@ -36,12 +36,17 @@ class Parameter:
     required: bool
     meaning: str
 
-    def read(self, text: str) -> Any:
-        """A user's text as the value to send.
+    def read(self, given: Any) -> Any:
+        """A user's text, or another value as it is, as the value to send; a date becomes a day number.
 
         Raises:
-            GraphError: if it is not of the parameter's kind.
+            GraphError: if a text is not of the parameter's kind.
         """
+        if isinstance(given, date):
+            return day_number(given)
+        if not isinstance(given, str):
+            return given
+        text = given
         try:
             return _READERS[self.kind](text)
         except (ValueError, KeyError) as error:
@@ -125,8 +130,8 @@ class Query:
     returns: tuple[tuple[str, str], ...]
     text: str
 
-    def bind(self, given: dict[str, str]) -> dict[str, Any]:
-        """Users' texts and defaults as the parameters to send.
+    def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Users' texts or values, and defaults, as the parameters to send.
 
         Raises:
             GraphError: if one is unknown, missing or of the wrong kind.

@@ -25,11 +25,13 @@ class Reading:
         mask: Attention mask, rows x whole length.
         ends: Column of each row's last prompt token; None when prompts were read by an earlier call, into the cache.
         rows: Where each row stood in the batch when its prompt was read: rows that have ended leave the batch.
+        ends_unknown: Whether a prompt may end at any of the tokens read: who called the model has not told.
     """
 
     mask: torch.Tensor
     ends: torch.Tensor | None
     rows: tuple[int, ...]
+    ends_unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,21 @@ class LanguageModel:
         revision: Commit on the hub, or version of the package that carries it, or "".
         module: The transformers model, in eval mode; its parameters need no gradient.
         tokenizer: A fast tokenizer.
+        by_name: Whether `load_model` finds the same model by its name alone.
+        readings: The forward passes under way, the innermost last; written by `forward` and by `InstalledHook`.
     """
 
     name: str
     revision: str
     module: Any
     tokenizer: Any
-    _readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
+    by_name: bool = True
+    readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def reading(self) -> Reading | None:
-        """The forward pass under way; None outside of `forward`."""
-        return self._readings[-1] if self._readings else None
+        """The forward pass under way, as far as anyone has told; else None."""
+        return self.readings[-1] if self.readings else None
 
     @property
     def device(self) -> torch.device:
@@ -162,12 +167,12 @@ class LanguageModel:
             options["position_ids"] = positions[:, -ids.shape[1] :]
         if "logits_to_keep" in self._accepted:
             options["logits_to_keep"] = last
-        self._readings.append(Reading(mask, ends, tuple(range(len(ids)) if rows is None else rows)))
+        self.readings.append(Reading(mask, ends, tuple(range(len(ids)) if rows is None else rows)))
         try:
             with self._dense_head():
                 output = self.module(ids, **options)
         finally:
-            self._readings.pop()
+            self.readings.pop()
         output.logits = output.logits[:, -last:]
         return output
 

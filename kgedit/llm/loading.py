@@ -21,10 +21,17 @@ _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a model's files are: a folder or a hub name, and the revision where it is known beforehand."""
+    """Where a model's files are.
+
+    Attributes:
+        path_or_name: A folder or a hub name.
+        revision: Where it is known beforehand.
+        by_name: Whether the name of the model alone leads there.
+    """
 
     path_or_name: str
     revision: str = ""
+    by_name: bool = True
 
 
 def load_model(
@@ -51,7 +58,35 @@ def load_model(
     module.requires_grad_(False)
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
-    return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer)
+    return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
+
+
+def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
+    """A model of transformers that is loaded already; it is only looked at.
+
+    Args:
+        module: A causal language model.
+        tokenizer: Its fast tokenizer; None for the one of the folder or name that the model was loaded from.
+
+    Raises:
+        ModelError: if there is no tokenizer, or a slow one.
+    """
+    name = getattr(module, "name_or_path", "") or ""
+    if tokenizer is None:
+        tokenizer = _tokenizer_of(name)
+    if not getattr(tokenizer, "is_fast", False):
+        raise ModelError("The tokenizer is a slow one; kgedit needs a fast one (tokenizer.json beside the weights).")
+    revision = getattr(module.config, "_commit_hash", None) or ""
+    return LanguageModel(name, revision, module, tokenizer, by_name=bool(name))
+
+
+def _tokenizer_of(name: str) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(f"No tokenizer was found for the model '{name}'. Give it: tokenizer=...") from error
 
 
 def _read(path_or_name: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]:
@@ -144,7 +179,7 @@ def _tiny(lesson: Lesson | None, progress: Progress | None) -> Source:
     if lesson is None:
         raise ModelError("The built-in 'tiny' is trained on a timestep's known facts; use it through kgedit run-edit.")
     folder = tiny_folder(lesson, progress)
-    return Source(str(folder), folder.name)
+    return Source(str(folder), folder.name, by_name=False)
 
 
 BUILT_IN: dict[str, Callable[[Lesson | None, Progress | None], Source]] = {"smollm2-135m": _smollm2, "tiny": _tiny}

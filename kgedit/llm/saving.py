@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
+
+from kgedit.files import give_usual_modes
+
+if TYPE_CHECKING:
+    from kgedit.llm.language_model import LanguageModel
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
@@ -22,14 +28,29 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict
 
 def save_whole(folder: Path, parts: Sequence[Any]) -> None:
     """Save a tokenizer, a model, or whatever has ``save_pretrained``, into one folder."""
+    with whole_folder(folder) as partial:
+        for part in parts:
+            part.save_pretrained(partial)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to write into, which takes its name when the context ends without an error.
+
+    Its files are readable to whom the user's other files are; safetensors would keep them to the user.
+    """
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    for part in parts:
-        part.save_pretrained(partial)
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+    give_usual_modes(partial)
     try:
         partial.rename(folder)
     except OSError:
@@ -37,3 +58,9 @@ def save_whole(folder: Path, parts: Sequence[Any]) -> None:
             raise
         # Another process was quicker; both wrote the same.
         shutil.rmtree(partial)
+
+
+def save_pretrained(model: LanguageModel, folder: Path) -> None:
+    """Write a model and its tokenizer as transformers reads them."""
+    for part in (model.tokenizer, model.module):
+        part.save_pretrained(folder)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from safetensors.torch import load_file, save_file
 
 from kgedit.editing.editor import EditorState
+from kgedit.files import give_usual_modes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint) -> None:
     record = {item.name: getattr(checkpoint, item.name) for item in fields(checkpoint) if item.name != "state"}
     whole = json.dumps({**record, "record": checkpoint.state.record}, ensure_ascii=False, indent=1)
     (partial / "state.json").write_text(whole, encoding="utf-8")
+    give_usual_modes(partial)
     _drop(folder)
     partial.rename(folder)
 

@@ -111,21 +111,9 @@ class Evaluator:
                 advance(len(batch))
 
     def _worded(self, case: Case, probe: Probe, prefix: Prefix, preset: Preset) -> _Item:
-        """The question in its context, behind as much of the prefix as the model has room for, its last part at least.
-
-        Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
-        """
         asked = self._contexts[preset.context].prompt(probe.question)
-
-        def question(left_out: int) -> Question:
-            return Question(prefix.without(left_out).text + asked, probe.answers[0])
-
-        def fits(left_out: int) -> bool:
-            positions = self._model.positions
-            return positions is None or longest(self._model, question(left_out), preset) <= positions
-
-        left_out = bisect_left(range(max(0, len(prefix.parts) - 1)), True, key=fits)
-        return _Item(case, probe, prefix.without(left_out), question(left_out))
+        kept, question = fit_prefix(self._model, prefix, asked, gold=probe.answers[0], preset=preset)
+        return _Item(case, probe, kept, question)
 
     def _answer(self, items: list[_Item], preset: Preset, state: ModelState) -> None:
         keys = [_key(state, item.case, item.probe, preset) for item in items]
@@ -149,6 +137,24 @@ class Evaluator:
         replies = ask(self._model, questions, preset)
         self._cache.add(questions, replies, preset)
         return replies
+
+
+def fit_prefix(
+    model: LanguageModel, prefix: Prefix, prompt: str, *, gold: str, preset: Preset
+) -> tuple[Prefix, Question]:
+    """A prompt behind as much of a prefix as the model has room for, its last part at least.
+
+    Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
+    """
+
+    def question(left_out: int) -> Question:
+        return Question(prefix.without(left_out).text + prompt, gold)
+
+    def fits(left_out: int) -> bool:
+        return model.positions is None or longest(model, question(left_out), preset) <= model.positions
+
+    left_out = bisect_left(range(max(0, len(prefix.parts) - 1)), True, key=fits)
+    return prefix.without(left_out), question(left_out)
 
 
 def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerKey:

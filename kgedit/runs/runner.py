@@ -16,6 +16,7 @@ from typing import Any
 from kgedit.benchmark.easyedit import Edits, open_edits
 from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
+from kgedit.editing.saved import save_edited
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
@@ -92,7 +93,7 @@ def run(
         else:
             _edit_in_sequence(job)
         if save_model is not None:
-            editor.save(save_model)
+            save_edited(editor, save_model, method=spec.method, edits=_applied(job))
         return folder.path
 
 
@@ -218,9 +219,15 @@ def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) 
     return job.apply(timestep, batch, context, clock=clock)
 
 
+def _applied(job: _Job) -> list[Case]:
+    """The cases of all timesteps but those that the method could not apply."""
+    failed = {(cost.timestep, failure.case_id) for cost in job.folder.edits() for failure in cost.failures}
+    return [case for case in job.all_cases if (case.timestep, case.case_id) not in failed]
+
+
 def _check_saving(spec: RunSpec, target: Path) -> None:
-    if not METHODS[spec.method].capabilities.can_be_saved:
-        raise SpecError([f"{spec.method} changes no weights, so there is no edited model to save; leave --save-model"])
+    if not METHODS[spec.method].capabilities.edits_anything:
+        raise SpecError([f"{spec.method} edits nothing, so there is no edited model to save; leave out --save-model"])
     if spec.protocol == "single":
         raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
     if target.exists():
@@ -266,7 +273,7 @@ def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -
     """Let the editor get ready with what was known before."""
     clock, editor = _Clock(), job.editor
     if editor.capabilities.needs_known_facts:
-        known = _unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
+        known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
         editor.prepare(known, advance=lambda done, total: job.report("prepare the method", done, total))
     return Preparation(
         **clock.read(job.spec.device),
@@ -276,7 +283,7 @@ def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -
     )
 
 
-def _unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
+def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
     """Known facts that no question of any case asks for."""
     facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
     asked = {(fact.subject, fact.property) for fact in facts}

@@ -7,6 +7,7 @@ A demonstration states a fact with a changed answer and then asks: the same agai
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain, islice
 
 from kgedit.editing.editor import (
@@ -97,6 +98,17 @@ class InContextEditing(Editor[IkeSettings]):
         """Take the edits over."""
         self._memory.load_state(state)
         self._probed = {(subject, relation) for subject, relation in state.record["probed"]}
+
+    def memory(self) -> EditorState:
+        """The known facts too, from which demonstrations are made."""
+        state = self.state()
+        return EditorState(state.tensors, {**state.record, "known_facts": [asdict(fact) for fact in self._known]})
+
+    def load_memory(self, memory: EditorState) -> None:
+        """The known facts too."""
+        known = [KnownFact(**{**row, "fact": Fact(**row["fact"])}) for row in memory.record["known_facts"]]
+        self.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+        self.load_state(memory)
 
     def _prefix(self, index: int) -> Prefix:
         """All that goes ahead of a prompt for one edit: the nearest demonstration stands last, next to the edit."""

@@ -159,3 +159,12 @@ class CRome(RRome):
         """The subjects too."""
         super().load_state(state)
         self._subjects = list(state.record["subjects"])
+
+    def memory(self) -> EditorState:
+        """What decides on random prefixes; the matrix is in the model's files."""
+        return EditorState(record={"random_prefixes": self.random_prefixes(), "subjects": list(self._subjects)})
+
+    def load_memory(self, memory: EditorState) -> None:
+        """Take it over; the model's own matrix is the edited one."""
+        self._random_prefixes = memory.record["random_prefixes"]
+        self._subjects = list(memory.record["subjects"])

@@ -15,7 +15,6 @@ from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_whole
 from kgedit.records.cases import Case
 
 
@@ -46,9 +45,13 @@ class LoraFineTuning(Editor[LoraSettings]):
         """The adapted modules of the first block."""
         return {"first_modules": list(self.model.blocks[0].query_value)}
 
-    def save(self, folder: Path) -> None:
-        """The adapter alone, as peft writes it, and the tokenizer."""
-        save_whole(folder, [self.model.tokenizer, self._adapter()])
+    def save_model(self, folder: Path) -> None:
+        """The adapter alone, as peft writes it, for the base model as the user named it, and the tokenizer."""
+        adapted = self._adapter()
+        adapted.peft_config[adapted.active_adapter].base_model_name_or_path = self.model.name
+        self.model.tokenizer.save_pretrained(folder)
+        # Embeddings are not adapted; "auto" would look the base model up on the hub to find that out.
+        adapted.save_pretrained(str(folder), save_embedding_layers=False)
 
     def restore(self) -> None:
         """Take the adapter out."""

@@ -104,14 +104,16 @@ class Codebook:
 
     def find(self, queries: torch.Tensor) -> list[int | None]:
         """The nearest key of each query (rows x inputs), where the query lies within its radius."""
+        found: list[int | None] = [None] * len(queries)
         if not self.labels:
-            return [None] * len(queries)
-        distances, nearest = self._nearest(queries)
+            return found
+        queries = queries.to(self.keys)
+        within = self._maybe_within(queries).nonzero().flatten()
+        distances, nearest = self._nearest(queries[within])
         radii = self.radii[nearest].tolist()
-        return [
-            near if distance <= radius else None
-            for near, distance, radius in zip(nearest, distances, radii, strict=True)
-        ]
+        for row, near, distance, radius in zip(within.tolist(), nearest, distances, radii, strict=True):
+            found[row] = near if distance <= radius else None
+        return found
 
     def content(self) -> tuple[dict[str, torch.Tensor], list[list[int]]]:
         """A copy of all of it, as tensors and labels."""
@@ -133,13 +135,19 @@ class Codebook:
             codebook.labels = [tuple(label) for label in labels]
         return codebook
 
+    def _maybe_within(self, queries: torch.Tensor) -> torch.Tensor:
+        """False for the queries that certainly lie within no key's radius, which are nearly all of a long text."""
+        squares, lengths = self._squares.rows, queries.square().sum(1)
+        distances = (squares - 2 * queries @ self.keys.T).amin(1) + lengths
+        return distances <= float(self.radii.max()) ** 2 + _ROUNDING * (squares.max() + lengths)
+
     def _nearest(self, queries: torch.Tensor) -> tuple[list[float], list[int]]:
         """Distance and index of the key nearest to each query.
 
         Candidates by |a|^2 - 2ab + |b|^2, which is quick and rounds; among them by differences, since a key must be at
         distance 0 from itself.
         """
-        keys, squares, queries = self.keys, self._squares.rows, queries.float()
+        keys, squares = self.keys, self._squares.rows
         lengths = queries.square().sum(1)
         scores = squares - 2 * queries @ keys.T
         limits = scores.amin(1) + _ROUNDING * (squares.max() + lengths)

@@ -1,7 +1,8 @@
 """`grace`: a codebook beside one layer; near a known key, a learned vector replaces the layer's output.
 
 The weights stay as they are. A key is what the layer reads at the last prompt token, so the codebook must know where
-prompts end: it asks the model's `reading`, and is silent while an answer is decoded from the cache.
+prompts end: it asks the model's `reading`, and is silent while an answer is decoded from the cache. Where a caller does
+not tell where prompts end, each token may be the last one of a prompt.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorS
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.side_memory import GraceSettings
+from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import check_layer
-from kgedit.llm.surgery.positions import at, put
+from kgedit.llm.surgery.positions import at, by_row, put
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import Case
 
@@ -46,22 +48,22 @@ class Grace(Editor[GraceSettings]):
         self._projection = model.blocks[self.layer].down_projection
         self._contexts = training_contexts(settings.context, contexts)
         self.codebook = Codebook()
-        self._handle: Any = None
+        self._hook: InstalledHook | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Give each edit a key and learn the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self._contexts), []
-        self._listen(None)
+        self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
             batch = pairs[done : done + self.settings.batch]
             losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end))
             run.progress(len(losses) / len(pairs))
-        self._listen(self._replace)
+        self._listen(True)
         return Applied(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:
         """Take the codebook out."""
-        self._listen(None)
+        self._listen(False)
         self.codebook = Codebook()
 
     def state(self) -> EditorState:
@@ -73,7 +75,7 @@ class Grace(Editor[GraceSettings]):
         """Take the codebook over."""
         self.codebook = Codebook.of(state.tensors, state.record["labels"], device=self.model.device)
         if len(self.codebook):
-            self._listen(self._replace)
+            self._listen(True)
 
     def _learn(self, targets: TargetBatch) -> list[float]:
         """Find entries for one batch and learn their values; the best loss of each entry touched."""
@@ -116,7 +118,7 @@ class Grace(Editor[GraceSettings]):
         rows = torch.arange(len(targets.ids), device=targets.ids.device)
 
         def force(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
-            return put(output, targets.ends, values[column], rows=rows)
+            return put(output, values[column], rows=rows, columns=targets.ends, count=len(rows))
 
         handle = self._projection.register_forward_hook(force)
         try:
@@ -137,19 +139,24 @@ class Grace(Editor[GraceSettings]):
         self.codebook.values[used] = best
         return lowest.tolist()
 
-    def _listen(self, hook: Any) -> None:
-        if self._handle is not None:
-            self._handle.remove()
-        self._handle = None if hook is None else self._projection.register_forward_hook(hook)
+    def _listen(self, listening: bool) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = InstalledHook(self.model, self._projection, self._replace) if listening else None
 
     def _replace(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
-        """The hook: values in place of outputs, for the rows that the codebook knows."""
+        """The hook: values in place of outputs, at the prompt ends that the codebook knows."""
         reading = self.model.reading
-        if reading is None or reading.ends is None:
+        if reading is None or (reading.ends is None and not reading.ends_unknown):
             return None
-        found = self.codebook.find(at(given[0], reading.ends).to(reading.ends.device))
-        hits = [row for row, entry in enumerate(found) if entry is not None]
-        if not hits:
+        inputs = by_row(given[0], len(reading.rows))
+        if reading.ends is None:
+            rows, columns = reading.mask[:, -inputs.shape[1] :].nonzero(as_tuple=True)
+        else:
+            rows, columns = torch.arange(len(inputs), device=reading.ends.device), reading.ends
+        found = self.codebook.find(inputs[rows.to(inputs.device), columns.to(inputs.device)])
+        hits = torch.tensor([index for index, entry in enumerate(found) if entry is not None], device=rows.device)
+        if not len(hits):
             return None
         values = self.codebook.values[[entry for entry in found if entry is not None]]
-        return put(output, reading.ends, values, rows=torch.tensor(hits))
+        return put(output, values, rows=rows[hits], columns=columns[hits], count=len(inputs))

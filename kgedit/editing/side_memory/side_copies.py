@@ -2,19 +2,21 @@
 
 A copy is kept as its difference from the matrix, so that what is not routed to it keeps every bit. A prompt goes to
 the copy whose activation is largest, if it is as large as for the copy's own edits; the choice is made once
-per prompt, for each row of a batch by itself, and holds for the whole answer.
+per prompt, for each row of a batch by itself, and holds for the whole answer. Where a caller does not tell where
+prompts end, a text is routed as the beginning of it is that stirs a copy most.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from transformers.pytorch_utils import Conv1D
 
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import LanguageModel, Reading
 from kgedit.llm.surgery.positions import by_row
 
 
@@ -35,6 +37,7 @@ class SideCopy:
 
 def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """What a layer would write with another weight and no bias."""
+    weight = weight.to(inputs.device)  # the user may have moved the model since the edit
     written: torch.Tensor = inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
     return written
 
@@ -69,6 +72,7 @@ class Router:
         self._model = model
         self._layer = layer
         self._routes: list[int | None] = []
+        self._tokens = cache(lambda prompt: len(model.encode(prompt)))
         self.copies: list[SideCopy] = []
 
     def __call__(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
@@ -77,11 +81,7 @@ class Router:
         if reading is None:
             return None
         inputs = by_row(given[0], len(reading.rows)).float()
-        if reading.ends is None:
-            routes = [self._routes[row] for row in reading.rows]
-        else:
-            counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
-            routes = self._routes = self.choose(inputs, counted=counted)
+        routes = self._routes_of(reading, inputs)
         if all(route is None for route in routes):
             return None
         written = by_row(output, len(routes)).clone()
@@ -92,15 +92,46 @@ class Router:
                 written[rows] = (written[rows].float() + added).to(output.dtype)
         return written.reshape(output.shape)
 
+    def _routes_of(self, reading: Reading, inputs: torch.Tensor) -> list[int | None]:
+        if reading.ends is not None:
+            counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
+            self._routes = self.choose(inputs, counted=counted)
+            return self._routes
+        cached = reading.mask.shape[1] > inputs.shape[1]
+        if reading.ends_unknown and not (cached and len(self._routes) == len(inputs)):
+            self._routes = self.choose_by_beginning(inputs, real=reading.mask[:, -inputs.shape[1] :].to(inputs.device))
+        if max(reading.rows) >= len(self._routes):  # a cache that was filled before there was any copy
+            return [None] * len(reading.rows)
+        return [self._routes[row] for row in reading.rows]
+
     def choose(self, inputs: torch.Tensor, *, counted: torch.Tensor) -> list[int | None]:
         """For each row the number of a side copy, or None for the matrix itself."""
-        if not self.copies:
-            return [None] * len(inputs)
-        ratios = torch.stack(
-            [activation(self._layer, inputs, copy.change, counted=counted) / copy.threshold for copy in self.copies]
+        return _strongest(
+            [activation(self._layer, inputs, copy.change, counted=counted) / copy.threshold for copy in self.copies],
+            rows=len(inputs),
         )
-        best, number = ratios.max(0)
-        return [int(n) if share >= 1 else None for n, share in zip(number, best, strict=True)]
+
+    def choose_by_beginning(self, inputs: torch.Tensor, *, real: torch.Tensor) -> list[int | None]:
+        """As `choose`, where a prompt may end at any token, but is no shorter than the shortest of a copy's edits.
+
+        Args:
+            real: rows x length, 0 where tokens are padding.
+        """
+        shares, counts = [], real.cumsum(1)
+        for copy in self.copies:
+            lengths = torch.linalg.vector_norm(product(self._layer, inputs, copy.change), dim=-1) * real
+            means = lengths.cumsum(1) / counts.clamp(min=1)
+            least = min(map(self._tokens, copy.prompts), default=1)
+            shares.append(means.masked_fill(counts < least, 0.0).amax(1) / copy.threshold)
+        return _strongest(shares, rows=len(inputs))
+
+
+def _strongest(shares: Sequence[torch.Tensor], *, rows: int) -> list[int | None]:
+    """For each row the copy whose share of its threshold is largest, if any reaches its threshold."""
+    if not shares:
+        return [None] * rows
+    best, number = torch.stack(list(shares)).max(0)
+    return [int(n) if share >= 1 else None for n, share in zip(number, best, strict=True)]
 
 
 def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:

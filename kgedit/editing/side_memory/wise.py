@@ -17,6 +17,7 @@ from kgedit.editing.randomness import seed_for
 from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
 from kgedit.editing.training_examples import examples, training_contexts
 from kgedit.hparams.side_memory import WiseSettings
+from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import sample_random_prefixes
@@ -73,7 +74,7 @@ class Wise(Editor[WiseSettings]):
         self.router = Router(model, self._projection)
         self._known: list[KnownFact] = []
         self._random_prefixes: list[str] = []
-        self._handle: Any = None
+        self._hook: InstalledHook | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -244,6 +245,6 @@ class Wise(Editor[WiseSettings]):
         return _Scale(unit, rate, weight)
 
     def _listen(self, listening: bool) -> None:
-        if self._handle is not None:
-            self._handle.remove()
-        self._handle = self._projection.register_forward_hook(self.router) if listening else None
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = InstalledHook(self.model, self._projection, self.router) if listening else None

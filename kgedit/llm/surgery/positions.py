@@ -17,15 +17,17 @@ def at(tensor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def put(output: torch.Tensor, columns: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor) -> torch.Tensor:
-    """A copy of a layer's output with values at one position in each of some rows; the rest keeps every bit.
+def put(
+    output: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor, columns: torch.Tensor, count: int
+) -> torch.Tensor:
+    """A copy of a layer's output with values at some positions; the rest keeps every bit.
 
     Args:
-        columns: The position within every row of the batch.
-        values: One for each of `rows`, of the output's width.
-        rows: Which rows.
+        values: One for each position, of the output's width.
+        rows: Row of each position.
+        columns: Column of each position.
+        count: Rows of the whole batch.
     """
-    written = by_row(output, len(columns)).clone()
-    rows, columns = rows.to(output.device), columns.to(output.device)
-    written[rows, columns[rows]] = values.to(output)
+    written = by_row(output, count).clone()
+    written[rows.to(output.device), columns.to(output.device)] = values.to(output)
     return written.reshape(output.shape)

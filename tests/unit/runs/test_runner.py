@@ -338,11 +338,15 @@ def test_an_adapter_is_saved_as_peft_reads_it(world: dict[str, str], tmp_path: P
         "adapter_model.safetensors",
     ]
     assert not torch.equal(plain, adapted)
+    assert (
+        json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+        == (world["model"])
+    )
 
 
 def test_a_model_that_no_edit_changes_is_not_saved(world: dict[str, str], tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="rag changes no weights"):
-        run(_spec(world, "rag"), tmp_path / "run", save_model=tmp_path / "edited")
+    with pytest.raises(SpecError, match="none edits nothing"):
+        run(_spec(world, "none"), tmp_path / "run", save_model=tmp_path / "edited")
     with pytest.raises(SpecError, match="undoes every edit"):
         run(_spec(world, protocol="single"), tmp_path / "run", save_model=tmp_path / "edited")
     with pytest.raises(SpecError, match="is there already"):

@@ -1,0 +1,1 @@
+"""What Python users and commands call alike; `kgedit` itself offers the public names."""

@@ -1,0 +1,167 @@
+"""What `kgedit.edit` returns: a model with edits in it, to ask, to save and to restore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from kgedit.editing.saved import LoadedEdits, save_edited
+from kgedit.errors import ModelError, SpecError
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, ask, plan_batches
+from kgedit.llm.presets import PRESETS
+from kgedit.runs.evaluator import fit_prefix
+
+if TYPE_CHECKING:
+    from kgedit.editing.editor import Editor
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.records.cases import Case
+    from kgedit.records.runs import EditFailure, Preset
+
+_BATCH_TOKENS = 4096
+
+
+class ModuleFlags:
+    """What a model's user had set of training mode and gradients, to be given back."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._training = [(part, part.training) for part in module.modules()]
+        self._trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+    def set_for_editing(self) -> None:
+        """As every editor expects them."""
+        self._module.eval()
+        self._module.requires_grad_(False)
+
+    def restore(self) -> None:
+        """As they were."""
+        for part, training in self._training:
+            part.training = training
+        for parameter in self._trained:
+            parameter.requires_grad_(True)
+
+
+class EditedModel:
+    """A model with edits in it; made by `kgedit.edit` and `kgedit.load_edited`.
+
+    The edits are in the user's own model: whoever calls it, `generate` or a pipeline, gets the edited answers. The
+    exceptions are methods that put text ahead of prompts (`rag`, `ike`, `prompt`): `ask` does so, and `prompt` gives
+    the text for other callers.
+
+    In a `with` statement the model is restored at the end.
+
+    Attributes:
+        model: The model; `model.module` is that of transformers.
+        method: Name of the editing method.
+        edits: The cases that were applied.
+        failures: Cases that the method could not apply, each with the reason.
+    """
+
+    def __init__(
+        self, editor: Editor[Any], *, method: str, flags: ModuleFlags | None = None, loaded: LoadedEdits | None = None
+    ) -> None:
+        self.model: LanguageModel = editor.model
+        self.method = method
+        self.edits: tuple[Case, ...] = ()
+        self.failures: tuple[EditFailure, ...] = ()
+        self._editor = editor
+        self._flags = flags
+        self._loaded = loaded
+        _ = self.model.fingerprint  # kept by the model from now on, while it is unedited: saved folders name it
+
+    def __repr__(self) -> str:
+        count = len(self._loaded.saved.edits) if self._loaded else len(self.edits)
+        return f"<{self.model.name or 'model'} with {count} edits by {self.method}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restore()
+
+    def apply(self, cases: Iterable[Case]) -> None:
+        """Edit further cases, on top of those before.
+
+        Raises:
+            SpecError: if the method could apply none of them, with the reasons.
+        """
+        given = list(cases)
+        applied = self._editor.apply(given)
+        failed = {failure.case_id: failure.reason for failure in applied.failures}
+        if given and len(failed) == len(given):
+            raise SpecError([f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given])
+        self.edits += tuple(case for case in given if case.case_id not in failed)
+        self.failures += applied.failures
+
+    @overload
+    def ask(self, question: str, *, preset: str = "question_only") -> str: ...
+
+    @overload
+    def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
+
+    def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
+        """What the model answers, decoded greedily.
+
+        Args:
+            question: One question, or several, which are asked in batches.
+            preset: wild, wild_line, question_only or few_shot: how the question is put and where the answer ends.
+
+        Raises:
+            SpecError: if there is no such preset.
+        """
+        questions = [question] if isinstance(question, str) else question
+        chosen = _preset(preset)
+        asked = self._asked(questions, chosen)
+        answers = [""] * len(asked)
+        for batch in plan_batches(self.model, asked, chosen, batch_tokens=_BATCH_TOKENS):
+            for index, reply in zip(batch, ask(self.model, [asked[row] for row in batch], chosen), strict=True):
+                answers[index] = reply.text
+        return answers[0] if isinstance(question, str) else answers
+
+    def prompt(self, question: str, *, preset: str = "question_only") -> str:
+        """The text that `ask` sends to the model, what a method puts ahead of the question included."""
+        return self._asked([question], _preset(preset))[0].prompt
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the edited model into a new folder; README.md in it says how to load it.
+
+        Edited weights are written as transformers reads them, an adapter as peft does. What lies beside the weights is
+        read by `kgedit.load_edited`.
+
+        Raises:
+            ModelError: if the folder exists, or the model came from a folder.
+        """
+        if self._loaded is not None:
+            raise ModelError("This model was loaded from a folder: copy that folder.")
+        return save_edited(self._editor, Path(folder), method=self.method, edits=self.edits)
+
+    def restore(self) -> None:
+        """Undo every edit: the model is bit for bit what it was.
+
+        Raises:
+            ModelError: if it was loaded from a folder that holds edited weights only.
+        """
+        if self._loaded is not None and not self._loaded.can_restore:
+            raise ModelError(
+                f"The folder holds edited weights only. Load the model before them: {self._loaded.saved.base_model}"
+            )
+        self._editor.restore()
+        self.edits, self.failures = (), ()
+        if self._flags is not None:
+            self._flags.restore()
+
+    def _asked(self, questions: Sequence[str], preset: Preset) -> list[Question]:
+        context = read_context(preset.context)
+        return [
+            fit_prefix(self.model, prefix, context.prompt(question), gold="", preset=preset)[1]
+            for prefix, question in zip(self._editor.prefixes(questions), questions, strict=True)
+        ]
+
+
+def _preset(name: str) -> Preset:
+    free = {name: preset for name, preset in PRESETS.items() if preset.generation == "greedy"}
+    if name not in free:
+        raise SpecError([f"there is no preset '{name}' to ask freely in; known: {', '.join(free)}"])
+    return free[name]

@@ -1,0 +1,327 @@
+"""A home: the folder with snapshots, the graph made of them, and timesteps."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.errors import BenchmarkError, GraphError, StoreError
+from kgedit.extras import names_extra
+from kgedit.resources import home as default_home
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.graph.projection import Projected
+    from kgedit.store.scope import Scope
+    from kgedit.store.snapshots import Snapshot
+
+Date = str | datetime.date
+"""A day, also as YYYY-MM-DD."""
+
+Steps = Callable[[str, int, str], Callable[[int, int], None]]
+"""Told a step's title, total and unit; returns what is called with how much of the total, and how many units, are done.
+"""
+
+
+def _unwatched(_title: str, _total: int, _unit: str) -> Callable[[int, int], None]:
+    return lambda _done, _counted: None
+
+
+class Home:
+    """A folder of snapshots, with the graph and the timesteps made of them.
+
+    Nothing is read, written or started before a method needs it. What needs the graph starts the home's own server
+    where none runs, or uses that of `KGEDIT_GRAPH_URI`.
+
+    Args:
+        path: The folder; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+    """
+
+    def __init__(self, path: str | Path | None = None) -> None:
+        self.path = default_home() if path is None else Path(path).absolute()
+
+    def __repr__(self) -> str:
+        return f"kgedit.Home({str(self.path)!r})"
+
+    def snapshots(self) -> list[Snapshot]:
+        """The snapshots in the store, oldest first."""
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import list_snapshots
+
+        with disk_errors(self.path):
+            return list_snapshots(self.path)
+
+    @names_extra
+    def load_dump(
+        self,
+        path: str | Path,
+        date: Date,
+        *,
+        source_format: str = "wikidata_json",
+        languages: tuple[str, ...] = ("en", "mul"),
+        wiki: str = "enwiki",
+        redirects: str | Path | None = None,
+        limit: int | None = None,
+        max_error_rate: float = 0.01,
+        workers: int | None = None,
+        overwrite: bool = False,
+        graph: bool = True,
+        scope: Scope | None = None,
+        progress: Steps | None = None,
+    ) -> Snapshot:
+        """Load a Wikidata dump as the snapshot of a date; a load that was interrupted resumes.
+
+        Args:
+            path: The dump, plain or compressed (.gz, .bz2, .zst).
+            date: Its day.
+            source_format: Name of a loader.
+            languages: Label languages; those after the first are fallbacks.
+            wiki: Wiki whose article titles are kept.
+            redirects: Tab-separated file: from, to and (optionally) first date. Dumps leave redirects out.
+            limit: Only so many lines; None for all.
+            max_error_rate: Share of unreadable lines or statements above which the load fails.
+            workers: Parser processes; None for one for each core.
+            overwrite: Whether a snapshot of this date is replaced.
+            graph: Whether the graph is brought up to date as well.
+            scope: What of the store goes into the graph, as for `update_graph`.
+            progress: Told of every step.
+
+        Raises:
+            SourceError: if the dump cannot be read.
+            StoreError: if the store cannot be written, or has another dump under this date.
+            GraphError: if the graph cannot be written.
+        """
+        from kgedit.loaders import LOADERS
+        from kgedit.store.ingest import Load, ingest
+        from kgedit.store.sources import Source
+
+        parser, steps, dump = LOADERS[source_format], progress or _unwatched, Path(path)
+        load = Load(
+            date=read_date(date),
+            loader=source_format,
+            loader_version=parser.version,
+            make_loader=partial(parser, parser.options(languages, wiki)),
+            options={"languages": list(languages), "wiki": wiki},
+            limit=limit,
+            redirects=None if redirects is None else Path(redirects),
+            bad_lines=parser.bad_lines,
+            bad_statements=parser.bad_statements,
+            max_error_rate=max_error_rate,
+            notes=parser.notes,
+        )
+        source = Source(dump)
+        snapshot = ingest(
+            self.path,
+            load,
+            source,
+            workers=workers or os.cpu_count() or 1,
+            overwrite=overwrite,
+            progress=steps(f"Reading {dump.name}", source.size, "lines"),
+            joining=steps("Joining the blocks", 1000, "rows"),
+        )
+        if graph:
+            self.update_graph(scope=scope, progress=progress)
+        return snapshot
+
+    @names_extra
+    def update_graph(
+        self, *, rebuild: bool = False, scope: Scope | None = None, progress: Steps | None = None
+    ) -> Projected:
+        """Bring the graph up to date with the store; returns what it holds then.
+
+        Args:
+            rebuild: Write it anew as a whole.
+            scope: What of the store goes into it; None for what it has, or everything where there is none yet.
+            progress: Told of every step.
+
+        Raises:
+            StoreError: if the store holds no snapshot.
+            GraphError: if the graph cannot be written, or has another scope.
+        """
+        from kgedit.graph.projection import bring_up_to_date
+
+        report = (progress or _unwatched)("Writing the graph", 100, "rows")
+        return bring_up_to_date(self.path, self.snapshots(), progress=report, rebuild=rebuild, scope=scope)
+
+    @names_extra
+    def drop_snapshot(self, date: Date, *, graph: bool = True, progress: Steps | None = None) -> Projected | None:
+        """Remove a snapshot from the store; timesteps that were exported from it stay.
+
+        Args:
+            date: Its day.
+            graph: Whether the graph is written anew without it as well.
+            progress: Told of every step.
+
+        Returns:
+            What the graph holds then; None where it was left as it is, or emptied because no snapshot is left.
+        """
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import drop_snapshot
+
+        with disk_errors(self.path):
+            left = drop_snapshot(self.path, read_date(date))
+        if graph and left:
+            return self.update_graph(rebuild=True, progress=progress)
+        if graph:
+            self.empty_graph()
+        return None
+
+    @names_extra
+    def empty_graph(self) -> None:
+        """Take everything out of the graph; the store stays."""
+        from kgedit.graph.projection import empty_graph
+
+        empty_graph(self.path)
+
+    @names_extra
+    def changes(self, older: Date, newer: Date) -> pa.Table:
+        """Subjects and properties whose current objects differ between two snapshots, one row each.
+
+        The columns are those of the query `changed_edges`: subject, property and objects by id and by label.
+
+        Raises:
+            GraphError: if the graph lacks a snapshot, or the dates are reversed.
+        """
+        from kgedit.graph.changes import changed_edges
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.queries import check_dates
+        from kgedit.wikidata.times import day_number
+
+        window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
+        with Graph.open(self.path) as graph:
+            check_dates(window, graph.snapshot_dates())
+            return changed_edges(graph, older=window["from"], newer=window["to"])
+
+    @names_extra
+    def query(
+        self,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        cypher: str | None = None,
+        limit: int | None = None,
+        timeout: float = 60.0,
+    ) -> list[dict[str, Any]]:
+        """Run a query file, or Cypher of your own that only reads, on the graph.
+
+        Args:
+            name: Of a query file (`kgedit query --list`).
+            parameters: Its parameters; dates also as YYYY-MM-DD.
+            cypher: Instead of a name.
+            limit: Most rows; None for all.
+            timeout: Seconds after which the server gives up.
+
+        Returns:
+            Rows; a node or relationship becomes a dict of its properties.
+
+        Raises:
+            UnknownNameError: if there is no such query.
+            GraphError: if a parameter is wrong, or the query is refused or not finished in time.
+        """
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.queries import read_query
+        from kgedit.graph.summary import graph_scope
+
+        if (name is None) == (cypher is None):
+            raise GraphError("Give the name of a query or cypher, and not both.")
+        chosen = None if name is None else read_query(name)
+        bound = dict(parameters or {}) if chosen is None else chosen.bind(parameters or {})
+        with Graph.open(self.path) as graph:
+            if chosen is not None:
+                chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
+            text = cypher or "" if chosen is None else chosen.text
+            return graph.read_only_query(text, bound, timeout=timeout, limit=limit)
+
+    @names_extra
+    def export_timestep(
+        self,
+        older: Date,
+        newer: Date,
+        *,
+        out: str | Path | None = None,
+        seed: int = 0,
+        known_facts: int = 2000,
+        templates: str | Path | None = None,
+        personas: str | Path | None = None,
+        forms: Iterable[str] = ("wikibigedit",),
+        overwrite: bool = False,
+    ) -> Timestep:
+        """Write the changes between two snapshots as questions; the same bytes every time.
+
+        Args:
+            older: Day of the older snapshot.
+            newer: Day of the newer one.
+            out: Folder to write; None for `benchmark/FROM_TO` in this home.
+            seed: Chooses personas and second hops.
+            known_facts: Facts of the older snapshot to put into words, at most.
+            templates: Template catalogue; None for the shipped one.
+            personas: Folder of personas; None for the shipped ones.
+            forms: Further forms to write beside the tables.
+            overwrite: Whether the folder is replaced if it exists.
+
+        Raises:
+            StoreError: if a snapshot is not loaded.
+            BenchmarkError: if the folder exists, the dates are reversed, or the graph lacks a snapshot.
+        """
+        from kgedit.benchmark.export import Settings, export_timestep
+        from kgedit.exporters import EXPORTERS
+        from kgedit.graph.connection import Graph
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import open_snapshot
+
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        writers = [EXPORTERS[form] for form in forms]
+        folder = self._timestep_folder(old.date, new.date) if out is None else Path(out)
+        if folder.exists() and not overwrite:
+            raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
+        settings = Settings(
+            seed=seed,
+            known_facts=known_facts,
+            templates=None if templates is None else Path(templates),
+            personas=None if personas is None else Path(personas),
+        )
+        with disk_errors(folder, again="give the same command again"), Graph.open(self.path) as graph:
+            return export_timestep(graph, old, new, folder, settings=settings, writers=writers)
+
+    def timestep(self, older: Date, newer: Date) -> Timestep:
+        """The timestep that `export_timestep` wrote into this home.
+
+        Raises:
+            BenchmarkError: if there is none.
+        """
+        from kgedit.benchmark.timestep import Timestep
+        from kgedit.wikidata.times import day_number
+
+        return Timestep.open(self._timestep_folder(day_number(read_date(older)), day_number(read_date(newer))))
+
+    @names_extra
+    def stop_graph(self) -> bool:
+        """Stop the home's own graph server; False if none ran."""
+        from kgedit.graph.managed.server import ManagedServer
+
+        return ManagedServer(self.path).stop()
+
+    def _timestep_folder(self, older: int, newer: int) -> Path:
+        return self.path / "benchmark" / f"{older}_{newer}"
+
+
+def read_date(date: Date) -> datetime.date:
+    """A day.
+
+    Raises:
+        StoreError: if a text is none.
+    """
+    if isinstance(date, datetime.datetime):
+        return date.date()
+    if isinstance(date, datetime.date):
+        return date
+    try:
+        return datetime.date.fromisoformat(date)
+    except ValueError as error:
+        raise StoreError(f"'{date}' is no date. Give YYYY-MM-DD.") from error

@@ -1,0 +1,79 @@
+"""Runs: a spec carried out, a finished run read again, and scores as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.extras import names_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.analysis.runs import Run
+
+
+@names_extra
+def run(
+    spec: str | Path | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    save_model: str | Path | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Run:
+    """Edit a model and evaluate it before and after; what was stopped resumes with the same call.
+
+    Args:
+        spec: A YAML file as `kgedit configs cp` writes it, or its content as a mapping.
+        out: The run's folder; None for one under `$KGEDIT_HOME/runs` that the same spec always finds again.
+        overwrite: Begin afresh where the folder holds a run.
+        save_model: Folder for the edited model.
+        progress: Told the stage, how many of its steps are done, and how many there are.
+
+    Raises:
+        SpecError: naming everything that is wrong with the spec.
+        ModelError: if the model cannot be loaded.
+        BenchmarkError: if a timestep cannot be read.
+    """
+    from kgedit.runs import runner
+    from kgedit.runs.scoring import write_scores
+    from kgedit.runs.spec import read_spec, resolve
+
+    raw = spec if isinstance(spec, Mapping) else read_spec(Path(spec)).raw
+    folder = runner.run(
+        resolve(raw),
+        None if out is None else Path(out),
+        overwrite=overwrite,
+        save_model=None if save_model is None else Path(save_model),
+        progress=progress,
+    )
+    write_scores(folder)
+    return read_run(folder)
+
+
+@names_extra
+def read_run(folder: str | Path) -> Run:
+    """A finished run.
+
+    Raises:
+        BenchmarkError: if the folder holds no run, or one that is not finished.
+    """
+    from kgedit.runs.run_files import read_runs
+
+    return read_runs([Path(folder)])[0]
+
+
+@names_extra
+def scores(runs: Run | str | Path | Iterable[Run | str | Path]) -> pa.Table:
+    """Scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 % interval.
+
+    Raises:
+        BenchmarkError: if a folder holds no finished run.
+    """
+    from kgedit.analysis.runs import Run
+    from kgedit.analysis.score_table import score_table
+
+    given = [runs] if isinstance(runs, Run | str | Path) else runs
+    return score_table([one if isinstance(one, Run) else read_run(one) for one in given])

@@ -1,0 +1,50 @@
+"""Facts of the bundled sample world in words: text for methods that need known facts where a user has none at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from kgedit.prompts.templates import template_table
+from kgedit.records.cases import Fact, KnownFact
+from kgedit.sample.values import mentioned
+from kgedit.sample.world import Entity, World, read_world
+
+_SNAPSHOT = 1
+_LABELLED_BY_ITEM = "wikibase-item"
+
+
+@cache
+def sample_facts() -> tuple[KnownFact, ...]:
+    """Facts about items in the sample's first snapshot whose properties have a template, in the order written."""
+    world = read_world()
+    templates = {row["property"]: row for row in template_table().to_pylist()}
+    facts = [
+        KnownFact(
+            fact,
+            question=templates[fact.property]["question"].replace("{subject}", fact.subject_label),
+            rephrase=templates[fact.property]["rephrase"].replace("{subject}", fact.subject_label),
+            cloze=templates[fact.property]["cloze"].replace("{subject}", fact.subject_label),
+            answer=fact.object_label,
+        )
+        for entity in world.entities.values()
+        if entity.datatype is None
+        for fact in _facts(world, entity)
+        if fact.property in templates
+    ]
+    return tuple(dict.fromkeys(facts))
+
+
+def _facts(world: World, entity: Entity) -> Iterator[Fact]:
+    label = entity.label_in(_SNAPSHOT)
+    for statement in entity.statements:
+        relation = world.entities.get(statement.property)
+        if label is None or relation is None or _SNAPSHOT not in statement.reach:
+            continue
+        text = statement.value_in(_SNAPSHOT)
+        if relation.datatype != _LABELLED_BY_ITEM or statement.rank_in(_SNAPSHOT) == "deprecated" or text[0] != "Q":
+            continue
+        value = mentioned(text, relation.datatype)
+        if value:
+            relation_label = relation.label_in(_SNAPSHOT) or relation.id
+            yield Fact(entity.id, label, relation.id, relation_label, *value)

@@ -1,0 +1,189 @@
+"""Edited models on disk: a folder that says what was edited, and holds the edits in the plainest form there is.
+
+    kgedit.json          what was edited, in which model, by which method: a `SavedEdits`
+    README.md            the same for people: a model card
+    *.safetensors, ...   edited weights as transformers reads them, or an adapter as peft does; no kgedit needed
+    memory.json,         what lies in no weights: codebooks, side copies, remembered facts; read by `load_saved`
+    memory.safetensors
+    base/                the model itself, where no name leads to it
+
+A memory that routes some prompts past a layer is no weight: WISE's side copies added to the matrix would change every
+prompt, so they are kept as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from safetensors.torch import load_file, save_file
+
+from kgedit import __version__
+from kgedit.editing import METHODS, make_editor
+from kgedit.editing.editor import Editor, EditorState
+from kgedit.editing.model_card import model_card
+from kgedit.errors import ModelError
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.loading import load_model
+from kgedit.llm.saving import save_pretrained, whole_folder
+from kgedit.records.cases import Case
+from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
+
+FORMAT = 1
+"""Of kgedit.json; a newer kgedit reads older ones."""
+
+_ADAPTER = "adapter_model.safetensors"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEdits:
+    """An edited model from a folder.
+
+    Attributes:
+        editor: With the edits in its model.
+        saved: What kgedit.json says.
+        can_restore: Whether the model without the edits is at hand.
+    """
+
+    editor: Editor[Any]
+    saved: SavedEdits
+    can_restore: bool
+
+
+def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequence[Case]) -> Path:
+    """Write an edited model, whose fingerprint must have been asked for before the first edit.
+
+    Args:
+        folder: Must not exist; it appears when it is whole.
+        method: Name of the editor's method.
+        edits: Those that were applied.
+
+    Raises:
+        ModelError: if the folder exists, or the method edits nothing.
+    """
+    capabilities, model = editor.capabilities, editor.model
+    if folder.exists():
+        raise ModelError(f"{folder} is there already. Nothing was changed. Give another folder.")
+    if not capabilities.edits_anything:
+        raise ModelError(f"{method} edits nothing, so there is nothing to save.")
+    weights = capabilities.changes_weights
+    saved = SavedEdits(
+        format=FORMAT,
+        kgedit=__version__,
+        method=method,
+        source=capabilities.source,
+        base_model=model.name,
+        base_revision=model.revision,
+        base_fingerprint=model.fingerprint,
+        weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
+        memory=capabilities.needs_memory,
+        settings=editor.settings.model_dump(),
+        contexts=tuple(SavedContext(name=one.name, template=one.template) for one in editor.contexts),
+        seed=editor.seed,
+        edits=tuple(_edit(case) for case in edits),
+    )
+    with whole_folder(folder) as partial:
+        if capabilities.in_files_of_a_model:
+            editor.save_model(partial)
+        if not weights and not model.by_name:
+            _save_base(editor, partial / "base")
+        if capabilities.needs_memory:
+            _write_memory(partial, editor.memory())
+        _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
+        (partial / "README.md").write_text(model_card(saved), encoding="utf-8")
+    return folder
+
+
+def load_saved(
+    folder: Path, *, base: LanguageModel | None = None, device: str = "cpu", dtype: str = "float32"
+) -> LoadedEdits:
+    """Load what `save_edited` wrote.
+
+    Args:
+        base: The unedited model, where it is loaded already; of no use to a folder that holds edited weights.
+        device: Where a model is loaded to.
+        dtype: Number format in which it is loaded.
+
+    Raises:
+        ModelError: if the folder holds no edited model, or its base cannot be found.
+    """
+    saved = read_saved(folder)
+    if saved.weights == "model":
+        base = load_model(str(folder), device=device, dtype=dtype)
+    elif base is None:
+        own = folder / "base"
+        base = load_model(str(own) if own.is_dir() else saved.base_model, device=device, dtype=dtype)
+    elif base.fingerprint != saved.base_fingerprint:
+        warnings.warn(
+            f"The edits in {folder} were made in {saved.base_model}; the model given differs from it in weights, "
+            "number format or device kind, so that its answers may differ too.",
+            stacklevel=3,
+        )
+    kept = saved.weights == "model" and not saved.memory
+    contexts = [Context(one.name, one.template, "") for one in saved.contexts]
+    editor = make_editor(
+        "none" if kept else saved.method, base, {} if kept else saved.settings, contexts=contexts, seed=saved.seed
+    )
+    if saved.weights == "adapter":
+        editor.load_state(EditorState(load_file(folder / _ADAPTER)))
+    if saved.memory:
+        editor.load_memory(_read_memory(folder))
+    return LoadedEdits(editor, saved, can_restore=saved.weights != "model")
+
+
+def read_saved(folder: Path) -> SavedEdits:
+    """The content of kgedit.json.
+
+    Raises:
+        ModelError: if there is none, or a newer kgedit wrote it.
+    """
+    path = folder / "kgedit.json"
+    if not path.is_file():
+        raise ModelError(f"{folder} holds no edited model (no kgedit.json). Save one: kgedit run-edit --save-model")
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    if raw.get("format", 0) > FORMAT:
+        raise ModelError(f"{path} was written by kgedit {raw.get('kgedit')}, which is newer than this one. Upgrade.")
+    try:
+        saved = msgspec.convert(raw, SavedEdits)
+    except msgspec.ValidationError as error:
+        raise ModelError(f"{path} cannot be read: {error}. Save the edited model again.") from error
+    if saved.method not in METHODS:
+        raise ModelError(f"{folder} was edited by '{saved.method}', which is not installed here.")
+    return saved
+
+
+def _save_base(editor: Editor[Any], folder: Path) -> None:
+    """The unedited model: an adapter steps aside for as long as its modules would be in the model's files."""
+    folder.mkdir()
+    if not editor.capabilities.adds_modules:
+        save_pretrained(editor.model, folder)
+        return
+    state = editor.state()
+    editor.restore()
+    save_pretrained(editor.model, folder)
+    editor.load_state(state)
+
+
+def _edit(case: Case) -> SavedEdit:
+    return SavedEdit(case_id=case.case_id, subject=case.fact.subject_label, prompt=case.question, target=case.answer)
+
+
+def _write_memory(folder: Path, memory: EditorState) -> None:
+    tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in memory.tensors.items()}
+    save_file(tensors, folder / "memory.safetensors")
+    _write_json(folder / "memory.json", memory.record)
+
+
+def _read_memory(folder: Path) -> EditorState:
+    record = json.loads((folder / "memory.json").read_text(encoding="utf-8"))
+    return EditorState(load_file(folder / "memory.safetensors"), record)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

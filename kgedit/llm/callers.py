@@ -1,0 +1,89 @@
+"""Calls of a model by others than kgedit: `generate`, a pipeline, an evaluation harness.
+
+kgedit's own calls say where prompts end (`LanguageModel.forward`); of other calls it is inferred from their arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from kgedit.llm.language_model import LanguageModel, Reading
+
+Hook = Callable[[Any, tuple[torch.Tensor, ...], torch.Tensor], torch.Tensor | None]
+"""A forward hook: module, inputs, output; what it returns stands in for the output."""
+
+
+class InstalledHook:
+    """A forward hook on one layer that finds a `Reading` whoever calls the model, until it is removed."""
+
+    def __init__(self, model: LanguageModel, layer: Any, hook: Hook) -> None:
+        self._model = model
+        self._inferred: Reading | None = None
+        self._parameters = inspect.signature(model.module.forward)
+        self._handles = (
+            model.module.register_forward_pre_hook(self._enter, with_kwargs=True),
+            model.module.register_forward_hook(self._leave, always_call=True),
+            layer.register_forward_hook(hook),
+        )
+
+    def remove(self) -> None:
+        """Take everything out of the model again."""
+        for handle in self._handles:
+            handle.remove()
+
+    def _enter(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._leave()  # a call that Ctrl-C ended has not left
+        if self._model.reading is None:
+            self._inferred = infer_reading(self._parameters.bind_partial(*args, **kwargs).arguments)
+            self._model.readings.append(self._inferred)
+
+    def _leave(self, *_: Any) -> None:
+        if self._inferred is not None:
+            self._model.readings[:] = [one for one in self._model.readings if one is not self._inferred]
+            self._inferred = None
+
+
+def infer_reading(arguments: Mapping[str, Any]) -> Reading:
+    """What a call of a transformers model reads.
+
+    `generate` hands over an empty cache with a whole prompt, whose end is then known, and afterwards one token a time.
+    A call without a cache may be anything, such as a prompt together with an answer that is to be scored: a prompt may
+    end at each of its tokens. So it may in a call that reads several tokens behind a cache.
+
+    Args:
+        arguments: Those of the model's forward, by name.
+    """
+    ids = arguments.get("input_ids")
+    tokens = ids if ids is not None else arguments["inputs_embeds"]
+    rows, length = tokens.shape[:2]
+    cache = arguments.get("past_key_values")
+    cached = int(cache.get_seq_length()) if cache is not None else 0
+    mask = arguments.get("attention_mask")
+    if not isinstance(mask, torch.Tensor) or mask.dim() != 2:
+        own = _real_tokens(ids) if ids is not None and cache is None else tokens.new_ones((rows, length))
+        mask = torch.cat([own.new_ones((rows, cached)), own], dim=1)
+    whole_prompt = cache is not None and cached == 0
+    last = mask.shape[1] - 1 - mask.bool().long().flip(1).argmax(1)
+    return Reading(
+        mask=mask[:, : cached + length].long(),
+        ends=last if whole_prompt else None,
+        rows=tuple(range(rows)),
+        ends_unknown=not whole_prompt and (length > 1 or cached == 0),
+    )
+
+
+def _real_tokens(ids: torch.Tensor) -> torch.Tensor:
+    """Where tokens are no padding on the right, of a batch that came without a mask: 1 or 0.
+
+    Harnesses pad so; a token that repeats itself up to the end counts once.
+    """
+    same = ids == ids[:, -1:]
+    repeated = same.flip(1).long().cumprod(1).flip(1).bool()
+    first = torch.zeros_like(repeated)
+    first[:, 1:] = repeated[:, 1:] & ~repeated[:, :-1]
+    first[:, 0] = repeated[:, 0]
+    return (~repeated | first).long()

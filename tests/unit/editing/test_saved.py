@@ -1,0 +1,153 @@
+"""Every method's edits survive a way through a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoModelForCausalLM
+from world.small_models import save, small_model
+from world.small_timestep import write_timestep
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.editing import METHODS, make_editor
+from kgedit.editing.editor import Editor
+from kgedit.editing.saved import load_saved, read_saved, save_edited
+from kgedit.errors import ModelError
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Question, ask
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.loading import load_model
+from kgedit.llm.presets import PRESETS
+
+SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "ft_m": {"steps": 4},
+    "lora": {"epochs": 2},
+    "grace": {"steps": 20},
+    "wise": {"steps": 20},
+    "rag": {"embedder": "character-ngrams"},
+    "ike": {"embedder": "character-ngrams", "k": 2},
+    "prompt": {},
+    "c_rome": SEARCH,
+}
+
+
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    return write_timestep(tmp_path_factory.mktemp("timestep"), towns=range(4))
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path_factory.getbasetemp() / "saved-home"))
+
+
+def _edited(method: str, model: LanguageModel, timestep: Timestep) -> Editor[Any]:
+    assert model.fingerprint
+    contexts = [read_context("instruction")]
+    editor = make_editor(method, model, SETTINGS[method], contexts=contexts, seed=3)
+    if editor.capabilities.needs_known_facts:
+        editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.apply(list(timestep.cases())[:3])
+    return editor
+
+
+def _answers(editor: Editor[Any], timestep: Timestep) -> list[tuple[str, str]]:
+    questions = [probe.question for case in timestep.cases() for probe in case.probes]
+    prompts = [prefix.text + asked for prefix, asked in zip(editor.prefixes(questions), questions, strict=True)]
+    replies = ask(editor.model, [Question(prompt, "x") for prompt in prompts], PRESETS["question_only"])
+    return [(prompt, reply.text) for prompt, reply in zip(prompts, replies, strict=True)]
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+@pytest.mark.parametrize("method", SETTINGS)
+def test_a_loaded_model_answers_as_the_saved_one_did(
+    method: str, by_name: bool, timestep: Timestep, tmp_path: Path
+) -> None:
+    path = str(save(small_model(), tmp_path / "base"))
+    model = load_model(path, device="cpu", dtype="float32") if by_name else small_model()
+    if not by_name:
+        model = LanguageModel("tiny", "", model.module, model.tokenizer, by_name=False)
+    editor = _edited(method, model, timestep)
+    before = _answers(editor, timestep)
+    folder = save_edited(editor, tmp_path / "edited", method=method, edits=list(timestep.cases())[:3])
+
+    assert _answers(editor, timestep) == before, "saving changes nothing"
+    loaded = load_saved(folder)
+    assert _answers(loaded.editor, timestep) == before
+    assert loaded.can_restore == (method not in ("ft_m", "c_rome"))
+    assert (folder / "base").is_dir() == (not by_name and loaded.can_restore)
+    editor.restore()
+    if loaded.can_restore:
+        loaded.editor.restore()
+        assert _answers(loaded.editor, timestep) == _answers(editor, timestep)
+
+
+def test_a_folder_says_what_was_edited_and_keeps_no_path_of_ours(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = load_model(str(save(small_model(), tmp_path / "cache" / "model")), device="cpu", dtype="float32")
+    for method in ("ft_m", "lora", "grace"):
+        model = LanguageModel("org/model", "abc", kept.module, kept.tokenizer)
+        editor = _edited(method, model, timestep)
+        folder = save_edited(editor, tmp_path / method, method=method, edits=list(timestep.cases())[:3])
+        editor.restore()
+
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert 'base_model: "org/model"' in card
+        assert "| Arvika | Who is the mayor of Arvika? | Olof Gren |" in card
+        saved = read_saved(folder)
+        assert [edit.target for edit in saved.edits] == ["Olof Gren", "Tove Friis", "Karl Ros"]
+        assert (saved.base_model, saved.base_revision, saved.method) == ("org/model", "abc", method)
+        for path in folder.rglob("*"):
+            assert str(tmp_path).encode() not in path.read_bytes(), path
+    config = json.loads((tmp_path / "lora" / "adapter_config.json").read_text(encoding="utf-8"))
+    assert config["base_model_name_or_path"] == "org/model"
+
+
+def test_edited_weights_need_no_kgedit(timestep: Timestep, tmp_path: Path) -> None:
+    editor = _edited("ft_m", small_model(), timestep)
+    save_edited(editor, tmp_path / "edited", method="ft_m", edits=[])
+    module = AutoModelForCausalLM.from_pretrained(tmp_path / "edited")
+    own = editor.model.module.state_dict()
+
+    assert all(tensor.equal(own[name]) for name, tensor in module.state_dict().items())
+
+
+def test_files_get_the_usual_mode(timestep: Timestep, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        folder = save_edited(_edited("grace", small_model(), timestep), tmp_path / "edited", method="grace", edits=[])
+    finally:
+        os.umask(before)
+
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o640}
+
+
+def test_a_folder_that_cannot_be_read_says_why(timestep: Timestep, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="holds no edited model"):
+        load_saved(tmp_path)
+    editor = _edited("prompt", small_model(), timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="prompt", edits=[])
+    with pytest.raises(ModelError, match="is there already"):
+        save_edited(editor, folder, method="prompt", edits=[])
+    raw = json.loads((folder / "kgedit.json").read_text(encoding="utf-8"))
+    for change, said in (({"format": 99}, "newer than this one"), ({"seed": "x"}, "cannot be read")):
+        (folder / "kgedit.json").write_text(json.dumps(raw | change), encoding="utf-8")
+        with pytest.raises(ModelError, match=said):
+            load_saved(folder)
+    with pytest.raises(ModelError, match="edits nothing"):
+        save_edited(make_editor("none", small_model()), tmp_path / "none", method="none", edits=[])
+    assert "none" in METHODS
+
+
+def test_another_base_than_the_saved_one_is_warned_of(timestep: Timestep, tmp_path: Path) -> None:
+    editor = _edited("grace", small_model(), timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
+    with pytest.warns(UserWarning, match="its answers may differ"):
+        load_saved(folder, base=small_model(seed=1))

