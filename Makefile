@@ -26,7 +26,7 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/kgedit graph install
-	$(BIN)/python -m pytest -m "" -n 2 --dist loadfile --shared=$(SHARED)
+	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -11,7 +11,7 @@ import pytest
 import torch
 from accelerate import dispatch_model
 from world.other_devices import other_devices, spread_over
-from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
+from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
@@ -117,7 +117,7 @@ def test_making_an_editor_changes_nothing(name: str, cases: list[Case], known: l
     assert isinstance(editor.details(), dict)
 
 
-@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+@pytest.mark.parametrize("architecture", EVERY_ARCHITECTURE)
 @pytest.mark.parametrize("name", METHODS)
 def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     name: str, architecture: str, cases: list[Case], known: list[KnownFact]

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -90,6 +91,9 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
 """The rest of those that every method is tried on."""
 
 ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
+
+EVERY_ARCHITECTURE = [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_ARCHITECTURES)]
+"""For parametrize: plain pytest takes the three that differ most, `make test` all."""
 
 
 def small_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,12 +209,19 @@ def row(number: int, one: Said) -> Json:
     return dict.fromkeys(CLAIMS_KEPT.names) | filled
 
 
+@pytest.fixture(scope="module")
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        yield connection
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(said, max_size=5), st.randoms())
-def test_facts_are_what_a_second_opinion_says_in_whatever_order(statements: list[Said], random: object) -> None:
+def test_facts_are_what_a_second_opinion_says_in_whatever_order(
+    engine: duckdb.DuckDBPyConnection, statements: list[Said], random: object
+) -> None:
     rows = [row(number, one) for number, one in enumerate(statements)]
     random.shuffle(rows)  # type: ignore[attr-defined]
-    with duckdb.connect() as connection:
-        facts = current_facts(connection, pa.Table.from_pylist(rows, CLAIMS_KEPT), DAY)
+    facts = current_facts(engine, pa.Table.from_pylist(rows, CLAIMS_KEPT), DAY)
     assert len(facts) == len(set(facts["object"].to_pylist()))
     assert set(facts["object"].to_pylist()) == second_opinion(statements)

@@ -31,10 +31,16 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
     return [replace(case, answer=word) for case, word in zip(cases, words, strict=True)]
 
 
+_EDITED: dict[tuple[str, str], LanguageModel] = {}
+
+
 def _edited(method: str, architecture: str, cases: list[Case]) -> LanguageModel:
-    model = small_model(architecture)
-    make_editor(method, model, SETTINGS[method], seed=7).apply(cases[:3])
-    return model
+    """A model with three edits, made once; nothing here changes it."""
+    if (method, architecture) not in _EDITED:
+        model = small_model(architecture)
+        make_editor(method, model, SETTINGS[method], seed=7).apply(cases[:3])
+        _EDITED[method, architecture] = model
+    return _EDITED[method, architecture]
 
 
 def _own(model: LanguageModel, questions: list[str]) -> list[list[int]]:
