@@ -35,9 +35,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
-# Writes the reference of commands from the commands' own help.
+# Writes the references of commands and methods from the code.
 docs: $(READY)
 	$(BIN)/python docs/commands.py
+	$(BIN)/python docs/methods_reference.py
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)

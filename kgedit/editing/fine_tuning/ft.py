@@ -8,7 +8,7 @@ from kgedit.hparams.fine_tuning import FineTuningSettings
 
 
 class FineTuning(PromptLastTuning[FineTuningSettings]):
-    """Trains one matrix, found by structure, without any limit of movement."""
+    """Trains one MLP matrix; weights may move any distance."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),

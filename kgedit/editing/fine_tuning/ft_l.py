@@ -8,7 +8,7 @@ from kgedit.hparams.fine_tuning import FtlSettings
 
 
 class ClampedFineTuning(PromptLastTuning[FtlSettings]):
-    """Trains one matrix within a box around where the call began (an L-infinity bound)."""
+    """Trains one MLP matrix; no weight moves further than a bound in one call (an L-infinity bound)."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),

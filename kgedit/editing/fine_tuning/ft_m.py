@@ -8,7 +8,7 @@ from kgedit.hparams.fine_tuning import FtmSettings
 
 
 class MaskedFineTuning(MaskedTuning[FtmSettings]):
-    """Trains one matrix, found by structure, by the mean cross-entropy of the target tokens."""
+    """Trains one MLP matrix by the mean cross-entropy of the target tokens, with the prompt masked."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),

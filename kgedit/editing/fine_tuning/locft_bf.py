@@ -20,7 +20,7 @@ from kgedit.records.cases import Case
 
 
 class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
-    """Trains one matrix, found by structure, by the mean cross-entropy of the target tokens, shuffled in each epoch."""
+    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

@@ -34,7 +34,7 @@ from kgedit.resources import home
 
 
 class Mend(Editor[MendSettings]):
-    """Subtracts what its network makes of the gradient's rank-one factors, one update per call."""
+    """Updates the last MLP matrices by what a trained network makes of an edit's gradient."""
 
     capabilities = Capabilities(
         protocols=("single", "sequential", "per_timestep"),

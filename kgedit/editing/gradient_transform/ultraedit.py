@@ -25,7 +25,10 @@ from kgedit.records.cases import Case, KnownFact
 
 
 class UltraEdit(Editor[UltraEditSettings]):
-    """Solves W' = W + (H'H + I)^-1 H'V per matrix, with V = -rate * |z(h)|^2 * z(g) for key h and output gradient g."""
+    """Updates several MLP matrices in closed form from normalised inputs and gradients.
+
+    Solves W' = W + (H'H + I)^-1 H'V per matrix, with V = -rate * |z(h)|^2 * z(g) for key h and output gradient g.
+    """
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

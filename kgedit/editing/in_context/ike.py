@@ -35,7 +35,7 @@ _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "r
 
 
 class InContextEditing(Editor[IkeSettings]):
-    """Puts the demonstrations nearest to the edit, then the edit, ahead of every prompt, locality probes too.
+    """Puts the edit and the demonstrations nearest to it before every prompt, locality probes included.
 
     With one edit, as published, every prompt carries that one; with several, each prompt carries the edit whose
     question is nearest to its own. Demonstrations come from the facts of the older snapshot; those that any probe of

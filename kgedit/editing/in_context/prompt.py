@@ -11,7 +11,7 @@ from kgedit.records.runs import EditFailure
 
 
 class Prompting(Editor[PromptSettings]):
-    """States the facts of one group of edits ahead of each prompt; the next group replaces it.
+    """States the facts of the latest call before every prompt; the next call replaces them.
 
     No question is looked at: locality probes carry the facts too.
     """

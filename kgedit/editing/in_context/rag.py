@@ -16,7 +16,7 @@ from kgedit.resources import data_folder
 
 
 class Retrieval(Editor[RagSettings]):
-    """Remembers update questions with their answers; finds the nearest to the question asked, by that question alone.
+    """Remembers edits as question and answer, and puts the pairs nearest to a question before it.
 
     The best pair stands last, next to the question. Of equally near pairs the one learned later is the better.
     """

@@ -19,7 +19,10 @@ from kgedit.llm.language_model import LanguageModel
 
 
 class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
-    """The change of each layer solves the edits in the null space, and maps the keys of all past edits to nothing."""
+    """As MEMIT, with changes restricted to directions that known facts do not use.
+
+    The change of each layer solves the edits in the null space, and maps the keys of all past edits to nothing.
+    """
 
     capabilities = Capabilities(
         protocols=("sequential", "per_timestep", "single"),

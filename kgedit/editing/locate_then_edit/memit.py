@@ -15,7 +15,10 @@ from kgedit.llm.language_model import LanguageModel
 
 
 class Memit(SeveralLayersEditor[MemitSettings]):
-    """The change of each layer is R K^T (lambda C + K K^T)^-1."""
+    """Edits many facts at once in closed form, spread over several layers.
+
+    The change of each layer is R K^T (lambda C + K K^T)^-1.
+    """
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

@@ -22,7 +22,10 @@ from kgedit.records.cases import Case
 
 
 class Rome(LocateThenEdit[RomeSettings]):
-    """The bare prompt's key is mapped to v*, in the direction of the mean key."""
+    """Edits one fact by a rank-one update of one MLP matrix.
+
+    The bare prompt's key is mapped to v*, in the direction of the mean key.
+    """
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
@@ -89,7 +92,10 @@ class Rome(LocateThenEdit[RomeSettings]):
 
 
 class RRome(Rome):
-    """The mean key over all prompts is both: what the change is computed for and what is mapped to v*."""
+    """As ROME, with one key throughout, so that edits in a row do not make the model collapse.
+
+    The mean key over all prompts is both: what the change is computed for and what is mapped to v*.
+    """
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
@@ -104,9 +110,11 @@ class RRome(Rome):
 
 
 class CRome(RRome):
-    """The mean key over the prompts behind random prefixes is both; a question about an edited subject may get one too.
+    """As R-ROME, with keys from prompts after a random prefix, added to questions about an edited subject too.
 
-    A text's first token has a key unlike any other, so a subject that stands there is moved behind a random prefix both
+    The mean key over the prompts after random prefixes is both.
+
+    A text's first token has a key unlike any other, so a subject that stands there is moved after a random prefix both
     when it is edited and when it is asked about.
     """
 
@@ -127,7 +135,7 @@ class CRome(RRome):
         return keys[1:].mean(0) if len(keys) > 1 else keys[0]
 
     def request_of(self, case: Case) -> EditRequest:
-        """The bare prompt stands behind a random prefix where the subject would be its first token."""
+        """Puts a random prefix before the bare prompt where the subject would be its first token."""
         self._subjects.append(case.fact.subject_label)
         request = super().request_of(case)
         alone = request.prompts[0].subject == 0 and self.random_prefixes()

@@ -19,7 +19,7 @@ from kgedit.records.cases import Case
 
 
 class LoraFineTuning(Editor[LoraSettings]):
-    """Adds an adapter to the query and value projections and trains it, with a fresh Adam and schedule per call."""
+    """Adds one low-rank adapter to the query and value projections and trains it further on each call."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

@@ -19,7 +19,7 @@ from kgedit.records.cases import Case
 
 
 class LoraMerge(Editor[LoraMergeSettings]):
-    """Trains a fresh adapter on each call and moves the weights a share of the way to the adapted ones."""
+    """Trains a new low-rank adapter on each call and merges a share of it into the weights."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

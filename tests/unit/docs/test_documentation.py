@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from kgedit.cli import COMMANDS
+from kgedit.editing import METHODS
+from kgedit.hparams.settings import meanings
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -30,6 +32,35 @@ def test_no_command_is_missing_from_the_reference() -> None:
         for path in (name, *inner):
             assert f"## kgedit {path}\n" in text
             assert f"Usage: kgedit {path} " in text
+
+
+def test_the_reference_of_methods_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "methods_reference.py"))["reference"]()
+    assert (ROOT / "docs" / "reference" / "methods.md").read_text(encoding="utf-8") == written, "run: make docs"
+
+
+def test_no_method_nor_setting_is_missing_from_the_reference() -> None:
+    text = (ROOT / "docs" / "reference" / "methods.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
+    assert set(sections) == set(METHODS)
+    for name, section in sections.items():
+        for setting in meanings(METHODS[name].settings_type):
+            assert f"| `{setting}` |" in section, f"{name}: {setting}"
+    counted = re.search(r"\*\*Editing\*\* with (\d+) methods", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert counted is not None
+    assert int(counted[1]) == len(METHODS) - 1, "without `none`"
+
+
+def test_every_decision_is_in_the_index_under_its_date() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
+    for record in records:
+        title, _, dated, *_ = record.read_text(encoding="utf-8").splitlines()
+        assert re.match(r"\d{4}-\d{2}-\d{2} · \w", dated), record.name
+        assert record.name.startswith(dated[:10])
+        assert f"- {dated[:10]} [{title.removeprefix('# ')}]({record.name})" in index
+    assert index.count("](") == len(records)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,0 +1,112 @@
+"""Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kgedit.editing import METHODS
+from kgedit.editing.editor import Capabilities, Editor
+from kgedit.hparams.published import published_configs
+from kgedit.hparams.settings import Settings, defaults, meanings
+
+FILE = Path(__file__).parent / "reference" / "methods.md"
+
+_HEAD = """\
+<!-- Written by docs/methods_reference.py from the methods themselves (make docs). Changes made here are lost. -->
+
+# Methods
+
+Choose one with `kgedit run-edit --method NAME`, change a setting with `--set KEY=VALUE`, and write all settings to a
+file with `kgedit configs cp NAME/default`. A setting is what you give; else what is published for the model at hand;
+else its default, or what is derived from the model's depth or width ("derived").
+[The comparison of methods](../methods.md) shows what they do to the same edits.
+"""
+
+_PROTOCOLS = "Protocols, the first by default"
+
+
+def reference() -> str:
+    """The whole file: an overview by family, then a section for each method."""
+    families: dict[str, list[str]] = {}
+    for name in METHODS:
+        families.setdefault(_family(METHODS[name]), []).append(name)
+    ordered = [name for family in sorted(families) for name in families[family]]
+    rows = "\n".join(
+        f"| [`{name}`](#{name}) | {_family(METHODS[name])} | {_cell(_about(METHODS[name]).partition(chr(10) * 2)[0])} "
+        f"| {changes(METHODS[name].capabilities)} |"
+        for name in ordered
+    )
+    sections = "\n".join("\n".join(_section(name, METHODS[name])) for name in ordered)
+    return f"{_HEAD}\n| Method | Family | In short | Changes |\n| :-- | :-- | :-- | :-- |\n{rows}\n\n{sections}"
+
+
+def changes(capabilities: Capabilities) -> str:
+    """What a method changes, in words."""
+    changed = {
+        "weights of the model": capabilities.changes_weights,
+        "adds an adapter": capabilities.adds_modules,
+        "the forward pass, by a memory beside the model": capabilities.changes_forward,
+        "the prompt": capabilities.changes_prompt,
+    }
+    return ", ".join(words for words, applies in changed.items() if applies) or "nothing"
+
+
+def _family(method: type[Editor[Any]]) -> str:
+    """The folder that a method's file lies in, in words."""
+    folder = method.__module__.split(".")[-2]
+    return "none" if folder == "editing" else folder.replace("_", " ")
+
+
+def _cell(text: str) -> str:
+    """A text on one line, fit for a table's cell."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
+    capabilities = method.capabilities
+    yield f"## {name}\n"
+    yield f"{_about(method)}\n"
+    yield f"- Changes: {changes(capabilities)}."
+    yield f"- {_PROTOCOLS}: {', '.join(capabilities.protocols)}."
+    if capabilities.needs_known_facts:
+        yield "- Uses facts of the older snapshot before the first edit."
+    yield f"- `--save-model`: {'yes' if capabilities.can_be_saved else 'no'}."
+    if capabilities.source:
+        yield f"- Source: {capabilities.source}."
+    if published := [config.model for config in published_configs(name)]:
+        yield f"- Published values for: {', '.join(published)}."
+    yield f"- Code: `{method.__module__.replace('.', '/')}.py`.\n"
+    yield from _settings(method.settings_type)
+
+
+def _about(method: type[Editor[Any]]) -> str:
+    """The docstring of the method's class, without the sections on arguments."""
+    text = inspect.getdoc(method) or ""
+    return re.split(r"\n\n(?:Args|Attributes):\n", text)[0]
+
+
+def _settings(kind: type[Settings]) -> Iterator[str]:
+    if not meanings(kind):
+        yield "It has no settings.\n"
+        return
+    given = defaults(kind)
+    yield "| Setting | Default | Meaning |\n| :-- | :-- | :-- |"
+    for name, meaning in meanings(kind).items():
+        default = f"`{_yaml(given[name])}`" if name in given else "derived"
+        yield f"| `{name}` | {default} | {_cell(meaning)} |"
+    yield ""
+
+
+def _yaml(value: object) -> str:
+    return yaml.safe_dump(value).removesuffix("...\n").strip()
+
+
+if __name__ == "__main__":
+    FILE.parent.mkdir(exist_ok=True)
+    FILE.write_text(reference(), encoding="utf-8")
