@@ -38,6 +38,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Two workers for all tests; one process for those that somebody names, which is quicker for a few."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # a worker comes here too, and would start workers of its own
+        return
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.numprocesses is None:
         config.option.numprocesses = 0 if config.option.usepdb or config.option.collectonly else 2
         config.option.dist = "loadfile" if config.option.numprocesses else "no"
