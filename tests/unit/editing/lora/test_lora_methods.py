@@ -100,3 +100,5 @@ def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> N
     assert rates[:5] == sorted(rates[:5])
     assert rates[4:] == sorted(rates[4:], reverse=True)
     assert rate(0, 1, warmup=0.1) > 0
+    # Half a cosine over the 36 steps after the rise: a quarter of the way, the middle, three quarters.
+    assert [rates[step] for step in (13, 22, 31)] == pytest.approx([0.853553, 0.5, 0.146447], abs=1e-6)
