@@ -68,6 +68,12 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
+def _saved(capabilities: Capabilities) -> str:
+    if capabilities.needs_memory:
+        return "a memory that `kgedit.load_edited` puts on the base model"
+    return "weights or an adapter that transformers and peft load" if capabilities.edits_anything else "nothing"
+
+
 def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     capabilities = method.capabilities
     yield f"## {name}\n"
@@ -76,7 +82,7 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     yield f"- {_PROTOCOLS}: {', '.join(capabilities.protocols)}."
     if capabilities.needs_known_facts:
         yield "- Uses facts of the older snapshot before the first edit."
-    yield f"- `--save-model`: {'yes' if capabilities.can_be_saved else 'no'}."
+    yield f"- `--save-model` writes {_saved(capabilities)}."
     if capabilities.source:
         yield f"- Source: {capabilities.source}."
     if published := [config.model for config in published_configs(name)]:
