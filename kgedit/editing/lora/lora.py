@@ -63,7 +63,7 @@ class LoraFineTuning(Editor[LoraSettings]):
         """The adapter's two matrices per module."""
         if self._adapted is None:
             return EditorState()
-        tensors = get_peft_model_state_dict(self._adapted)
+        tensors = get_peft_model_state_dict(self._adapted, save_embedding_layers=False)
         return EditorState(tensors={name: tensor.detach().clone() for name, tensor in tensors.items()})
 
     def load_state(self, state: EditorState) -> None:
