@@ -21,7 +21,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict
 
 
 def save_whole(folder: Path, parts: Sequence[Any]) -> None:
-    """Save a tokenizer, a model, or whatever has ``save_pretrained``, into one folder."""
+    """Save a tokenizer, a model, or anything with ``save_pretrained``, into one folder."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
