@@ -23,7 +23,9 @@ Ctrl-C in 130. `$KGEDIT_HOME` (default `./kgedit-data`) holds everything that co
 
 def reference() -> str:
     """The whole file."""
-    parts = list(_sections(main, click.Context(main, info_name="kgedit", max_content_width=100, terminal_width=100)))
+    # As the command itself is called: click remembers each command's first help option, -h included or not.
+    settings = {**main.context_settings, "max_content_width": 100, "terminal_width": 100}
+    parts = list(_sections(main, click.Context(main, info_name="kgedit", **settings)))
     contents = "\n".join(f"- [`{name}`](#{name.replace(' ', '-')}): {summary}" for name, summary, _ in parts)
     sections = "\n".join(f"## {name}\n\n```text\n{text}\n```\n" for name, _, text in parts)
     return f"{_HEAD}\n{contents}\n\n{sections}"

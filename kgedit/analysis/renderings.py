@@ -7,7 +7,17 @@ import io
 from collections.abc import Sequence
 
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import NOTHING, STATES, Table, own_score, percent, preset_names, rate, seconds, share
+from kgedit.analysis.tables import (
+    COMPARED_STAGES,
+    NOTHING,
+    Table,
+    own_score,
+    percent,
+    preset_names,
+    rate,
+    seconds,
+    share,
+)
 from kgedit.records.cases import AXES
 from kgedit.records.scores import Score
 
@@ -62,7 +72,7 @@ def to_csv(runs: Sequence[Run]) -> str:
             cost = (*per_edit, rate(run.questions_per_second(preset)))
             for axis in AXES:
                 scores = run.pooled("own", axis, preset)
-                before, after = (own_score(run, state, axis, preset) for state in STATES)
+                before, after = (own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)
                 if before or after:
                     measured = _measured(before, after)
                     side = [percent(scores.get(metric)) for metric in metrics]

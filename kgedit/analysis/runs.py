@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgedit.records.cases import Axis
 from kgedit.records.runs import PROTOCOLS, RunSpec
-from kgedit.records.scores import RunScores, Score, State
+from kgedit.records.scores import EvaluationStage, RunScores, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,12 @@ class Run:
                 return speed.questions / speed.seconds
         return None
 
-    def pooled(self, state: State, axis: Axis, preset: str) -> dict[str, Score]:
+    def pooled(self, stage: EvaluationStage, axis: Axis, preset: str) -> dict[str, Score]:
         """Scores over all timesteps together, by metric, the preset's own first."""
         return {
             score.metric: score
             for score in self.scores.scores
-            if (score.state, score.timestep, score.axis, score.preset) == (state, None, axis, preset)
+            if (score.stage, score.timestep, score.axis, score.preset) == (stage, None, axis, preset)
         }
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from kgedit.analysis.runs import Run
 from kgedit.records.cases import AXES, Axis
-from kgedit.records.scores import Retention, Score, State
+from kgedit.records.scores import EvaluationStage, Retention, Score
 
 NOTHING = "–"
 
-STATES: tuple[State, State] = ("before", "own")
+COMPARED_STAGES: tuple[EvaluationStage, EvaluationStage] = ("before", "own")
 """The two columns of every comparison: before any edit, and right after a timestep's own edits."""
 
 
@@ -112,12 +112,12 @@ def _with_contains(scores: dict[str, Score]) -> str:
 
 def overview_table(runs: Sequence[Run], preset: str) -> Table:
     """One row a run, one column an axis that any run asked: the preset's own metric before and after the edits."""
-    asked = [axis for axis in AXES if any(run.pooled(state, axis, preset) for run in runs for state in STATES)]
+    asked = [axis for axis in AXES if any(run.pooled(stage, axis, preset) for run in runs for stage in COMPARED_STAGES)]
     rows = []
     for number, run in enumerate(runs, start=1):
         cells = []
         for axis in asked:
-            before, after = (own_score(run, state, axis, preset) for state in STATES)
+            before, after = (own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)
             cells.append(f"{percent(before)}→{percent(after)}" if before or after else NOTHING)
         rows.append((*_who(number, run), *cells))
     metrics = sorted({item.metric for run in runs for item in run.spec.presets if item.name == preset})
@@ -160,13 +160,17 @@ def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, dict[str, Score]]]:
     """Scores of a run by time step and its edits so far (None: all of them), by axis and by metric."""
-    scheduled = {score.after for score in run.scores.scores if score.state == "midway"}
+    measured = [
+        (score, score.model_state)
+        for score in run.scores.scores
+        if score.model_state and score.timestep == score.model_state.timestep and score.stage in ("partial", "own")
+    ]
+    scheduled = {state.timestep for score, state in measured if score.stage == "partial"}
     found: dict[tuple[str, int | None], dict[Axis, dict[str, Score]]] = {}
-    for score in run.scores.scores:
-        own = score.timestep is not None and score.timestep == score.after and score.state in ("midway", "own")
-        if own and score.after in scheduled and score.preset == preset:
-            place = found.setdefault((str(score.timestep), score.edits), {})
-            place.setdefault(score.axis, {})[score.metric] = score
+    for score, state in measured:
+        if state.timestep in scheduled and score.preset == preset:
+            by_axis = found.setdefault((str(score.timestep), state.edits), {})
+            by_axis.setdefault(score.axis, {})[score.metric] = score
     return found
 
 
@@ -249,13 +253,13 @@ def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
     steps = list(dict.fromkeys(step for run in runs_again for step in run.scores.timesteps))
     rows = []
     for number, run in enumerate(runs, start=1):
-        place = {step: column for column, step in enumerate(run.scores.timesteps)}
+        column = {step: index for index, step in enumerate(run.scores.timesteps)}
         for item in run.scores.retention:
             if item.preset != preset or not _asked_again(item):
                 continue
             for index, row in enumerate(item.matrix):
                 last = index == len(item.matrix) - 1
-                cells = (share(row[place[step]]) if step in place else NOTHING for step in steps)
+                cells = (share(row[column[step]]) if step in column else NOTHING for step in steps)
                 summary = (share(item.forgetting), share(item.backward_transfer)) if last else ("", "")
                 rows.append(
                     (str(number), run.spec.method, item.axis, _dates(run.scores.timesteps[index]), *cells, *summary)
@@ -276,7 +280,14 @@ def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
     """How often retrieval methods found what a question needed; None if no run retrieves."""
     rows = tuple(
         (
-            *(str(number), run.spec.method, item.axis, _dates(item.after), _dates(item.timestep), f"{item.n:,}"),
+            *(
+                str(number),
+                run.spec.method,
+                item.axis,
+                _dates(item.last_timestep),
+                _dates(item.timestep),
+                f"{item.n:,}",
+            ),
             *(share(value) for value in (item.first_hop, item.second_hop, item.both_hops, item.accuracy_when_found)),
         )
         for number, run in enumerate(runs, start=1)
@@ -291,9 +302,9 @@ def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
     return Table(f"Retrieval, preset {preset}", (*_METHOD, *words, *numbers), rows, note)
 
 
-def own_score(run: Run, state: State, axis: Axis, preset: str) -> Score | None:
+def own_score(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> Score | None:
     """The pooled score by the preset's own metric."""
-    return _main(run.pooled(state, axis, preset))
+    return _main(run.pooled(stage, axis, preset))
 
 
 def percent(score: Score | None) -> str:

@@ -1,4 +1,4 @@
-"""What every editing method is: a class that says what it can do, takes cases, and can save, load and undo itself.
+"""The contract of editing methods: a class that declares what it can do, applies cases, and can save, load and undo.
 
 An editor holds all its state (templates, statistics, memories, masks, random numbers by seed); nothing is kept in a
 module. The runner asks what a method declares and never looks at its name.
@@ -24,7 +24,7 @@ from kgedit.records.runs import EditFailure, Protocol
 OwnSettings = TypeVar("OwnSettings", bound=Settings)
 
 Advance = Callable[[int, int], None]
-"""Told steps done and steps in all."""
+"""Called with the steps done and the number of steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Capabilities:
         most_edits_at_once: Limit of one ``apply``; None for no limit.
         changes_weights: Whether parameters of the model differ after an edit.
         adds_modules: Whether layers with parameters of their own are added to the model.
-        changes_forward: Whether a memory beside the model steps into its forward pass.
+        changes_forward: Whether a memory outside the weights changes the forward pass.
         changes_prompt: Whether it may put text ahead of prompts.
         needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training,
             statistics).
@@ -121,7 +121,7 @@ class EditorState:
 
     Attributes:
         tensors: Written as safetensors.
-        record: JSON values: whatever is not a tensor.
+        record: JSON values: everything that is not a tensor.
     """
 
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -129,19 +129,20 @@ class EditorState:
 
 
 def _ignore(_: object) -> None:
-    """Takes what nobody wants."""
+    """The default callback: does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """What one call of ``apply`` is told of the run that it belongs to.
+    """The run that a call of ``apply`` belongs to: where to report progress, write checkpoints and resume.
 
     Attributes:
         progress: To be called with the share of the call's work that is done.
         checkpoint: To be called wherever the same call could be resumed, with a function that copies the state there;
             that function may stay uncalled.
-        resume: What such a function gave in an earlier sitting: ``apply`` continues from there, with the same outcome
-            as if it had never stopped. The state of before that call must have been loaded. None to begin anew.
+        resume: What such a function gave before the run was interrupted: ``apply`` continues from there, with
+            the same outcome as if it had never stopped. The state before that call must have been loaded. None to
+            start from the beginning.
     """
 
     progress: Callable[[float], None] = _ignore
@@ -179,14 +180,14 @@ class Editor(ABC, Generic[OwnSettings]):
 
         Args:
             known: What the older snapshots say, in words.
-            advance: Told of steps done and steps in all, where this takes long.
+            advance: Called with the steps done and the number of steps, where this takes long.
         """
 
     @abstractmethod
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone.
 
-        A case that cannot be applied is left out and reported; it keeps no other from being applied.
+        A case that cannot be applied is left out and reported; the others are applied all the same.
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """EasyEdit's hyperparameter files, read as run specs of ours.
 
-What would change the outcome and has no counterpart is told, with the reason; so is a key that is in no table.
+What would change the outcome and has no counterpart is reported with the reason; so is a key that is in no table.
 """
 
 from __future__ import annotations

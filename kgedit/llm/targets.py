@@ -87,7 +87,7 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 def prompt_last_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-    """Mean over rows of the mean negative log-likelihood of the target tokens, all read off the prompt's last token.
+    """Mean over rows of the targets' mean negative log-likelihood, all tokens predicted at the prompt's last one.
 
     The bag of tokens that FT and FT-L raise: the answer's order is not learned.
 

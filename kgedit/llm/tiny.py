@@ -29,8 +29,8 @@ from kgedit.resources import home
 _END = "<|end|>"
 _ALWAYS_TAUGHT = ("question_only", "instruction")
 
-Progress = Callable[[int, int], None]
-"""Told epochs done and epochs in all."""
+TrainingProgress = Callable[[int, int], None]
+"""Called with the epochs done and the number of epochs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def choose_lesson(
     return Lesson(tuple(ordered[:most_facts]), tuple(spelling), tuple(contexts))
 
 
-def tiny_folder(lesson: Lesson, progress: Progress | None = None) -> Path:
+def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Path:
     """Folder of the trained model; trains it when it is not there (about a minute on two cores).
 
     Raises:
@@ -119,7 +119,7 @@ def tiny_folder(lesson: Lesson, progress: Progress | None = None) -> Path:
     folder = home() / "models" / f"tiny-{lesson.digest}"
     if not folder.is_dir():
         tokenizer = _train_tokenizer(lesson)
-        save_whole(folder, [tokenizer, _train(lesson, tokenizer, progress or (lambda done, total: None))])  # noqa: ARG005 - Progress's shape
+        save_whole(folder, [tokenizer, _train(lesson, tokenizer, progress or (lambda done, total: None))])  # noqa: ARG005 - TrainingProgress's shape
     return folder
 
 
@@ -175,7 +175,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
         return LlamaForCausalLM(config)
 
 
-def _train(lesson: Lesson, tokenizer: Any, progress: Progress) -> Any:
+def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
     """In every epoch each fact is asked once, asked once in other words (each in one of the contexts), and stated."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)

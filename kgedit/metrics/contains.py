@@ -1,4 +1,4 @@
-"""Whether the gold answer stands somewhere in the text; lenient: lists and contradictions pass."""
+"""Whether the text contains the correct answer; lenient: lists and contradictions count as right."""
 
 from __future__ import annotations
 

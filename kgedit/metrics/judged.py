@@ -19,10 +19,10 @@ from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Metric
 from kgedit.metrics.intervals import Floats, Integers
 from kgedit.records.cases import Axis
-from kgedit.records.runs import Answer
+from kgedit.records.runs import Answer, ModelState
 
 SIDE_METRICS = ("contains", "exact_match", "exact_match_any", "token_f1", "unchanged")
-"""Judged beside each preset's own metric, wherever they apply."""
+"""Judged in addition to each preset's own metric, wherever they apply."""
 
 FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
 """Bits of a group's `found`: the case was retrieved; its second hop was; there is a second hop to look for."""
@@ -31,11 +31,10 @@ FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
 class Asked(NamedTuple):
     """What a group of answers is about."""
 
-    after: str | None
+    model_state: ModelState
     timestep: str
     axis: Axis
     preset: str
-    edits: int | None = None
 
 
 class BeforeKey(NamedTuple):
@@ -97,7 +96,7 @@ def judge_answers(
     growing: dict[Asked, _Growing] = {}
     relations: dict[str, int] = {}
     for answer in answers:
-        asked = Asked(answer.after, answer.timestep, answer.axis, answer.preset, answer.edits)
+        asked = Asked(answer.model_state, answer.timestep, answer.axis, answer.preset)
         group = growing.get(asked)
         if group is None:
             group = growing[asked] = _Growing(_metrics_for(answer, own_metrics))
@@ -109,7 +108,7 @@ def judge_answers(
         group.questions.append(_digest(answer))
         group.found.append(_found(answer))
     # Numbered by name, not by first appearance: the bootstrap then does not depend on the order of the file.
-    rank = {relation: place for place, relation in enumerate(sorted(relations))}
+    rank = {relation: index for index, relation in enumerate(sorted(relations))}
     ranks = np.array([rank[relation] for relation in relations], dtype=np.int64)
     return {asked: _columns(group, ranks) for asked, group in growing.items()}
 
@@ -117,7 +116,7 @@ def judge_answers(
 def _metrics_for(answer: Answer, own_metrics: Mapping[str, str]) -> tuple[Metric, ...]:
     if answer.preset not in own_metrics:
         raise BenchmarkError(
-            f"answers.jsonl has the preset '{answer.preset}', which spec.yaml beside it does not. "
+            f"answers.jsonl has the preset '{answer.preset}', which spec.yaml in the same folder does not. "
             "Put back the spec.yaml of this run."
         )
     own = METRICS[own_metrics[answer.preset]]

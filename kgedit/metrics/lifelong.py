@@ -8,6 +8,7 @@ import numpy as np
 
 from kgedit.metrics.judged import FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
 from kgedit.records.cases import AXES, Axis
+from kgedit.records.runs import ModelState
 from kgedit.records.scores import Retention, Retrieval
 
 
@@ -35,8 +36,8 @@ def retention(
     for axis in AXES:
         for preset in presets:
             matrix = tuple(
-                tuple(_cell(groups.get(Asked(after, timestep, axis, preset))) for timestep in timesteps)
-                for after in learned
+                tuple(_cell(groups.get(Asked(ModelState(last), timestep, axis, preset))) for timestep in timesteps)
+                for last in learned
             )
             if any(cell is not None for row in matrix for cell in row):
                 rows.append(_summary(axis, preset, matrix))
@@ -76,7 +77,7 @@ def retrieval(asked: Asked, group: Judged) -> Retrieval:
     values = (group.values[known] if two_hops else group.values)[complete, 0]
     values = values[~np.isnan(values)]
     return Retrieval(
-        after=asked.after or "",
+        last_timestep=asked.model_state.timestep or "",
         timestep=asked.timestep,
         axis=asked.axis,
         preset=asked.preset,

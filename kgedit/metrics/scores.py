@@ -11,8 +11,8 @@ from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.records.cases import AXES
-from kgedit.records.runs import Answer, EditCost, Preparation, Preset
-from kgedit.records.scores import POOLED_STATES, EditTotals, Retrieval, RunScores, Score, Speed, State
+from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, Preset
+from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Retrieval, RunScores, Score, Speed
 
 
 def score_answers(
@@ -43,7 +43,7 @@ def score_answers(
     scores = [
         score
         for asked, group in groups.items()
-        for score in _scores(survey.state(asked), asked.after, asked.timestep, asked=asked, group=group)
+        for score in _scores(survey.stage(asked), asked.model_state, asked.timestep, asked=asked, group=group)
     ]
     return RunScores(
         answers_sha256=answers_sha256,
@@ -81,8 +81,8 @@ class _Survey:
         for answer in answers:
             asked.add(answer.timestep)
             self.retrieves = self.retrieves or bool(answer.retrieved)
-            if answer.after is not None:
-                learned[answer.after] = None
+            if answer.model_state.timestep is not None:
+                learned[answer.model_state.timestep] = None
             elif answer.axis == "locality":
                 key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
                 self.before.setdefault(key, answer.text)
@@ -99,35 +99,39 @@ class _Survey:
                 new_tokens=int(new_tokens),
             )
 
-    def state(self, asked: Asked) -> State:
-        """The state of the model that a group's questions met."""
-        if asked.after is None:
+    def stage(self, asked: Asked) -> EvaluationStage:
+        """When a group's questions were asked."""
+        last, edits = asked.model_state.timestep, asked.model_state.edits
+        if last is None:
             return "before"
-        if asked.edits is not None:
-            return "midway"
-        later = self.timesteps.index(asked.after) - self.timesteps.index(asked.timestep)
+        if edits is not None:
+            return "partial"
+        later = self.timesteps.index(last) - self.timesteps.index(asked.timestep)
         return "own" if later == 0 else "retained" if later > 0 else "ahead"
 
-    def belongs(self, asked: Asked, state: State) -> bool:
-        """Whether a group counts for a pooled state."""
-        if state == "final":
-            return asked.after is not None and asked.after == self.learned[-1] and asked.edits is None
-        return self.state(asked) == state
+    def belongs(self, asked: Asked, stage: EvaluationStage) -> bool:
+        """Whether a group counts for a pooled stage."""
+        if stage == "final":
+            return bool(self.learned) and asked.model_state == ModelState(self.learned[-1])
+        return self.stage(asked) == stage
 
     def covers_all_learned(self, groups: list[Asked]) -> bool:
         """Whether these groups ask all of several learned timesteps: with one, "final" would only repeat "own"."""
         return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
 
     def sort_key(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
-        """Sorting key of a group: after, edits of it (all of them last), timestep, axis, preset."""
-        after = -1 if asked.after is None else self.timesteps.index(asked.after)
+        """Sorting key of a group: last timestep, edits of it (all of them last), timestep, axis, preset."""
+        state = asked.model_state
+        last = -1 if state.timestep is None else self.timesteps.index(state.timestep)
         timestep = self.timesteps.index(asked.timestep)
         preset = presets.index(asked.preset)
-        edits = (1, 0) if asked.edits is None else (0, asked.edits)
-        return after, *edits, timestep, AXES.index(asked.axis), preset
+        edits = (1, 0) if state.edits is None else (0, state.edits)
+        return last, *edits, timestep, AXES.index(asked.axis), preset
 
 
-def _scores(state: State, after: str | None, timestep: str | None, *, asked: Asked, group: Judged) -> list[Score]:
+def _scores(
+    stage: EvaluationStage, model_state: ModelState | None, timestep: str | None, *, asked: Asked, group: Judged
+) -> list[Score]:
     scores = []
     for index, metric in enumerate(group.metrics):
         judged = ~np.isnan(group.values[:, index])
@@ -137,9 +141,8 @@ def _scores(state: State, after: str | None, timestep: str | None, *, asked: Ask
         interval = clustered_interval(values, clusters)
         scores.append(
             Score(
-                state=state,
-                after=after,
-                edits=asked.edits,
+                stage=stage,
+                model_state=model_state,
                 timestep=timestep,
                 axis=asked.axis,
                 preset=asked.preset,
@@ -157,17 +160,17 @@ def _scores(state: State, after: str | None, timestep: str | None, *, asked: Ask
 
 def _pooled(groups: Mapping[Asked, Judged], survey: _Survey, presets: list[str]) -> list[Score]:
     scores = []
-    for state in POOLED_STATES:
+    for stage in POOLED_STAGES:
         for axis in AXES:
             for preset in presets:
                 chosen = [
                     asked
                     for asked in groups
-                    if (asked.axis, asked.preset) == (axis, preset) and survey.belongs(asked, state)
+                    if (asked.axis, asked.preset) == (axis, preset) and survey.belongs(asked, stage)
                 ]
-                if chosen and (state != "final" or survey.covers_all_learned(chosen)):
+                if chosen and (stage != "final" or survey.covers_all_learned(chosen)):
                     everything = pool([groups[asked] for asked in chosen])
-                    scores += _scores(state, None, None, asked=chosen[0], group=everything)
+                    scores += _scores(stage, None, None, asked=chosen[0], group=everything)
     return scores
 
 
@@ -175,7 +178,7 @@ def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
     return tuple(
         retrieval(asked, group)
         for asked, group in groups.items()
-        if asked.after is not None and asked.edits is None and asked.axis != "locality"
+        if asked.model_state.timestep is not None and asked.model_state.edits is None and asked.axis != "locality"
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kgedit.metrics.contract import Metric
-from kgedit.records.runs import Answer
+from kgedit.records.runs import UNEDITED, Answer
 
 
 def _judge(answer: Answer, before: str | None) -> float | None:
-    return None if before is None or answer.after is None else float(answer.text == before)
+    return None if before is None or answer.model_state == UNEDITED else float(answer.text == before)
 
 
 UNCHANGED = Metric(

@@ -36,12 +36,29 @@ class Preset:
     metric: str
 
 
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """Which edits a model had received when it was asked.
+
+    Attributes:
+        timestep: The last timestep that edits were applied of; None before any edit.
+        edits: Number of its edits applied so far, where not all of them were; None for all.
+    """
+
+    timestep: str | None = None
+    edits: int | None = None
+
+
+UNEDITED = ModelState()
+"""The state of a model before any edit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One question asked of one state of the model. One line of answers.jsonl.
 
     Attributes:
-        after: Name of the timestep whose edits were the last to be applied; None before any edit.
+        model_state: The edits that the model had received.
         timestep: Timestep that the case belongs to.
         case_id: The case.
         relation: Property of the case's fact: the cluster of every interval.
@@ -53,19 +70,17 @@ class Answer:
         question: The bare question.
         prompt: As sent to the model.
         answers: Accepted answers, the gold one first.
-        text: As generated and truncated; under teacher forcing the arg max tokens at the gold answer's places.
+        text: As generated and truncated; under teacher forcing the arg max at each of the correct answer's tokens.
         token_match: Share of gold tokens that were arg max, under teacher forcing; else None.
         prompt_tokens: Length of the prompt in tokens.
         new_tokens: Tokens generated, or gold tokens fed.
         seconds: Wall time of the batch divided by its questions.
-        edits: Edits of that timestep applied so far, where it was asked on a schedule within it; None after all of
-            them, and before any.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
     """
 
-    after: str | None
+    model_state: ModelState
     timestep: str
     case_id: str
     relation: str
@@ -82,7 +97,6 @@ class Answer:
     prompt_tokens: int
     new_tokens: int
     seconds: float
-    edits: int | None = None
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
 

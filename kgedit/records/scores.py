@@ -1,6 +1,6 @@
 """What scores.json of a run folder holds: everything that was measured from the run's answers and costs.
 
-A score is named by what was asked (timestep, axis), how (preset), of which state of the model, and the metric.
+A score is named by what was asked (timestep, axis), how (preset), at which stage of the run, and the metric.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kgedit.records.cases import Axis
+from kgedit.records.runs import ModelState
 
-State = Literal["before", "midway", "own", "retained", "ahead", "final"]
-"""State of the model when a timestep's questions were asked:
+EvaluationStage = Literal["before", "partial", "own", "retained", "ahead", "final"]
+"""When a timestep's questions were asked:
 
-before: unedited. midway: after some of a timestep's edits, over those and, where asked, earlier timesteps.
+before: of the unedited model. partial: after some of a timestep's edits, over those and, where asked, earlier ones.
 own: just after that timestep's own edits. retained: after the edits of a later timestep.
 ahead: after those of an earlier one only. final: after the last edits of the run, over all timesteps.
 """
 
-POOLED_STATES: tuple[State, ...] = ("before", "own", "final")
-"""States for which there is also a score over the questions of all timesteps together."""
+POOLED_STAGES: tuple[EvaluationStage, ...] = ("before", "own", "final")
+"""Stages for which there is also a score over the questions of all timesteps together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +28,8 @@ class Score:
     """Mean of one metric over one group of questions.
 
     Attributes:
-        state: State of the model.
-        after: Timestep whose edits were the last; None before any edit, and where timesteps are pooled.
-        edits: Under "midway" the number of its edits so far; else None.
+        stage: When the questions were asked.
+        model_state: The edits that the model had received; None where timesteps are pooled.
         timestep: Timestep of the questions; None where all are pooled.
         axis: Axis of the probes.
         preset: Preset asked under.
@@ -42,8 +42,8 @@ class Score:
         high: Upper end.
     """
 
-    state: State
-    after: str | None
+    stage: EvaluationStage
+    model_state: ModelState | None
     timestep: str | None
     axis: Axis
     preset: str
@@ -54,7 +54,6 @@ class Score:
     mean: float
     low: float | None
     high: float | None
-    edits: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,7 @@ class Retrieval:
     """How often a retrieval method put the needed facts into the prompt (WikiBigEdit, figure 6).
 
     Attributes:
-        after: Timestep whose edits were the last.
+        last_timestep: Timestep whose edits were the last.
         timestep: Timestep of the questions.
         axis: Axis of the probes; only "mhop" has a second hop.
         preset: Preset asked under.
@@ -92,7 +91,7 @@ class Retrieval:
         accuracy_when_found: Mean of the preset's metric where all the hops needed were found; None if never.
     """
 
-    after: str
+    last_timestep: str
     timestep: str
     axis: Axis
     preset: str
@@ -158,7 +157,7 @@ class RunScores:
         seed: Seed of the bootstrap.
         replicates: Resamples of the bootstrap.
         timesteps: In the order in which they were learned; those never learned last.
-        scores: Ordered by state, after, timestep, axis, preset, metric (the preset's own first).
+        scores: Ordered by model state, timestep, axis, preset, metric (the preset's own first).
         retention: One for each axis and preset; empty with a single timestep.
         retrieval: Empty unless the method retrieves.
         speed: One for each preset.

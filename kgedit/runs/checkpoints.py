@@ -84,7 +84,7 @@ class Checkpoints:
             _drop(path)
 
     def of_call(self, timestep: str, first: int, cases: int) -> CallCheckpoint | None:
-        """Where the call with these cases stood when an earlier sitting ended."""
+        """The checkpoint of an interrupted call with these cases."""
         found = _read(self._call, CallCheckpoint) if self._call.is_dir() else None
         same = found is not None and (found.timestep, found.first, found.cases) == (timestep, first, cases)
         return found if same else None

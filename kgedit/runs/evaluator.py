@@ -1,4 +1,4 @@
-"""Asks every probe of cases under every preset and writes the answers down.
+"""Asks the model every probe of cases under every preset and writes the answers to the run folder.
 
 The batches depend on the questions alone, and a batch that was cut short is asked again whole, so that a resumed run
 computes exactly what an unbroken one does.
@@ -17,27 +17,11 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Probe
-from kgedit.records.runs import Answer, Preset
+from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
 
 Advance = Callable[[int], None]
-"""Told how many more questions have been answered."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """The state of the model that is asked.
-
-    Attributes:
-        timestep: Name of the timestep whose edits were the last; None before any edit.
-        edits: So many of its edits, where not all of them have been applied; None for all.
-    """
-
-    timestep: str | None = None
-    edits: int | None = None
-
-
-UNEDITED = ModelState()
+"""Called with how many more questions have been answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +38,7 @@ class Evaluator:
     """Evaluates one model for one run.
 
     Args:
-        model: Asked in whatever state editing has left it.
+        model: The model, in its present state.
         presets: Ways of asking.
         contexts: By name, those of the presets.
         folder: Where answers go, and which are there already.
@@ -158,13 +142,12 @@ def fit_prefix(
 
 
 def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerKey:
-    return AnswerKey(state.timestep, state.edits, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
+    return AnswerKey(state, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
 
 
 def _answer(item: _Item, reply: Reply, preset: Preset, state: ModelState) -> Answer:
     return Answer(
-        after=state.timestep,
-        edits=state.edits,
+        model_state=state,
         timestep=item.case.timestep,
         case_id=item.case.case_id,
         relation=item.case.fact.property,

@@ -84,7 +84,7 @@ def read_scores(folder: Path) -> RunScores:
     except msgspec.DecodeError as error:
         raise BenchmarkError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
     if scores.answers_sha256 != answers_sha256(folder):
-        raise BenchmarkError(f"{path} does not belong to the answers.jsonl beside it. {again}")
+        raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     return scores
 
 

@@ -18,7 +18,7 @@ import yaml
 from kgedit.errors import SpecError
 from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
-from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
+from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, RunEnvironment, RunSpec
 from kgedit.runs.checkpoints import Checkpoints
 from kgedit.runs.run_files import read_environment
 from kgedit.runs.spec import write_spec
@@ -27,8 +27,7 @@ from kgedit.runs.spec import write_spec
 class AnswerKey(NamedTuple):
     """What makes an answer the only one of its kind in a run; the fields are those of an Answer."""
 
-    after: str | None
-    edits: int | None
+    model_state: ModelState
     timestep: str
     case_id: str
     axis: str
@@ -39,14 +38,13 @@ class AnswerKey(NamedTuple):
 _LOCK = ".lock"
 
 _SAME = ("model", "timesteps", "contexts")
-"""Parts of environment.json that must not change between the sittings of a run, besides the settings."""
+"""Parts of environment.json that must not change when a run is resumed, besides the settings."""
 
 
 def key_of(answer: Answer) -> AnswerKey:
     """The key of an answer."""
     return AnswerKey(
-        answer.after,
-        answer.edits,
+        answer.model_state,
         answer.timestep,
         answer.case_id,
         answer.axis,
@@ -73,7 +71,7 @@ class RunFolder:
         append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
 
     def add_preparation(self, preparation: Preparation) -> None:
-        """Write down what came before the first edit; a resumed run keeps what its first sitting wrote."""
+        """Write the preparation of the method; a resumed run keeps what was written first."""
         path = self.path / "prepared.json"
         if not path.is_file():
             replace_file(path, _as_json(preparation))

@@ -1,7 +1,7 @@
 """A run: evaluate before any edit, then learn timestep by timestep and evaluate again. Killed anywhere, it resumes.
 
 The order is: every question before any edit; for each timestep its edits, with checkpoints, then its questions (and
-those of earlier timesteps where wanted). Under "single" each edit is followed by its own questions and undone.
+those of earlier timesteps if the spec says so). Under "single" each edit is followed by its own questions and undone.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import EditCost, Preparation, RunSpec
+from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec
 from kgedit.resources import home
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.environment import describe_environment
-from kgedit.runs.evaluator import UNEDITED, Evaluator, ModelState
+from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.spec import write_spec
 
 Progress = Callable[[str, int, int], None]
-"""Told the stage, how many of its steps are done, and how many there are."""
+"""Called with the stage, the steps of it that are done, and how many there are."""
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
 """Least time between two checkpoints within one call of a method."""
@@ -49,19 +49,19 @@ def run(
     save_model: Path | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Do what a spec says, or what is left of it.
+    """Execute a run spec, or resume it.
 
     Args:
         out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
         overwrite: Begin afresh where the folder holds a run.
         save_model: Where the model goes after the last edit; a finished run given again saves what it ended with.
-        progress: Told of every step.
+        progress: Called at every step.
 
     Returns:
         The run's folder.
 
     Raises:
-        KgeditError: whatever is the user's to mend, with what to do.
+        KgeditError: for every mistake that the user can correct; the message says how.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Progress
     if save_model is not None:
@@ -200,7 +200,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
 
 
 def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) -> EditCost:
-    """One call of the method, from where an earlier sitting left it, with checkpoints within it."""
+    """One call of the method, resumed where an interrupted run left it, with checkpoints within it."""
     total = len(job.cases[timestep])
     earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
     clock, saved = _Clock(earlier), time.monotonic()
@@ -249,7 +249,7 @@ def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list
 
 
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:
-    """Only "tiny" looks at the lesson: it is taught what was known before the first timestep, whatever the seed."""
+    """The lesson is for "tiny" only: what was known before the first timestep, with the same seed in every run."""
     report(f"load {spec.model}", 0, 1)
     model = load_model(
         spec.model,
@@ -291,7 +291,7 @@ def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact
 
 
 class _Clock:
-    """Started when it is made, ahead by what an earlier sitting spent."""
+    """Starts when it is created, with what the call had spent before it was interrupted."""
 
     def __init__(self, before: CallCheckpoint | None = None) -> None:
         self._wall = time.perf_counter() - (before.seconds if before else 0)

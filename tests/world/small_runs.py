@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from kgedit.records.runs import Answer, EditCost, Preset, RunSpec
+from kgedit.records.runs import Answer, EditCost, ModelState, Preset, RunSpec
 
 SYNTHETIC = Preset(
     name="synthetic",
@@ -54,7 +54,7 @@ def answer(case_id: str = "Q16:P6:Q3099714", **changes: Any) -> Answer:
     """A freely decoded answer to the update question, right unless changed."""
     preset = changes.pop("of", WILD)
     plain = Answer(
-        after=T1,
+        model_state=ModelState(changes.pop("after", T1), changes.pop("edits", None)),
         timestep=T1,
         case_id=case_id,
         relation=case_id.split(":")[1],

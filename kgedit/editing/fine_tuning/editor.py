@@ -97,7 +97,7 @@ class MatrixTuning(Editor[TuningSettings]):
 
 
 class PromptLastTuning(MatrixTuning[TuningSettings]):
-    """The loss of ROME's baselines: every target token read off the prompt's last token."""
+    """The loss of ROME's baselines: every target token predicted at the prompt's last token."""
 
     @staticmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""`ft`: fine-tuning of one MLP down-projection, every answer token read off the prompt's last token (FT)."""
+"""`ft`: fine-tuning of one MLP down-projection, every target token predicted at the prompt's last token (FT)."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class TextIndex:
         return len(self._vectors)
 
     def add(self, texts: Sequence[str]) -> None:
-        """Put texts behind those that are there."""
+        """Append texts."""
         if not texts:
             return
         fresh = [text for text in dict.fromkeys(texts) if text not in self._indexes]

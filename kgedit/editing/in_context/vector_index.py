@@ -38,7 +38,7 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def add(self, vectors: Vectors) -> None:
-        """Put vectors (at least one) behind those that are there."""
+        """Append vectors, at least one."""
 
     @abstractmethod
     def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:

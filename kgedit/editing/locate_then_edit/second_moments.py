@@ -28,7 +28,7 @@ from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
 Progress = Callable[[int, int], None]
-"""Told tokens done and tokens in all."""
+"""Called with the tokens done and the number of tokens."""
 
 _MOST_LENGTH = 4096
 

@@ -17,8 +17,8 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case
-from kgedit.records.runs import Answer
-from kgedit.runs.evaluator import Evaluator, ModelState
+from kgedit.records.runs import Answer, ModelState
+from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.run_folder import RunFolder
 
 ASKED = (PRESETS["synthetic"], PRESETS["wild"])

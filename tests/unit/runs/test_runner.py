@@ -129,10 +129,19 @@ def _steps_of(spec: RunSpec, folder: Path) -> int:
     return len(calls)
 
 
+def _last_timestep(row: dict[str, Any]) -> str | None:
+    """The last timestep that the model had received edits of when it gave an answer."""
+    return row["model_state"]["timestep"]
+
+
+def _edits(row: dict[str, Any]) -> int | None:
+    return row["model_state"]["edits"]
+
+
 def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[str, str], tmp_path: Path) -> None:
     rows = _content(run(_spec(world), tmp_path / "run"))["answers.jsonl"]
 
-    asked = [(row["after"], row["timestep"], row["axis"], row["preset"]) for row in rows]
+    asked = [(_last_timestep(row), row["timestep"], row["axis"], row["preset"]) for row in rows]
     assert {axis for _, _, axis, _ in asked} == set(AXES)
     first, second = "20200101_20210101", "20210101_20220101"
     for axis in AXES:
@@ -161,7 +170,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
             run(spec, folder, progress=_kill_at(kill))
         for name in ("answers.jsonl", "edits.jsonl"):
             with (folder / name).open("a", encoding="utf-8") as file:
-                file.write('{"after": nu')
+                file.write('{"model_state": nu')
         run(spec, folder)
         assert _content(folder) == expected, f"killed at step {kill} of {steps}"
 
@@ -261,11 +270,11 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     steps = _steps_of(spec, tmp_path / "unbroken")
     expected = _content(tmp_path / "unbroken")
     updates = [row for row in expected["answers.jsonl"] if (row["axis"], row["preset"]) == ("update", "wild")]
-    asked = [(row["after"], row["edits"], row["timestep"]) for row in updates if row["edits"] is not None]
+    asked = [(_last_timestep(row), _edits(row), row["timestep"]) for row in updates if _edits(row) is not None]
     first = "20200101_20210101"
     # Two of four edits, then all four; the second timestep has two edits, so only its end.
     assert asked == [(first, 2, first)] * 2
-    assert {row["case_id"] for row in updates if row["edits"]} == {"Q100:P6:Q20", "Q101:P6:Q21"}
+    assert {row["case_id"] for row in updates if _edits(row)} == {"Q100:P6:Q20", "Q101:P6:Q21"}
 
     for kill in range(3, steps, max(1, steps // 6)):
         monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
@@ -274,8 +283,8 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
         run(spec, tmp_path / f"killed-{kill}")
         assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
     scores = measure_run(tmp_path / "unbroken").scores
-    assert {score.edits for score in scores if score.state == "midway"} == {2}
-    assert {score.timestep for score in scores if score.state == "midway"} == {first}
+    assert {score.model_state.edits for score in scores if score.stage == "partial"} == {2}
+    assert {score.timestep for score in scores if score.stage == "partial"} == {first}
 
 
 def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
@@ -300,7 +309,7 @@ def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
 def test_the_edited_model_is_saved_as_transformers_reads_it(method: str, world: dict[str, str], tmp_path: Path) -> None:
     spec = _spec(world, method, limit=2)
     folder = run(spec, tmp_path / "run", save_model=tmp_path / "edited")
-    asked = [row for row in _content(folder)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+    asked = [row for row in _content(folder)["answers.jsonl"] if _last_timestep(row) == "20210101_20220101"]
     there = run(
         resolve(
             {
@@ -316,7 +325,7 @@ def test_the_edited_model_is_saved_as_transformers_reads_it(method: str, world: 
         ),
         tmp_path / "again",
     )
-    again = [row for row in _content(there)["answers.jsonl"] if row["after"] == "20210101_20220101"]
+    again = [row for row in _content(there)["answers.jsonl"] if _last_timestep(row) == "20210101_20220101"]
 
     assert [row["text"] for row in again] == [row["text"] for row in asked]
     # A finished run given again saves what it ended with.
@@ -382,7 +391,7 @@ def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path
 
     assert result.exit_code == 0, result.output
     rows = _content(tmp_path / "run")["answers.jsonl"]
-    assert sorted((row["after"], row["case_id"], row["axis"]) for row in rows if row["after"]) == [
+    assert sorted((_last_timestep(row), row["case_id"], row["axis"]) for row in rows if _last_timestep(row)) == [
         ("edits", "NQ:1:3", "locality"),
         ("edits", "NQ:1:3", "locality"),
         ("edits", "NQ:1:3", "update"),
@@ -406,10 +415,10 @@ def test_single_edits_do_not_see_one_another(world: dict[str, str], tmp_path: Pa
     whole = _content(run(_spec(world, protocol="single"), tmp_path / "whole"))["answers.jsonl"]
     alone = _content(run(_spec(world, protocol="single", limit=1), tmp_path / "alone"))["answers.jsonl"]
 
-    edited = [row for row in alone if row["after"]]
-    cases = {(row["after"], row["case_id"]) for row in edited}
+    edited = [row for row in alone if _last_timestep(row)]
+    cases = {(_last_timestep(row), row["case_id"]) for row in edited}
     assert len(cases) == 2, "one case of each timestep"
-    assert [row for row in whole if (row["after"], row["case_id"]) in cases] == edited
+    assert [row for row in whole if (_last_timestep(row), row["case_id"]) in cases] == edited
 
 
 def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str, str], tmp_path: Path) -> None:
@@ -448,11 +457,11 @@ def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_p
 
 def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tmp_path: Path) -> None:
     rows = _content(run(_spec(world, "rag"), tmp_path / "run"))["answers.jsonl"]
-    updates = [row for row in rows if row["axis"] == "update" and row["after"] == row["timestep"]]
+    updates = [row for row in rows if row["axis"] == "update" and _last_timestep(row) == row["timestep"]]
 
-    assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in row["after"] for row in updates)
+    assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in _last_timestep(row) for row in updates)
     assert all(row["prompt"].count("\nA: ") >= 2 for row in updates)
-    assert not any(row["retrieved"] for row in rows if row["after"] is None)
+    assert not any(row["retrieved"] for row in rows if _last_timestep(row) is None)
 
 
 def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
@@ -468,7 +477,9 @@ def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
     shutil.rmtree("step")
     monkeypatch.chdir("/")
 
-    asked = [row for row in _content(tmp_path / "run")["answers.jsonl"] if row["axis"] == "mhop" and row["after"]]
+    asked = [
+        row for row in _content(tmp_path / "run")["answers.jsonl"] if row["axis"] == "mhop" and _last_timestep(row)
+    ]
     assert {row["case_id"]: row["second_case_id"] for row in asked} == second
     found = [row["second_case_id"] in row["retrieved"] for row in asked if row["second_case_id"]]
     assert any(found)

@@ -12,7 +12,7 @@ from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_li
 
 from kgedit.errors import BenchmarkError
 from kgedit.metrics.intervals import REPLICATES, clustered_interval
-from kgedit.records.runs import Answer, EditFailure
+from kgedit.records.runs import UNEDITED, Answer, EditFailure, ModelState
 from kgedit.records.scores import RunScores, Score
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import measure_run, write_scores
@@ -39,19 +39,19 @@ def find(scores: Iterable[Score], **wanted: object) -> Score:
 def test_groups_have_means_counts_and_relations(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [*asked([0, 0, 1, 0], after=None), *asked([1, 1, 1, 0])], [cost()])
     scores = measure_run(run).scores
-    before = find(scores, state="before", timestep=T1, metric="exact_match")
-    after = find(scores, state="own", timestep=T1, metric="exact_match")
-    assert (before.mean, before.n, before.relations, before.after) == (0.25, 4, 2, None)
-    assert (after.mean, after.n, after.relations, after.after, after.main) == (0.75, 4, 2, T1, True)
+    before = find(scores, stage="before", timestep=T1, metric="exact_match")
+    after = find(scores, stage="own", timestep=T1, metric="exact_match")
+    assert (before.mean, before.n, before.relations, before.model_state) == (0.25, 4, 2, UNEDITED)
+    assert (after.mean, after.n, after.relations, after.model_state, after.main) == (0.75, 4, 2, ModelState(T1), True)
     assert after.low is not None
     assert after.low <= after.mean <= after.high
-    side = [score.metric for score in scores if score.state == "own" and score.timestep == T1 and not score.main]
+    side = [score.metric for score in scores if score.stage == "own" and score.timestep == T1 and not score.main]
     assert side == ["contains", "exact_match_any", "token_f1"]
 
 
 def test_pooled_scores_come_last_and_final_only_with_several_timesteps(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [*asked([0, 1], after=None), *asked([1, 1])])
-    pooled = [(score.state, score.mean) for score in measure_run(run).scores if score.timestep is None and score.main]
+    pooled = [(score.stage, score.mean) for score in measure_run(run).scores if score.timestep is None and score.main]
     assert pooled == [("before", 0.5), ("own", 1.0)]
     assert read_scores_of(run).retention == ()
 
@@ -83,17 +83,17 @@ def test_locality_compares_with_the_same_question_and_preset_before(tmp_path: Pa
         locality(3, "x", T1),
     ]
     scores = measure_run(write_run(tmp_path / "run", [*after, *before])).scores
-    wild = find(scores, state="own", timestep=T1, preset="wild", metric="unchanged")
+    wild = find(scores, stage="own", timestep=T1, preset="wild", metric="unchanged")
     assert (wild.mean, wild.n) == (0.5, 2)
-    assert find(scores, state="own", timestep=T1, preset="synthetic", metric="unchanged").mean == 1.0
-    assert not [score for score in scores if score.state == "before" and score.metric == "unchanged"]
+    assert find(scores, stage="own", timestep=T1, preset="synthetic", metric="unchanged").mean == 1.0
+    assert not [score for score in scores if score.stage == "before" and score.metric == "unchanged"]
 
 
 def test_a_repeated_answer_counts_once_and_is_reported(tmp_path: Path) -> None:
     once = asked([1, 0])
     scores = measure_run(write_run(tmp_path / "run", [*once, *asked([0])]))
     assert (scores.answers, scores.repeated) == (2, 1)
-    assert find(scores.scores, state="own", timestep=T1, metric="exact_match").mean == 0.5
+    assert find(scores.scores, stage="own", timestep=T1, metric="exact_match").mean == 0.5
 
 
 def test_retention_matrix_forgetting_and_backward_transfer(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_retention_matrix_forgetting_and_backward_transfer(tmp_path: Path) -> No
     assert retention.forgetting == pytest.approx(((1.0 - 0.75) + (0.75 - 1.0)) / 2)
     assert retention.backward_transfer == pytest.approx(((0.75 - 1.0) + (1.0 - 0.75)) / 2)
     means = {
-        (score.state, score.after, score.timestep): score.mean
+        (score.stage, score.model_state and score.model_state.timestep, score.timestep): score.mean
         for score in scores.scores
         if score.metric == "exact_match"
     }
@@ -141,7 +141,7 @@ def test_forgetting_is_measured_from_the_best_score_and_not_from_the_first(tmp_p
 def test_final_is_left_out_when_earlier_timesteps_were_not_asked_again(tmp_path: Path) -> None:
     answers = [*asked([1, 1], after=T1, timestep=T1), *asked([0, 1], after=T2, timestep=T2)]
     scores = measure_run(write_run(tmp_path / "run", answers))
-    assert {score.state for score in scores.scores} == {"own"}
+    assert {score.stage for score in scores.scores} == {"own"}
     assert scores.retention[0].matrix == ((1.0, None), (None, 0.5))
     assert scores.retention[0].forgetting is None
 
@@ -235,7 +235,7 @@ def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (answer(preset="mild"), "preset 'mild', which spec.yaml beside it does not"),
+        (answer(preset="mild"), "preset 'mild', which spec.yaml in the same folder does not"),
         (answer(generation="teacher_forcing", preset="wild_forced"), "preset 'wild_forced'"),
         (answer(generation="greedy", preset="synthetic"), "token_match cannot judge"),
     ],
