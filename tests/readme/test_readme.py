@@ -1,4 +1,4 @@
-"""README's commands are run as they stand, in an empty folder."""
+"""README's and the tutorial's commands are run as they stand, in one folder that was empty before."""
 
 from __future__ import annotations
 
@@ -7,50 +7,94 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kgedit.graph.managed.server import ManagedServer
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
-pytestmark = [pytest.mark.graph, pytest.mark.models, pytest.mark.slow]
+
+def steps(page: str) -> list[tuple[str, str]]:
+    """Language and text of everything that a page has its reader run: single commands, and whole Python blocks."""
+    blocks = re.findall(r"^```(sh|python)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    return [
+        (language, step)
+        for language, text in blocks
+        for step in (text.replace("\\\n", " ").splitlines() if language == "sh" else [text])
+        if not step.startswith("#")
+    ]
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Where the steps were run, and what each wrote to stdout."""
+
+    folder: Path
+    outputs: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def text() -> str:
-    return README.read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory, text: str) -> tuple[Path, str]:
-    """The folder in which the commands were run, and what they wrote to stdout."""
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """Every step of both pages in their order; one that both have is run once."""
     folder = tmp_path_factory.mktemp("readme")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "KGEDIT_HOME": str(folder / "kgedit-data")}
-    script = "set -eu\n" + "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
+    outputs = {}
     try:
-        done = subprocess.run(
-            ["sh", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
+        for language, step in dict.fromkeys([*steps(README), *steps(TUTORIAL)]):
+            command = ["sh", "-c", step] if language == "sh" else [sys.executable, "-c", step]
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, f"{step}\n{done.stdout}\n{done.stderr}"
+            outputs[step] = done.stdout
     finally:
         ManagedServer(folder / "kgedit-data").stop()
-    assert done.returncode == 0, done.stderr
-    return folder, done.stdout
+    return Walk(folder, outputs)
 
 
-def test_every_stage_leaves_what_the_next_one_needs(walked: tuple[Path, str]) -> None:
-    folder, stdout = walked
-    assert "Angela Merkel" in (folder / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json").read_text("utf-8")
-    assert (folder / "runs/ft_m/scores.json").is_file()
-    assert "ft_m" in stdout
+@pytest.mark.graph
+@pytest.mark.models
+@pytest.mark.slow
+class TestTheWalk:
+    def test_every_stage_of_readme_leaves_what_the_next_one_needs(self, walk: Walk) -> None:
+        exported = walk.folder / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json"
+        assert "Angela Merkel" in exported.read_text("utf-8")
+        assert (walk.folder / "runs/ft_m/scores.json").is_file()
+        assert "ft_m" in walk.outputs["kgedit report runs/ft_m"]
+
+    def test_the_annotated_record_is_what_the_export_wrote(self, walk: Walk) -> None:
+        shown = re.search(r"^```jsonc\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+        assert shown is not None
+        record = json.loads(re.sub(r"\s+// .*$", "", shown[1], flags=re.MULTILINE))
+        path = walk.folder / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json"
+        written = {row["case_id"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
+        assert written[record["case_id"]] == record
+
+    def test_the_tutorial_ends_with_an_edited_model_that_transformers_loads(self, walk: Walk) -> None:
+        (asked,) = (step for language, step in steps(TUTORIAL) if language == "python")
+        assert walk.outputs[asked].strip()
+        assert (walk.folder / "edited/model.safetensors").is_file()
 
 
-def test_the_annotated_record_is_what_the_export_wrote(walked: tuple[Path, str], text: str) -> None:
-    shown = re.search(r"^```jsonc\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert shown is not None
-    record = json.loads(re.sub(r"\s+// .*$", "", shown[1], flags=re.MULTILINE))
-    path = walked[0] / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json"
-    written = {row["case_id"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
-    assert written[record["case_id"]] == record
+def test_readme_shows_the_targets_of_the_makefile_on_its_first_screen() -> None:
+    first_screen = "\n".join(README.splitlines()[:40])
+    targets = re.findall(r"^\$ make (\w+)", first_screen, re.MULTILINE)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_readme_installs_from_the_checkout_with_extras_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installs = re.findall(r"^\$ pip install (.*)$", README, re.MULTILINE)
+    assert len(installs) == 2
+    for install in installs:
+        extras = re.search(r"\[([\w,]+)\]", install)
+        assert extras is not None
+        assert set(extras[1].split(",")) <= set(project["optional-dependencies"])
+        assert not install.strip("'\"").startswith("kgedit"), "the package is on no index"
