@@ -15,8 +15,8 @@ SCORES = pa.schema(
         ("method", pa.string()),
         ("protocol", pa.string()),
         ("seed", pa.int64()),
-        ("state", pa.string()),
-        ("after", pa.string()),
+        ("stage", pa.string()),
+        ("edited_timestep", pa.string()),
         ("edits", pa.int64()),
         ("timestep", pa.string()),
         ("axis", pa.string()),
@@ -30,7 +30,10 @@ SCORES = pa.schema(
         ("high", pa.float64()),
     ]
 )
-"""run: its folder; the columns from `state` on are the fields of a `Score` in kgedit.records.scores."""
+"""run: its folder. edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null
+where timesteps are pooled; the other columns from stage on are the fields of a `Score` (kgedit.records.scores)."""
+
+_OF_SCORE = SCORES.names[SCORES.names.index("timestep") :]
 
 
 def score_table(runs: Sequence[Run]) -> pa.Table:
@@ -42,7 +45,10 @@ def score_table(runs: Sequence[Run]) -> pa.Table:
             "method": run.spec.method,
             "protocol": run.spec.protocol,
             "seed": run.spec.seed,
-            **{name: getattr(score, name) for name in SCORES.names[SCORES.names.index("state") :]},
+            "stage": score.stage,
+            "edited_timestep": score.model_state and score.model_state.timestep,
+            "edits": score.model_state and score.model_state.edits,
+            **{name: getattr(score, name) for name in _OF_SCORE},
         }
         for run in runs
         for score in run.scores.scores

@@ -222,7 +222,7 @@ def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None
     assert table.equals(kgedit.scores([tmp_path / "run"]))
     assert table.num_rows == len(run.scores.scores)
     rows = [row for row in table.to_pylist() if row["main"] and row["timestep"] is None and row["axis"] == "update"]
-    assert [(row["state"], row["n"], row["metric"]) for row in rows] == [
+    assert [(row["stage"], row["n"], row["metric"]) for row in rows] == [
         ("before", 2, "token_match"),
         ("own", 2, "token_match"),
     ]

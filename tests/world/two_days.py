@@ -38,15 +38,17 @@ def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snaps
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What cypher/read/changed_edges finds, for worlds without redirects."""
+    """What cypher/read/changed_edges finds, for worlds without redirects; without labels, which no export reads."""
     return duckdb.sql(
         f"""
         WITH o AS (SELECT subject, property, list_sort(list(object)) AS old_objects
                    FROM {literal(old.facts)} GROUP BY ALL),
              n AS (SELECT subject, property, list_sort(list(object)) AS new_objects
                    FROM {literal(new.facts)} GROUP BY ALL)
-        SELECT subject, property, coalesce(old_objects, []) AS old_objects, coalesce(new_objects, []) AS new_objects,
-               true AS item_valued, subject IN (SELECT id FROM {literal(old.entities)}) AS subject_in_old,
+        SELECT subject, NULL AS subject_label, property, NULL AS property_label,
+               coalesce(old_objects, []) AS old_objects, []::VARCHAR[] AS old_labels,
+               coalesce(new_objects, []) AS new_objects, []::VARCHAR[] AS new_labels, true AS item_valued,
+               subject IN (SELECT id FROM {literal(old.entities)}) AS subject_in_old,
                subject IN (SELECT id FROM {literal(new.entities)}) AS subject_in_new
         FROM o FULL JOIN n USING (subject, property) WHERE old_objects IS DISTINCT FROM new_objects
         """
