@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
 
+from kgedit.graph.changes import CHANGED_EDGES
 from kgedit.graph.queries import read_query
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
@@ -38,16 +39,15 @@ def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snaps
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What cypher/read/changed_edges finds, for worlds without redirects; without labels, which no export reads."""
+    """What cypher/read/changed_edges finds, for worlds without redirects."""
     return duckdb.sql(
         f"""
         WITH o AS (SELECT subject, property, list_sort(list(object)) AS old_objects
                    FROM {literal(old.facts)} GROUP BY ALL),
              n AS (SELECT subject, property, list_sort(list(object)) AS new_objects
                    FROM {literal(new.facts)} GROUP BY ALL)
-        SELECT subject, NULL AS subject_label, property, NULL AS property_label,
-               coalesce(old_objects, []) AS old_objects, []::VARCHAR[] AS old_labels,
-               coalesce(new_objects, []) AS new_objects, []::VARCHAR[] AS new_labels, true AS item_valued,
+        SELECT subject, property, coalesce(old_objects, []) AS old_objects, coalesce(new_objects, []) AS new_objects,
+               true AS item_valued,
                subject IN (SELECT id FROM {literal(old.entities)}) AS subject_in_old,
                subject IN (SELECT id FROM {literal(new.entities)}) AS subject_in_new
         FROM o FULL JOIN n USING (subject, property) WHERE old_objects IS DISTINCT FROM new_objects
@@ -69,7 +69,12 @@ class GraphOfTwoDays:
         old, new = self._snapshots
         assert (parameters["from"], parameters["to"]) == (old.date, new.date)
         if cypher == read_query("changed_edges").text:
-            return changed_edges(old, new)
+            found = changed_edges(old, new)
+            # An export reads no labels of the graph.
+            missing = [field for field in CHANGED_EDGES if field.name not in found.schema.names]
+            for field in missing:
+                found = found.append_column(field, pa.nulls(found.num_rows, field.type))
+            return found.select(CHANGED_EDGES.names)
         query = read_query("two_hop_changes")
         assert cypher == query.text
         return pa.table({name: pa.nulls(0) for name, _ in query.returns})
