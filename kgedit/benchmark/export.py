@@ -5,20 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.benchmark.changes import find_changes, judge_changes, keep_cases, open_workspace, read_table
+from kgedit.benchmark.changes import filter_changes, find_changes, make_cases, read_statements
+from kgedit.benchmark.known_facts import choose_known_facts
+from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.timestep import TABLES, Timestep
-from kgedit.benchmark.two_hops import find_two_hops
-from kgedit.benchmark.wording import prepare_templates, word_cases
+from kgedit.benchmark.two_hops import find_chains, make_two_hops
+from kgedit.benchmark.window import Window
+from kgedit.benchmark.wording import choose_templates, word_cases, word_facts
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
@@ -74,40 +79,19 @@ def export_timestep(
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    workspace = open_workspace(old, new, spill=aside / "spill")
-    window = {"old": old.date, "new": new.date}
-    funnel = judge_changes(workspace, find_changes(graph, **window))
-    keep_cases(workspace)
-    find_locality(workspace, pool=settings.pool, max_df=settings.max_df)
-    _choose_known_facts(workspace, settings.known_facts)
-    prepare_templates(workspace, settings.templates)
-    word_cases(workspace, seed=settings.seed, personas=settings.personas)
-    chains = find_two_hops(graph, workspace, **window, seed=settings.seed)
-    tables = _write_tables(workspace, aside)
-    write_json(
-        aside / "timestep.json",
-        {
-            "timestep": f"{old.date}_{new.date}",
-            "profile": "wikibigedit",
-            "kgedit": __version__,
-            "snapshots": [snapshot.manifest for snapshot in (old, new)],
-            "settings": _provenance(settings),
-            "funnel": {
-                "changed": _count(workspace, "changed"),
-                "dropped": dict(zip(funnel["reason"].to_pylist(), funnel["count"].to_pylist(), strict=True)),
-                "kept": _count(workspace, "facts"),
-            },
-            "cases": _counts(workspace, "SELECT tag, count(*) FROM facts GROUP BY tag ORDER BY tag"),
-            "generic_templates": _count(workspace, "worded WHERE template LIKE '%:generic'"),
-            "locality": _counts(workspace, "SELECT basis, count(*) FROM locality_facts GROUP BY basis ORDER BY basis"),
-            "two_hops": chains | {"kept": _count(workspace, "hops"), "asked": _count(workspace, "hops WHERE chosen")},
-            "tables": tables,
-        },
-    )
-    workspace.close()
-    made = Timestep.open(aside)
+    with Window(old, new, spill=aside / "spill") as window:
+        made = _make(graph, window, settings)
+    about: dict[str, Any] = {
+        "timestep": f"{old.date}_{new.date}",
+        "profile": "wikibigedit",
+        "kgedit": __version__,
+        "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "settings": _provenance(settings),
+    }
+    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+    written = Timestep.open(aside)
     for write in writers:
-        write(made)
+        write(written)
     replace_folder(aside, folder)
     return Timestep.open(folder)
 
@@ -121,50 +105,49 @@ def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
         )
 
 
-def _choose_known_facts(workspace: duckdb.DuckDBPyConnection, limit: int) -> None:
-    """Table ``known_facts``: old answers, then locality facts, then other unchanged ones; labels of the old day."""
-    workspace.execute(
-        """
-        CREATE TABLE known_facts AS
-        WITH wanted AS (
-            SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM facts WHERE len(old_objects) = 1
-            UNION ALL SELECT subject, property, object, 1 FROM locality_facts
-            UNION ALL SELECT subject, property, object, 2 FROM static_facts
-        ), once AS (
-            SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
-        )
-        SELECT once.*, s.label AS subject_label, coalesce(p.label, once.property) AS property_label,
-               o.label AS object_label
-        FROM once JOIN old_entities s ON s.id = once.subject JOIN old_entities o ON o.id = once.object
-        LEFT JOIN old_entities p ON p.id = once.property
-        WHERE s.label IS NOT NULL AND o.label IS NOT NULL
-        ORDER BY turn, md5(once.subject || once.property), once.object LIMIT ?
-        """,
-        [limit],
-    )
+@dataclass(frozen=True, slots=True)
+class _Made:
+    tables: Mapping[str, pa.Table]
+    counts: dict[str, Any]
 
 
-_SELECTS = {
-    "cases": "SELECT {} FROM worded ORDER BY case_id",
-    "locality": (
-        "SELECT {} FROM (SELECT l.*, round(score, 6) AS similarity, say_question(t, subject_label) AS question "
-        "FROM locality_facts l JOIN templates t USING (property)) ORDER BY case_id"
-    ),
-    "two_hops": "SELECT {} FROM hops ORDER BY case_id, second_case_id",
-    "known_facts": (
-        "SELECT {} FROM (SELECT f.*, say_question(t, subject_label) AS question, "
-        "say_rephrase(t, subject_label) AS rephrase, say_cloze(t, subject_label) AS cloze "
-        "FROM known_facts f JOIN templates t USING (property)) ORDER BY turn, subject, property, object"
-    ),
-}
+def _make(graph: Graph, window: Window, settings: Settings) -> _Made:
+    """Every table of a timestep, and the counts of its manifest."""
+    changes = find_changes(graph, window)
+    labels = read_labels(window, changes)
+    filtered = filter_changes(changes, labels)
+    cases = make_cases(filtered.kept, labels, read_statements(window, filtered.kept))
+    locality = find_locality(window, cases, pool=settings.pool, max_df=settings.max_df)
+    known_facts = choose_known_facts(window, cases, locality, limit=settings.known_facts)
+    templates = choose_templates([cases, known_facts], catalogue=settings.templates)
+    worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
+    chains = find_chains(graph, window)
+    hops = make_two_hops(chains, cases, templates, seed=settings.seed)
+    similarity = pc.round(locality.probes["score"], 6)
+    tables = {
+        "cases": worded,
+        "locality": word_facts(locality.probes.append_column("similarity", similarity), templates),
+        "two_hops": hops.kept,
+        "known_facts": word_facts(known_facts, templates),
+    }
+    counts = {
+        "funnel": {"changed": changes.num_rows, "dropped": filtered.funnel, "kept": cases.num_rows},
+        "cases": _counts(cases["tag"]),
+        "generic_templates": pc.sum(pc.ends_with(worded["template"], ":generic")).as_py() or 0,
+        "locality": _counts(locality.probes["basis"]),
+        "two_hops": {"found": chains.num_rows}
+        | hops.funnel
+        | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
+    }
+    return _Made(tables, counts)
 
 
-def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
+def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
     written = {}
     for name, schema in TABLES.items():
         path = folder / f"{name}.parquet"
-        rows = read_table(workspace, _SELECTS[name].format(", ".join(schema.names)))
-        pq.write_table(rows.cast(schema), path, compression="zstd")
+        rows = tables[name].select(schema.names).cast(schema)
+        pq.write_table(rows, path, compression="zstd")
         written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     return written
 
@@ -182,10 +165,5 @@ def _provenance(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _count(workspace: duckdb.DuckDBPyConnection, table: str) -> int:
-    row = workspace.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own names and numbers
-    return int(row[0]) if row else 0
-
-
-def _counts(workspace: duckdb.DuckDBPyConnection, query: str) -> dict[str, int]:
-    return dict(workspace.execute(query).fetchall())
+def _counts(values: pa.ChunkedArray) -> dict[str, int]:
+    return dict(sorted(Counter(values.to_pylist()).items()))

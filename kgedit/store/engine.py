@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 
 def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyConnection:
@@ -22,6 +26,32 @@ def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyCon
     if limit:
         connection.execute("SET memory_limit = ?", [limit])
     return connection
+
+
+def select(
+    query: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    connection: duckdb.DuckDBPyConnection | None = None,
+    **tables: pa.Table,
+) -> pa.Table:
+    """The result of a query on Arrow tables.
+
+    Args:
+        query: Names the tables as they are named here.
+        parameters: By name.
+        connection: Where it runs, with the tables that are there; None for a new one in memory.
+        tables: What the query may read besides.
+    """
+    with closing(duckdb.connect()) if connection is None else nullcontext(connection) as engine:
+        for name, table in tables.items():
+            engine.register(name, table)
+        try:
+            found: pa.Table = engine.sql(query, params=dict(parameters or {})).to_arrow_table()
+        finally:
+            for name in tables:
+                engine.unregister(name)
+    return found
 
 
 def literal(path: Path | str) -> str:

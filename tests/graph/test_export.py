@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import kgedit
-from kgedit.benchmark.changes import find_changes, judge_changes, open_workspace
+from kgedit.benchmark.changes import filter_changes, find_changes
+from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.timestep import TABLES, Timestep
+from kgedit.benchmark.window import Window
 from kgedit.cli import main
 from kgedit.graph.connection import Graph
 from kgedit.store.engine import literal
@@ -90,13 +92,17 @@ def judged(sample_home: Path) -> list[dict[str, tuple[list[str], list[str], str 
     steps = []
     with Graph.open(sample_home) as graph:
         for old, new in pairwise(snapshots):
-            with open_workspace(old, new, spill=old.folder / "spill") as workspace:
-                funnel = judge_changes(workspace, find_changes(graph, old=old.date, new=new.date))
-                rows = workspace.execute(
-                    "SELECT subject, property, old_objects, new_objects, reason FROM judged"
-                ).fetchall()
-            assert sum(funnel["count"].to_pylist()) == sum(row[4] is not None for row in rows)
-            steps.append({f"{row[0]}:{row[1]}": row[2:] for row in rows})
+            with Window(old, new, spill=old.folder / "spill") as window:
+                changes = find_changes(graph, window)
+                filtered = filter_changes(changes, read_labels(window, changes))
+            assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
+            rows = filtered.kept.to_pylist() + filtered.dropped.to_pylist()
+            steps.append(
+                {
+                    f"{row['subject']}:{row['property']}": (row["old_objects"], row["new_objects"], row.get("reason"))
+                    for row in rows
+                }
+            )
     return steps
 
 

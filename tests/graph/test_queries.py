@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from graph.oracle import Oracle
-from kgedit.benchmark.changes import open_workspace
+from kgedit.benchmark.window import Window
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
@@ -136,9 +136,9 @@ def workspace(window: tuple[Snapshot, Snapshot], edits: list[tuple[str, str]]) -
             "property": [property_id for _, property_id in edits],
         }
     )
-    with open_workspace(*window, spill=window[0].folder / "spill") as connection:
-        find_static_facts(connection, table)
-        yield connection
+    with Window(*window, spill=window[0].folder / "spill") as open_window:
+        find_static_facts(open_window.connection, table)
+        yield open_window.connection
 
 
 def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from world.dumps import Json, entity, entity_value, snak, statement
 from world.two_days import about, changed_edges, item, two_snapshots
 
-from kgedit.benchmark.changes import judge_changes, open_workspace
+from kgedit.benchmark.changes import FILTERS, filter_changes
+from kgedit.benchmark.labels import read_labels
+from kgedit.benchmark.window import Window
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
 
@@ -20,13 +23,22 @@ def judge(tmp_path: Path) -> Judge:
 
     def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
         before, after = two_snapshots(tmp_path, old, new)
-        with open_workspace(before, after, spill=tmp_path / "spill") as workspace:
-            funnel = judge_changes(workspace, changed_edges(before, after))
-            rows = workspace.execute("SELECT subject || ':' || property, reason FROM judged").fetchall()
-        assert sum(funnel["count"].to_pylist()) == sum(reason is not None for _, reason in rows)
-        return dict(rows)
+        with Window(before, after, spill=tmp_path / "spill") as window:
+            changes = changed_edges(before, after)
+            filtered = filter_changes(changes, read_labels(window, changes))
+        reasons = dict.fromkeys(_keys(filtered.kept)) | dict(
+            zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)
+        )
+        assert list(filtered.funnel) == [reason for reason, _ in FILTERS]
+        assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
+        assert filtered.kept.num_rows + filtered.dropped.num_rows == changes.num_rows
+        return reasons
 
     return judged
+
+
+def _keys(rows: pa.Table) -> list[str]:
+    return [f"{row['subject']}:{row['property']}" for row in rows.to_pylist()]
 
 
 def test_a_new_object_is_kept(judge: Judge) -> None:

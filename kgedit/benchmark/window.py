@@ -1,0 +1,68 @@
+"""Two snapshots side by side: what the steps of an export compare.
+
+Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
+them in bounded memory: views ``old_facts``, ``new_facts``, ``old_entities`` and ``new_entities`` (without redirects),
+and ``new_redirects`` (id, target).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.store.engine import literal, open_engine, select
+from kgedit.store.snapshots import Snapshot
+
+_MEMORY = "320MB"
+"""What DuckDB takes for an export; the rest spills to disk."""
+
+
+class Window:
+    """An older and a newer snapshot, open for queries; a context manager.
+
+    Attributes:
+        old: The older snapshot.
+        new: The newer one.
+        connection: Has the views; a step that keeps a table of its own in it says so.
+    """
+
+    def __init__(self, old: Snapshot, new: Snapshot, *, spill: Path) -> None:
+        """Open both.
+
+        Args:
+            old: The older snapshot.
+            new: The newer one.
+            spill: Folder for what does not fit in memory; it is removed when the window is closed.
+        """
+        self.old, self.new = old, new
+        self.connection = open_engine(spill, memory=_MEMORY)
+        for name, snapshot in (("old", old), ("new", new)):
+            facts, entities = literal(snapshot.facts), literal(snapshot.entities)
+            self._view(f"{name}_facts", f"SELECT * FROM {facts}")  # noqa: S608 - paths through literal()
+            self._view(f"{name}_entities", f"SELECT * FROM {entities} WHERE redirect_target IS NULL")  # noqa: S608
+        self._view(
+            "new_redirects",
+            f"SELECT id, redirect_target AS target FROM {literal(new.entities)} WHERE redirect_target IS NOT NULL",  # noqa: S608
+        )
+
+    def select(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
+        """A query's result; it may name the views and the tables given."""
+        return select(query, parameters, connection=self.connection, **tables)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def __enter__(self) -> Window:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _view(self, name: str, query: str) -> None:
+        self.connection.execute(f"CREATE VIEW {name} AS {query}")
