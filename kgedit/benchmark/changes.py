@@ -92,12 +92,15 @@ def read_statements(window: Window, changes: pa.Table) -> pa.Table:
     """The statements behind the newer snapshot's values of some changes.
 
     Returns:
-        Columns subject, property and statement_ids, in the order of objects and then of ids.
+        Columns subject, property and statement_ids, in the order of objects and then of ids; start_time and
+        point_in_time of the first that has one.
     """
     return window.select(
         """
-        SELECT subject, property, list(statement_id ORDER BY object, statement_id) AS statement_ids
-        FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id
+        SELECT subject, property, list(statement_id ORDER BY object, statement_id) AS statement_ids,
+               arg_min(start_time, (object, statement_id)) AS start_time,
+               arg_min(point_time, (object, statement_id)) AS point_in_time
+        FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id, start_time, point_time
               FROM new_facts SEMI JOIN changes USING (subject, property) LEFT JOIN new_redirects ON id = object)
         GROUP BY ALL ORDER BY subject, property
         """,
@@ -119,7 +122,7 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
                CASE WHEN len(k.old_objects) = 0 THEN 'new' ELSE 'update' END AS tag,
                k.subject, s.label AS subject_label, k.property, coalesce(p.label, k.property) AS property_label,
                k.added[1] AS object, o.label AS object_label, o.aliases AS object_aliases,
-               statement_ids, old_objects, old_answers,
+               statement_ids, start_time, point_in_time, old_objects, old_answers,
                coalesce(s.old_label <> s.label, false) OR coalesce(o.old_label <> o.label, false) AS label_changed
         FROM kept k JOIN labels s ON s.id = k.subject JOIN labels o ON o.id = k.added[1]
         LEFT JOIN labels p ON p.id = k.property

@@ -21,9 +21,9 @@ from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.timestep import TABLES, Timestep
-from kgedit.benchmark.two_hops import find_chains, make_two_hops
+from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import choose_templates, word_cases, word_facts
+from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
@@ -44,6 +44,7 @@ class Settings:
         known_facts: Most facts of the older snapshot to write questions for.
         pool: Unchanged facts of each relation to choose locality probes from.
         max_df: Facts shared by more items do not count for similarity.
+        locality_uses: Most cases that one unchanged fact serves as a probe.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
     """
@@ -52,6 +53,7 @@ class Settings:
     known_facts: int = 2000
     pool: int = 1000
     max_df: int = 500
+    locality_uses: int = 3
     templates: Path | None = None
     personas: Path | None = None
 
@@ -117,24 +119,33 @@ def _make(graph: Graph, window: Window, settings: Settings) -> _Made:
     labels = read_labels(window, changes)
     filtered = filter_changes(changes, labels)
     cases = make_cases(filtered.kept, labels, read_statements(window, filtered.kept))
-    locality = find_locality(window, cases, pool=settings.pool, max_df=settings.max_df)
-    known_facts = choose_known_facts(window, cases, locality, limit=settings.known_facts)
-    templates = choose_templates([cases, known_facts], catalogue=settings.templates)
+    templates = choose_templates(cases, catalogue=settings.templates)
     worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
-    chains = find_chains(graph, window)
-    hops = make_two_hops(chains, cases, templates, seed=settings.seed)
-    similarity = pc.round(locality.probes["score"], 6)
+    locality = find_locality(
+        window, worded.kept, pool=settings.pool, max_df=settings.max_df, max_uses=settings.locality_uses
+    )
+    probes = word_probes(locality.probes, templates)
+    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
+    hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
     tables = {
-        "cases": worded,
-        "locality": word_facts(locality.probes.append_column("similarity", similarity), templates),
+        "cases": worded.kept,
+        "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, templates),
     }
+    given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
-        "funnel": {"changed": changes.num_rows, "dropped": filtered.funnel, "kept": cases.num_rows},
-        "cases": _counts(cases["tag"]),
-        "generic_templates": pc.sum(pc.ends_with(worded["template"], ":generic")).as_py() or 0,
-        "locality": _counts(locality.probes["basis"]),
+        "funnel": {
+            "changed": changes.num_rows,
+            "dropped": filtered.funnel | worded.funnel,
+            "kept": worded.kept.num_rows,
+        },
+        "cases": _counts(worded.kept["tag"]),
+        "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
+        "given_away": given_away | {"locality": locality.probes.num_rows - probes.num_rows},
+        "locality": _counts(probes["basis"]),
+        "fresh_locality": pc.sum(probes["fresh"]).as_py() or 0,
         "two_hops": {"found": chains.num_rows}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
@@ -159,6 +170,7 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "known_facts": settings.known_facts,
         "pool": settings.pool,
         "max_df": settings.max_df,
+        "locality_uses": settings.locality_uses,
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],

@@ -1,37 +1,49 @@
 """Locality probes: for each edit an unchanged fact with the same relation, a similar subject and another object.
 
-Neither its subject nor its object was edited in the window. Similarity is shared rare facts (kgedit.store.similarity);
-where a subject shares none, the subject with the most similar label, as in WikiBigEdit, among unchanged facts.
+Neither its subject nor its object was edited in the window. Three ways to find one, each for the cases that the one
+before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with the most
+similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few cases, and
+facts of items that somebody edited in the window come first: a value that nobody looked at may be out of date itself.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 
 from kgedit.benchmark.labels import usable
+from kgedit.benchmark.timestep import FACT
 from kgedit.benchmark.window import Window
 from kgedit.store.engine import select
 from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
 
-CANDIDATES = 5
-"""Similar facts per edit before the label filters."""
+CANDIDATES = 10
+"""Facts per case and way that are considered."""
+
+_RELATIONS = 5
+"""Similar relations whose facts are considered for a case."""
+
+_RELATION_SAMPLE = 1000
+"""Facts of a relation that its classes are counted in."""
 
 
 class Locality(NamedTuple):
     """Unchanged facts, labelled.
 
     Attributes:
-        static_facts: Those of the edits' relations that a probe was chosen from, ordered by property and subject.
-        probes: At most one per case, with columns case_id, score and basis ("graph" or "label"), ordered by case_id.
+        static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
+        probes: At most one per case, with columns case_id, score, basis ("graph", "label" or "relation") and fresh
+            (whether the subject was edited in the window, in something else), ordered by case_id.
     """
 
     static_facts: pa.Table
     probes: pa.Table
 
 
-def find_locality(window: Window, cases: pa.Table, *, pool: int, max_df: int) -> Locality:
+def find_locality(window: Window, cases: pa.Table, *, pool: int, max_df: int, max_uses: int) -> Locality:
     """Unchanged facts of the relations of some cases, and of these a probe for each case where there is one.
 
     Args:
@@ -39,77 +51,207 @@ def find_locality(window: Window, cases: pa.Table, *, pool: int, max_df: int) ->
         cases: From make_cases.
         pool: Unchanged facts of each relation to choose from by label.
         max_df: Facts shared by more items do not count for similarity.
+        max_uses: Most cases that one fact serves.
     """
     find_static_facts(window.connection, cases.select(["case_id", "subject", "property"]))
-    static = window.select(
-        "SELECT * FROM static QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool "
-        "ORDER BY property, subject",
-        {"pool": pool},
-    )
     count = window.select("SELECT count(*) AS items FROM old_entities WHERE kind = 'item'")
     found = find_similar_facts(window.connection, items=count["items"][0].as_py(), max_df=max_df, k=CANDIDATES)
-    similar = _label(window, pa.Table.from_batches(found, SIMILAR))
-    static = _label(window, static)
-    untouched = window.select(
-        "SELECT * FROM static WHERE subject NOT IN (FROM edited) AND object NOT IN (FROM edited)", static=static
+    similar_facts = pa.Table.from_batches(found, SIMILAR)
+    facts = _describe(window, similar_facts, pool)
+    probes = choose_probes(
+        cases, similar_facts, facts, compare_relations(window), max_uses=max_uses, connection=window.connection
     )
-    return Locality(static, choose_probes(cases, similar, untouched))
+    return Locality(facts.filter(facts["pooled"]).select(_FACT), probes)
 
 
-def choose_probes(cases: pa.Table, similar_facts: pa.Table, untouched: pa.Table) -> pa.Table:
-    """The most similar fact of each case; where no similar one is known, that of the subject most alike in name.
+_FACT = [*FACT, "object_aliases"]
+
+
+def choose_probes(
+    cases: pa.Table,
+    similar_facts: pa.Table,
+    facts: pa.Table,
+    relations: pa.Table,
+    *,
+    max_uses: int,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> pa.Table:
+    """A fact for each case: similar by facts, else by label, else of a similar relation.
 
     Args:
-        cases: Columns case_id, subject, subject_label, property, object, old_objects.
-        similar_facts: Labelled facts with case_id and score, of subjects that share facts with the case's.
-        untouched: Labelled facts of the same relations whose subjects and objects were not edited.
+        cases: Columns case_id, subject, subject_label, property, object and old_objects.
+        similar_facts: Columns case_id, subject, property, object and score.
+        facts: Facts with labels, ``fresh``, ``pooled`` and ``untouched``, ordered by property and subject. For a case
+            that they are not similar to only those that are both are taken.
+        relations: Columns property, other and likeness.
+        max_uses: Most cases that one fact serves.
+        connection: Where the work is done; None for a new one.
 
     Returns:
-        The facts' columns with case_id, score and basis, ordered by case_id.
+        The facts' columns with case_id, score, basis and fresh, ordered by case_id.
     """
-    return select(
-        """
-        WITH numbered AS MATERIALIZED (
-            SELECT *, row_number() OVER (ORDER BY property, subject) AS number FROM untouched
-        ), scored AS MATERIALIZED (
-            SELECT c.case_id, u.number, jaro_winkler_similarity(c.subject_label, u.subject_label) AS score
-            FROM (FROM cases ANTI JOIN similar_facts USING (case_id)) c JOIN numbered u USING (property)
-            WHERE u.subject <> c.subject AND u.object <> c.object AND NOT list_contains(c.old_objects, u.object)
-        ), best AS (
-            SELECT case_id, max(score) AS score FROM scored GROUP BY case_id
-        ), closest AS (
-            SELECT case_id, score, min(number) AS number FROM scored JOIN best USING (case_id, score) GROUP BY ALL
-        )
-        FROM (
-            SELECT *, 'graph' AS basis FROM similar_facts
-            QUALIFY row_number() OVER (PARTITION BY case_id ORDER BY score DESC, subject) = 1
-            UNION ALL BY NAME
-            SELECT c.case_id, n.* EXCLUDE (number), c.score, 'label' AS basis
-            FROM closest c JOIN numbered n USING (number)
-        ) ORDER BY case_id
-        """,
-        cases=cases.select(["case_id", "subject", "subject_label", "property", "object", "old_objects"]),
+    numbers = pa.array(np.arange(cases.num_rows))
+    waiting = cases.select(["subject", "subject_label", "property", "object", "old_objects"]).append_column(
+        "place", numbers
+    )
+    facts = facts.append_column("number", pa.array(np.arange(facts.num_rows)))
+    uses = np.zeros(facts.num_rows, dtype=np.int64)
+    similar_facts = select(
+        "SELECT place, number, score, fresh FROM similar_facts JOIN cases USING (case_id) "
+        "JOIN facts USING (subject, property, object)",
         similar_facts=similar_facts,
-        untouched=untouched,
+        cases=cases.select(["case_id"]).append_column("place", numbers),
+        facts=facts,
+    )
+    chosen = []
+    for basis, query in _WAYS.items():
+        candidates = select(
+            _RANKED.format(query=query),
+            {"candidates": CANDIDATES},
+            connection=connection,
+            waiting=waiting,
+            similar_facts=similar_facts,
+            facts=facts.select(
+                ["number", "subject", "subject_label", "property", "object", "fresh", "pooled", "untouched"]
+            ),
+            relations=relations,
+        )
+        assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
+        chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
+        waiting = select(
+            "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
+        )
+    return select(
+        f"SELECT case_id, {', '.join(_FACT)}, score, basis, f.fresh FROM chosen "  # noqa: S608 - our own names
+        "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
+        chosen=pa.concat_tables(chosen),
+        cases=cases.select(["case_id"]).append_column("place", numbers),
+        facts=facts,
     )
 
 
-# A row of `scored` is a number and a score: each such case is compared with all unchanged facts of its relation.
+_ELIGIBLE = """
+    f.pooled AND f.untouched AND f.subject <> w.subject AND f.object <> w.object
+    AND NOT list_contains(w.old_objects, f.object)
+"""
+
+_WAYS = {
+    "graph": "SELECT place, number, score, fresh, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
+    "label": f"""
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, 0.0 AS likeness
+        FROM waiting w JOIN facts f USING (property) WHERE {_ELIGIBLE}
+    """,  # noqa: S608 - our own names
+    "relation": f"""
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, likeness
+        FROM waiting w JOIN (
+            FROM relations
+            QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
+        ) r USING (property) JOIN facts f ON f.property = r.other WHERE {_ELIGIBLE}
+    """,  # noqa: S608 - our own names and numbers
+}
+"""Basis -> candidates for the cases that have no probe yet."""
+
+_RANKED = """
+    WITH best AS (
+        SELECT place, max(struct_pack(likeness, fresh, score, number := -number), $candidates) AS choices
+        FROM ({query}) GROUP BY place
+    )
+    SELECT place, -choice.number AS number, choice.score AS score, rank
+    FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
+    ORDER BY place, rank
+"""
+"""The best candidates of each case; the others, all facts of a relation for each case, are not kept."""
 
 
-def _label(window: Window, found: pa.Table) -> pa.Table:
-    """Facts with their labels of the newer snapshot, and of them those whose labels can be asked for."""
+def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, cases: int, max_uses: int) -> pa.Table:
+    """Give each case its best candidate that is not used up.
+
+    First choices are served first, then second ones; of several cases that want one fact those with the higher score.
+
+    Args:
+        candidates: Columns place (of the case), number (of the fact), score and rank (1 is the first choice).
+        uses: By the fact's number, how often it is used; counted on.
+        cases: How many cases there are.
+        max_uses: Most cases that one fact serves.
+
+    Returns:
+        Columns place, number and score; at most one row per case.
+    """
+    place, number, score, rank = (candidates[name].to_numpy() for name in ("place", "number", "score", "rank"))
+    served = np.zeros(cases, dtype=bool)
+    taken = [np.zeros(0, dtype=np.int64)]
+    for turn in np.unique(rank):
+        asking = np.flatnonzero((rank == turn) & ~served[place])
+        asking = asking[np.lexsort((place[asking], -score[asking], number[asking]))]
+        _, first, inverse = np.unique(number[asking], return_index=True, return_inverse=True)
+        before = np.arange(len(asking)) - first[inverse]
+        accepted = asking[before + uses[number[asking]] < max_uses]
+        served[place[accepted]] = True
+        np.add.at(uses, number[accepted], 1)
+        taken.append(accepted)
+    return candidates.take(pa.array(np.concatenate(taken))).select(["place", "number", "score"])
+
+
+def compare_relations(window: Window) -> pa.Table:
+    """How alike the edits' relations are: the cosine of the classes of their subjects and objects.
+
+    Weights are whole thousandths: their sum is the same in whatever order it is taken.
+
+    Returns:
+        Columns property, other and likeness, for every pair of two relations of the table ``edits``.
+    """
+    return window.select(
+        """
+        WITH relation AS (SELECT DISTINCT property FROM edits), fact AS MATERIALIZED (
+            SELECT property, subject, object FROM old_facts SEMI JOIN relation USING (property)
+            QUALIFY row_number() OVER (PARTITION BY property ORDER BY md5(subject || object)) <= $sample
+        ), class AS MATERIALIZED (
+            SELECT subject AS id, object AS class FROM old_facts
+            WHERE property = 'P31' AND subject IN (SELECT subject FROM fact UNION SELECT object FROM fact)
+        ), feature AS MATERIALIZED (
+            SELECT property, side, class, round(1e3 * ln(1 + count(*)))::BIGINT AS weight
+            FROM (SELECT property, 'subject' AS side, subject AS id FROM fact
+                  UNION ALL SELECT property, 'object', object FROM fact) JOIN class USING (id) GROUP BY ALL
+        ), size AS (
+            SELECT property, sqrt(sum(weight * weight)) AS size FROM feature GROUP BY ALL
+        ), product AS (
+            SELECT a.property, b.property AS other, sum(a.weight * b.weight) AS product
+            FROM feature a JOIN feature b USING (side, class) GROUP BY ALL
+        )
+        SELECT r.property, o.property AS other, coalesce(round(product / (a.size * b.size), 6), 0) AS likeness
+        FROM relation r JOIN relation o ON o.property <> r.property
+        LEFT JOIN product ON product.property = r.property AND product.other = o.property
+        LEFT JOIN size a ON a.property = r.property LEFT JOIN size b ON b.property = o.property
+        ORDER BY property, likeness DESC, other
+        """,
+        {"sample": _RELATION_SAMPLE},
+    )
+
+
+def _describe(window: Window, similar_facts: pa.Table, pool: int) -> pa.Table:
+    """Static facts, similar ones and at most `pool` per relation, with labels that can be asked for."""
     return window.select(
         f"""
-        WITH entity AS MATERIALIZED (
-            SELECT id, label, aliases FROM new_entities
-            WHERE id IN (SELECT subject FROM found UNION SELECT object FROM found UNION SELECT property FROM found)
+        WITH pooled AS (
+            FROM static QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
+        ), fact AS MATERIALIZED (
+            SELECT DISTINCT subject, property, object FROM similar_facts
+            UNION SELECT subject, property, object FROM pooled
+        ), entity AS MATERIALIZED (
+            SELECT id, label, aliases, lastrevid FROM new_entities
+            WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
+        ), before AS MATERIALIZED (
+            SELECT id, lastrevid FROM old_entities WHERE id IN (SELECT subject FROM fact)
         )
-        SELECT f.*, s.label AS subject_label, coalesce(p.label, f.property) AS property_label, o.label AS object_label,
-               coalesce(o.aliases, []) AS object_aliases
-        FROM found f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
-        LEFT JOIN entity p ON p.id = f.property
-        WHERE {usable("s.label")} AND {usable("o.label")}
+        SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
+               f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
+               f.subject IN (FROM touched) OR coalesce(s.lastrevid <> b.lastrevid, false) AS fresh,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
+               f.subject NOT IN (FROM edited) AND f.object NOT IN (FROM edited) AS untouched
+        FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
+        LEFT JOIN entity p ON p.id = f.property LEFT JOIN before b ON b.id = f.subject
+        WHERE {usable("s.label")} AND {usable("o.label")} ORDER BY f.property, f.subject
         """,  # noqa: S608 - our own names and numbers
-        found=found,
+        {"pool": pool},
+        similar_facts=similar_facts.select(["subject", "property", "object"]),
     )

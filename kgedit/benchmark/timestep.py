@@ -27,6 +27,9 @@ _FACT = [
     ("object", pa.string()),
     ("object_label", pa.string()),
 ]
+FACT = tuple(name for name, _ in _FACT)
+"""Columns of a fact with its labels."""
+
 _STRINGS = pa.list_(pa.string())
 
 CASES = pa.schema(
@@ -36,6 +39,8 @@ CASES = pa.schema(
         *_FACT,
         ("object_aliases", _STRINGS),
         ("statement_ids", _STRINGS),
+        ("start_time", pa.string()),
+        ("point_in_time", pa.string()),
         ("old_objects", _STRINGS),
         ("old_answers", _STRINGS),
         ("question", pa.string()),
@@ -43,12 +48,15 @@ CASES = pa.schema(
         ("persona", pa.string()),
         ("personas", pa.string()),
         ("cloze", pa.string()),
-        ("answer_in_question", pa.bool_()),
         ("label_changed", pa.bool_()),
         ("template", pa.string()),
     ]
 )
-"""cases.parquet: one row per edit, ordered by case_id."""
+"""cases.parquet: one row per edit, ordered by case_id.
+
+rephrase and personas are null where they would give the answer away. start_time and point_in_time are the statement's
+own, at its precision ("2021", "2021-12").
+"""
 
 LOCALITY = pa.schema(
     [
@@ -56,10 +64,16 @@ LOCALITY = pa.schema(
         *_FACT,
         ("object_aliases", _STRINGS),
         ("similarity", pa.float64()),
+        ("basis", pa.string()),
+        ("fresh", pa.bool_()),
         ("question", pa.string()),
     ]
 )
-"""locality.parquet: at most one unchanged fact per case, with the same relation and a similar subject."""
+"""locality.parquet: at most one unchanged fact per case, with a similar subject (kgedit.benchmark.locality).
+
+basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
+the same relation; "relation": that one is only similar, too. fresh: the subject was edited in the window, elsewhere.
+"""
 
 TWO_HOPS = pa.schema(
     [
@@ -161,11 +175,13 @@ class Timestep:
                 old_objects=tuple(row["old_objects"]),
                 old_answers=tuple(row["old_answers"]),
                 probes=own + tuple(probes[row["case_id"]]),
+                start_time=row["start_time"],
+                point_in_time=row["point_in_time"],
             )
 
 
 def _fact(row: dict[str, Any]) -> Fact:
-    return Fact(*(row[name] for name, _ in _FACT))
+    return Fact(*(row[name] for name in FACT))
 
 
 def _answers(row: dict[str, Any]) -> tuple[str, ...]:

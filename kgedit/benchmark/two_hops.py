@@ -5,18 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.benchmark.timestep import FACT
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import say
+from kgedit.benchmark.wording import gives_away, say
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.engine import select
-from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
+from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),
-    ("the question names the bridge", "contains(lower(question), lower(first_label))"),
-    ("the question names the answer", "contains(lower(question), lower(object_label))"),
+    ("the question names the bridge", gives_away("question", "first_label")),
+    ("the question names the answer", gives_away("question", "object_label")),
+    ("the old bridge gives the same answer", "same_by_old_bridge"),
+    ("the answer follows from the first subject", "follows_from_subject"),
 )
+"""The last two leave what depends on the edit: every head of government of a country holds the same office."""
 
 
 def find_chains(graph: Graph, window: Window) -> pa.Table:
@@ -26,12 +30,50 @@ def find_chains(graph: Graph, window: Window) -> pa.Table:
     return found.cast(pa.schema([(name, pa.string()) for name in found.column_names]))
 
 
+def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Table:
+    """Which chains end where they would have ended without the edit.
+
+    Returns:
+        The columns of `chains`, with same_by_old_bridge (an object that the first case replaced leads to the same end,
+        in either snapshot) and follows_from_subject (the first subject has the end as a value itself, or the end is the
+        office of whoever heads it).
+    """
+    return window.select(
+        f"""
+        WITH chain AS (FROM chains), old_bridge AS (
+            SELECT chain.*, unnest(old_objects) AS old_bridge FROM chain
+            JOIN cases c ON c.subject = chain.subject AND c.property = first_property AND c.object = bridge
+        ), fact AS MATERIALIZED (
+            SELECT subject, property, object FROM old_facts
+            WHERE subject IN (SELECT old_bridge FROM old_bridge) OR subject IN (SELECT subject FROM chain)
+               OR subject IN (SELECT object FROM chain)
+            UNION
+            SELECT subject, property, object FROM new_facts
+            WHERE subject IN (SELECT old_bridge FROM old_bridge) OR subject IN (SELECT subject FROM chain)
+               OR subject IN (SELECT object FROM chain)
+        ), same AS (
+            SELECT DISTINCT o.* EXCLUDE (old_bridge) FROM old_bridge o
+            JOIN fact f ON f.subject = old_bridge AND f.property = second_property AND f.object = o.object
+        ), link AS (
+            SELECT subject AS one, object AS other FROM fact
+            UNION SELECT object, subject FROM fact WHERE property IN {JURISDICTION}
+        )
+        SELECT chain.*, chain IN (SELECT same FROM same) AS same_by_old_bridge,
+               (chain.subject, chain.object) IN (SELECT (one, other) FROM link)
+                   OR first_property IN {OFFICES} AND second_property = '{POSITION_HELD}' AS follows_from_subject
+        FROM chain ORDER BY ALL
+        """,  # noqa: S608 - our own names
+        chains=chains,
+        cases=cases.select(["subject", "property", "object", "old_objects"]),
+    )
+
+
 def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, seed: int) -> Filtered:
     """Chains as questions about the second hop's object.
 
     Args:
-        chains: From find_chains.
-        cases: From make_cases.
+        chains: From find_shortcuts.
+        cases: From word_cases.
         templates: From choose_templates.
         seed: Of several second hops of a case it chooses the one that is asked.
 
@@ -45,7 +87,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
         SELECT *, {reason_column(FILTERS)}
         FROM (
             SELECT first.case_id, second.case_id AS second_case_id, second.* EXCLUDE (case_id),
-                   first.object_label AS first_label, {asked} AS question
+                   first.object_label AS first_label, {asked} AS question, same_by_old_bridge, follows_from_subject
             FROM chains
             LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
                                  AND first.object = bridge
@@ -56,7 +98,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
         )
         """,  # noqa: S608 - our own names
         chains=chains,
-        cases=cases,
+        cases=cases.select(["case_id", *FACT, "object_aliases"]),
         templates=templates,
     )
     filtered = split_by_reason(judged, FILTERS)

@@ -20,13 +20,14 @@ def export(timestep: Timestep) -> Path:
 
 def _row(case: Case) -> dict[str, object]:
     asked = {probe.axis: probe for probe in case.probes}
+    rephrase, framed = asked.get("rephrase"), asked.get("personas")
     locality, chain = asked.get("locality"), asked.get("mhop")
     return {
         "tag": case.tag,
         "subject": case.fact.subject_label,
         "update": case.question,
-        "rephrase": asked["rephrase"].question,
-        "personas": asked["personas"].question,
+        "rephrase": rephrase.question if rephrase else None,
+        "personas": framed.question if framed else None,
         "ans": case.answer,
         "loc": locality.question if locality else None,
         "loc_ans": locality.answers[0] if locality else None,
@@ -39,6 +40,8 @@ def _row(case: Case) -> dict[str, object]:
         "object_id": case.fact.object,
         "old_object_ids": list(case.old_objects),
         "old_ans": list(case.old_answers),
+        "start_time": case.start_time,
+        "point_in_time": case.point_in_time,
         "loc_ids": _ids(case, "locality"),
         "mhop_ids": _ids(case, "mhop"),
     }

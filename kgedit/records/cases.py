@@ -57,6 +57,9 @@ class Case:
         old_objects: QIDs of the older snapshot's values; empty for "new".
         old_answers: Their labels, in the same order.
         probes: Every probe, the update question itself included.
+        start_time: When the statement says that the fact began, at its precision ("2021", "2021-12"); None where it
+            does not say, or for cases of a file.
+        point_in_time: When it says that the fact held, likewise.
     """
 
     case_id: str
@@ -69,6 +72,8 @@ class Case:
     old_objects: tuple[str, ...]
     old_answers: tuple[str, ...]
     probes: tuple[Probe, ...]
+    start_time: str | None = None
+    point_in_time: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ def _case(index: int, names: list[str]) -> dict[str, Any]:
         **_words(fact),
         "persona": "a sailor",
         "personas": f"Ahoy, who be the mayor of {TOWNS[index]}?",
-        "answer_in_question": False,
+        "start_time": None,
+        "point_in_time": None,
         "label_changed": False,
         "template": "hand",
     }
@@ -138,7 +139,13 @@ def write_timestep(
     locality, two_hops = [], []
     for row in cases:
         water = _water(TOWNS.index(row["subject_label"]))
-        asked = {"object_aliases": [], "similarity": 1.0, "question": _words(water)["question"]}
+        asked = {
+            "object_aliases": [],
+            "similarity": 1.0,
+            "basis": "graph",
+            "fresh": False,
+            "question": _words(water)["question"],
+        }
         locality.append({"case_id": row["case_id"], **water, **asked})
         two_hops.append(_two_hop(TOWNS.index(row["subject_label"]), row["case_id"]))
     known = [_mayor(index, OLD_MAYORS, "1") for index in range(10)] + [_water(index) for index in range(10)]

@@ -2,51 +2,141 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
+import pytest
 
-from kgedit.benchmark.locality import choose_probes
+from kgedit.benchmark.locality import assign, choose_probes
 
-STRINGS = pa.list_(pa.string())
-
-
-def cases(old_objects: list[str] | None = None) -> pa.Table:
-    row = {"case_id": "Q1:P6:Q20", "subject": "Q1", "subject_label": "Borgholm", "property": "P6", "object": "Q20"}
-    return pa.Table.from_pylist([row]).append_column("old_objects", pa.array([old_objects or []], STRINGS))
-
-
-def facts(*rows: tuple[str, str, str], property_id: str = "P6") -> pa.Table:
-    schema = pa.schema([(name, pa.string()) for name in ("subject", "subject_label", "property", "object")])
-    listed = [
-        {"subject": subject, "subject_label": label, "property": property_id, "object": end}
-        for subject, label, end in rows
+CASES = pa.schema(
+    [(name, pa.string()) for name in ("case_id", "subject", "subject_label", "property", "object")]
+    + [("old_objects", pa.list_(pa.string()))]
+)
+FACTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("subject", "subject_label", "property", "property_label")),
+        *((name, pa.string()) for name in ("object", "object_label")),
+        ("object_aliases", pa.list_(pa.string())),
+        *((name, pa.bool_()) for name in ("fresh", "pooled", "untouched")),
     ]
-    return pa.Table.from_pylist(listed, schema=schema)
+)
+SIMILAR = pa.schema(
+    [*((name, pa.string()) for name in ("case_id", "subject", "property", "object")), ("score", pa.float64())]
+)
+RELATIONS = pa.schema([("property", pa.string()), ("other", pa.string()), ("likeness", pa.float64())])
 
 
-def likened(table: pa.Table, *scores: float) -> pa.Table:
-    ids = pa.array(["Q1:P6:Q20"] * table.num_rows, pa.string())
-    return table.append_column("case_id", ids).append_column("score", pa.array(scores, pa.float64()))
+def cases(*ids: str, **changes: Any) -> pa.Table:
+    """Cases Q1:P6, Q2:P6 ...: of subjects named Borgholm."""
+    rows = [
+        {
+            "case_id": name,
+            "subject": name,
+            "subject_label": "Borgholm",
+            "property": "P6",
+            "object": "Q20",
+            "old_objects": [],
+        }
+        | changes
+        for name in ids or ("Q1",)
+    ]
+    return pa.Table.from_pylist(rows, schema=CASES)
 
 
-NONE = likened(facts())
+def fact(subject: str, label: str, end: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "subject": subject,
+        "subject_label": label,
+        "property": "P6",
+        "property_label": "head",
+        "object": end,
+        "object_label": f"Item {end}",
+        "object_aliases": [],
+        "fresh": False,
+        "pooled": True,
+        "untouched": True,
+    } | changes
 
 
-def chosen(given: pa.Table, similar: pa.Table, untouched: pa.Table) -> list[tuple[str, str]]:
-    return [(row["subject"], row["basis"]) for row in choose_probes(given, similar, untouched).to_pylist()]
+def chosen(
+    given: pa.Table,
+    facts: list[dict[str, Any]],
+    likened: dict[str, float] | None = None,
+    relations: list[tuple[str, str, float]] | None = None,
+    max_uses: int = 3,
+) -> list[tuple[str, str]]:
+    """Subject and basis of the probe of each case that has one; `likened` are the scores of facts, by subject."""
+    similar = [
+        {name: row[name] for name in ("subject", "property", "object")}
+        | {"case_id": case, "score": likened[row["subject"]]}
+        for case in given["case_id"].to_pylist()
+        for row in facts
+        if likened and row["subject"] in likened
+    ]
+    others = [dict(zip(RELATIONS.names, row, strict=True)) for row in relations or []]
+    probes = choose_probes(
+        given,
+        pa.Table.from_pylist(similar, schema=SIMILAR),
+        pa.Table.from_pylist(facts, schema=FACTS),
+        pa.Table.from_pylist(others, schema=RELATIONS),
+        max_uses=max_uses,
+    )
+    return [(row["subject"], row["basis"]) for row in probes.to_pylist()]
 
 
-def test_the_most_similar_fact_is_taken_and_of_equals_the_first_by_id() -> None:
-    similar = likened(facts(("Q4", "d", "Q40"), ("Q3", "c", "Q30"), ("Q2", "b", "Q50")), 2.0, 2.0, 1.0)
-    assert chosen(cases(), similar, facts(("Q9", "Borgholm", "Q90"))) == [("Q3", "graph")]
+def test_the_most_similar_fact_is_taken_and_of_equals_the_first() -> None:
+    facts = [fact("Q2", "b", "Q50"), fact("Q3", "c", "Q30"), fact("Q4", "d", "Q40"), fact("Q9", "Borgholm", "Q90")]
+    assert chosen(cases(), facts, {"Q4": 2.0, "Q3": 2.0, "Q2": 1.0}) == [("Q3", "graph")]
 
 
 def test_where_none_is_similar_the_subject_most_alike_in_name_is_taken() -> None:
-    untouched = facts(("Q2", "Falun", "Q30"), ("Q3", "Borgholmen", "Q31"))
-    assert chosen(cases(), NONE, untouched) == [("Q3", "label")]
+    assert chosen(cases(), [fact("Q2", "Falun", "Q30"), fact("Q3", "Borgholmen", "Q31")]) == [("Q3", "label")]
 
 
-def test_a_probe_has_another_subject_another_object_and_the_same_relation() -> None:
-    assert chosen(cases(), NONE, facts(("Q1", "Borgholm", "Q30"))) == []
-    assert chosen(cases(), NONE, facts(("Q2", "Borgholm", "Q20"))) == []
-    assert chosen(cases(["Q21"]), NONE, facts(("Q2", "Borgholm", "Q21"))) == []
-    assert chosen(cases(), NONE, facts(("Q2", "Borgholm", "Q30"), property_id="P7")) == []
+def test_an_item_that_somebody_edited_in_the_window_comes_first() -> None:
+    facts = [fact("Q2", "Falun", "Q30", fresh=True), fact("Q3", "Borgholmen", "Q31")]
+    assert chosen(cases(), facts) == [("Q2", "label")]
+    assert chosen(cases(), facts, {"Q2": 1.0, "Q3": 2.0}) == [("Q2", "graph")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"subject": "Q1"},
+        {"object": "Q20"},
+        {"object": "Q21"},
+        {"pooled": False},
+        {"untouched": False},
+        {"property": "P7"},
+    ],
+)
+def test_a_probe_by_name_has_another_subject_another_object_and_was_not_edited(change: dict[str, Any]) -> None:
+    given = cases(old_objects=["Q21"])
+    assert chosen(given, [fact("Q2", "Borgholm", "Q30")]) == [("Q2", "label")]
+    assert chosen(given, [fact("Q2", "Borgholm", "Q30") | change]) == []
+
+
+def test_where_a_relation_has_no_fact_left_one_of_the_most_similar_relation_is_taken() -> None:
+    facts = [fact("Q2", "Borgholm", "Q30", property="P7"), fact("Q3", "Falun", "Q31", property="P8")]
+    assert chosen(cases(), facts, relations=[("P6", "P7", 0.1), ("P6", "P8", 0.9)]) == [("Q3", "relation")]
+    assert chosen(cases(), facts, relations=[("P9", "P7", 0.9)]) == []
+
+
+def test_a_fact_serves_no_more_cases_than_allowed() -> None:
+    facts = [fact("Q10", "Borgholm", "Q30"), fact("Q11", "Falun", "Q31")]
+    ids = ("Q1", "Q2", "Q3", "Q4", "Q5")
+    assert chosen(cases(*ids), facts, max_uses=2) == [("Q10", "label")] * 2 + [("Q11", "label")] * 2
+    # A fact that is used up as a similar one is used up for the others too.
+    assert chosen(cases(*ids), facts[:1], {"Q10": 1.0}, max_uses=2) == [("Q10", "graph")] * 2
+
+
+def test_of_two_cases_that_want_one_fact_the_better_suited_has_it_and_the_other_its_next_choice() -> None:
+    candidates = pa.table(
+        {"place": [0, 0, 1, 1], "number": [5, 6, 5, 6], "score": [1.0, 0.5, 2.0, 0.1], "rank": [1, 2, 1, 2]}
+    )
+    uses = np.zeros(7, dtype=np.int64)
+    rows = assign(candidates, uses, cases=2, max_uses=1).to_pylist()
+    assert {(row["place"], row["number"]) for row in rows} == {(1, 5), (0, 6)}
+    assert uses.tolist() == [0, 0, 0, 0, 0, 1, 1]

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from pathlib import Path
+from typing import Any
 
-from kgedit.benchmark.two_hops import FILTERS, make_two_hops
+import pyarrow as pa
+import pytest
+from world.dumps import Json
+from world.two_days import about, item, two_snapshots
+
+from kgedit.benchmark.two_hops import FILTERS, find_shortcuts, make_two_hops
+from kgedit.benchmark.window import Window
 from kgedit.prompts.templates import TEMPLATES
 
 CASES = pa.table(
@@ -28,8 +35,9 @@ TEMPLATE_TABLE = pa.Table.from_pylist(
 )
 
 
-def chain(subject: str, first: str, bridge: str, second: str, end: str) -> dict[str, str]:
-    return {"subject": subject, "first_property": first, "bridge": bridge, "second_property": second, "object": end}
+def chain(subject: str, first: str, bridge: str, second: str, end: str, **shortcuts: bool) -> dict[str, Any]:
+    row = {"subject": subject, "first_property": first, "bridge": bridge, "second_property": second, "object": end}
+    return row | {"same_by_old_bridge": False, "follows_from_subject": False} | shortcuts
 
 
 def test_a_chain_asks_for_the_second_object_by_way_of_the_first_subject() -> None:
@@ -58,11 +66,13 @@ def test_a_chain_is_dropped_with_its_reason() -> None:
         [
             chain("Q1", "P6", "Q2", "P99", "Q9"),  # no such case
             chain("Q1", "P6", "Q2", "P26", "Q3"),  # the template names the bridge
+            chain("Q1", "P6", "Q2", "P27", "Q4", same_by_old_bridge=True),
+            chain("Q1", "P6", "Q2", "P27", "Q4", follows_from_subject=True),
         ]
     )
     filtered = make_two_hops(chains, CASES, pa.Table.from_pylist(named, schema=TEMPLATES), seed=0)
     assert list(filtered.funnel) == [reason for reason, _ in FILTERS]
-    assert filtered.funnel == {FILTERS[0][0]: 1, FILTERS[1][0]: 1, FILTERS[2][0]: 0}
+    assert list(filtered.funnel.values()) == [1, 1, 0, 1, 1]
     renamed = CASES.to_pylist()
     renamed[4]["object_label"] = "Falun"
     answered = make_two_hops(
@@ -72,3 +82,62 @@ def test_a_chain_is_dropped_with_its_reason() -> None:
         seed=0,
     )
     assert answered.dropped["reason"].to_pylist() == [FILTERS[2][0]]
+
+
+def shortcuts(folder: Path, old: list[Any], new: list[Any]) -> tuple[bool, bool]:
+    """Q1's spouse was Q20 and is Q21; the chain goes on to what Q21 has under P39, Q30."""
+    things = [item(name) for name in ("Q30", "Q31")]
+    before = [item("Q1", about("P26", "Q20")), *old, *things]
+    after = [item("Q1", about("P26", "Q21")), *new, *things]
+    chains = pa.Table.from_pylist([chain("Q1", "P26", "Q21", "P39", "Q30")]).select(
+        ["subject", "first_property", "bridge", "second_property", "object"]
+    )
+    old_objects = pa.array([["Q20"]])
+    cases = pa.table({"subject": ["Q1"], "property": ["P26"], "object": ["Q21"], "old_objects": old_objects})
+    with Window(*two_snapshots(folder, before, after), spill=folder / "spill") as window:
+        (row,) = find_shortcuts(window, chains, cases).to_pylist()
+    return row["same_by_old_bridge"], row["follows_from_subject"]
+
+
+def test_case_36_the_office_that_the_predecessor_held_does_not_depend_on_the_edit(tmp_path: Path) -> None:
+    office = about("P39", "Q30")
+    assert shortcuts(tmp_path, [item("Q20", office), item("Q21")], [item("Q20"), item("Q21", office)]) == (True, False)
+    # Who held another one, or the same by another relation, says nothing.
+    for other in (about("P39", "Q31"), about("P40", "Q30")):
+        assert shortcuts(tmp_path, [item("Q20", other), item("Q21")], [item("Q20"), item("Q21", office)]) == (
+            False,
+            False,
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "link", "implied"),
+    [
+        ("P26", ("Q30", "P1001", "Q1"), True),
+        ("P26", ("Q1", "P17", "Q30"), True),
+        ("P26", ("Q30", "P17", "Q1"), False),
+        ("P6", ("Q30", "P17", "Q1"), True),
+    ],
+    ids=["office of the subject", "value of the subject", "another link", "head of government, position held"],
+)
+def test_case_36_an_answer_that_the_first_subject_leads_to_does_not_depend_on_the_edit(
+    tmp_path: Path, first: str, link: tuple[str, str, str], implied: bool
+) -> None:
+    def world(head: str, *of_bridge: Json) -> list[Json]:
+        linked = {name: [about(link[1], link[2])] if link[0] == name else [] for name in ("Q1", "Q30")}
+        return [
+            item("Q1", about(first, head), *linked["Q1"]),
+            item("Q20"),
+            item("Q21", *of_bridge),
+            item("Q30", *linked["Q30"]),
+        ]
+
+    before, after = world("Q20"), world("Q21", about("P39", "Q30"))
+    chains = pa.Table.from_pylist(
+        [{"subject": "Q1", "first_property": first, "bridge": "Q21", "second_property": "P39", "object": "Q30"}]
+    )
+    nothing = pa.array([[]], pa.list_(pa.string()))
+    cases = pa.table({"subject": ["Q1"], "property": [first], "object": ["Q21"], "old_objects": nothing})
+    with Window(*two_snapshots(tmp_path, before, after), spill=tmp_path / "spill") as window:
+        (row,) = find_shortcuts(window, chains, cases).to_pylist()
+    assert (row["same_by_old_bridge"], row["follows_from_subject"]) == (False, implied)
