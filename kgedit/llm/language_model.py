@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -114,6 +114,34 @@ class LanguageModel:
     @cached_property
     def _token_texts(self) -> list[str]:
         return list(self.tokenizer.batch_decode([[index] for index in range(len(self.tokenizer))]))
+
+    @overload
+    def ask(self, question: str, *, preset: str = "question_only") -> str: ...
+
+    @overload
+    def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
+
+    def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
+        """What the model answers, decoded greedily, with the edits that are in it.
+
+        Text that `rag`, `ike` or `prompt` put ahead of questions is added by `EditedModel.ask` only.
+
+        Args:
+            question: One question, or several, which are asked in batches.
+            preset: wild, wild_line, question_only or few_shot: how the question is put and where the answer ends.
+
+        Raises:
+            SpecError: if there is no such preset.
+        """
+        from kgedit.llm.contexts import read_context
+        from kgedit.llm.free_answers import answer_freely, free_preset
+        from kgedit.llm.generation import Question
+
+        chosen = free_preset(preset)
+        context = read_context(chosen.context)
+        texts = [question] if isinstance(question, str) else question
+        answers = answer_freely(self, [Question(context.prompt(text), "") for text in texts], chosen)
+        return answers[0] if isinstance(question, str) else answers
 
     def encode(self, prompt: str) -> list[int]:
         """Tokens of a prompt, with whatever the tokenizer puts ahead of a text."""

@@ -188,6 +188,12 @@ def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
     return values, vectors
 
 
+def condition_number(moment: SecondMoment) -> float:
+    """The largest eigenvalue of C over the smallest; infinite where C is singular."""
+    values = eigen(moment)[0].clamp(min=0)
+    return float(values[-1] / values[0]) if values[0] > 0 else float("inf")
+
+
 def null_space(moment: SecondMoment, *, threshold: float, relative: bool) -> torch.Tensor:
     """An orthonormal basis (columns) of the directions that text hardly uses.
 
