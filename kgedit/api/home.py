@@ -112,6 +112,7 @@ class Home:
         """
         from kgedit.loaders import LOADERS
         from kgedit.store.ingest import Load, ingest
+        from kgedit.store.schemas import LoaderOptions
         from kgedit.store.sources import Source
 
         parser, steps, dump = LOADERS[source_format], progress or unwatched, Path(path)
@@ -119,7 +120,7 @@ class Home:
             date=read_date(date),
             loader=source_format,
             loader_version=parser.version,
-            make_loader=partial(parser, parser.options(languages, wiki)),
+            make_loader=partial(parser, LoaderOptions(languages, wiki)),
             options={"languages": list(languages), "wiki": wiki},
             limit=limit,
             redirects=None if redirects is None else Path(redirects),
