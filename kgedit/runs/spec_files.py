@@ -67,7 +67,7 @@ def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:
 
 
 def _check_published(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
-    """A config as it lies under kgedit/hparams/configs; its method is the folder's name."""
+    """A config file under kgedit/hparams/configs; its folder is named after the method."""
     parts = ["applies_to", "settings"]
     problems = [unknown("part of a config", name, parts) for name in raw if name not in parts]
     applies_to, settings = raw["applies_to"], raw.get("settings")
