@@ -33,7 +33,7 @@ import graph_baseline
 import pyarrow as pa
 from generated_dumps import DATES, write_dumps
 from graph_costs import Cost, Meter, peak_memory
-from kgedit.loaders.wikidata_json import Options, Parser
+from kgedit.loaders.wikidata_json import Parser
 
 import kgedit
 from kgedit.benchmark.export import Settings, export_timestep
@@ -42,6 +42,7 @@ from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.projection import bring_up_to_date
 from kgedit.graph.queries import read_query
 from kgedit.store.ingest import Load, ingest
+from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import Source
 
@@ -105,7 +106,7 @@ def _job(path: Path, day: date) -> Load:
         date=day,
         loader="wikidata_json",
         loader_version=Parser.version,
-        make_loader=partial(Parser, Options()),
+        make_loader=partial(Parser, LoaderOptions()),
         options={"languages": ["en", "mul"], "wiki": "enwiki"},
         limit=None,
         redirects=path.with_name("redirects.tsv"),

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from kgedit.loaders.wikidata_json import Options, Parser
+from kgedit.loaders.wikidata_json import Parser
 
 from kgedit.sample.generate import write_world
+from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import Source
 
 REAL = Path(__file__).resolve().parents[2] / "shared/data/dump_1000_20151109/1000-entities-20151109.json.bz2"
@@ -84,7 +85,7 @@ def main() -> None:
         title, lines = entities(folder)
         dump = folder / "dump.json"
         megabytes = write_dump(dump, lines, given.megabytes * 1_000_000) / 1e6
-        parser = Parser(Options())
+        parser = Parser(LoaderOptions())
         baseline = megabytes / seconds(lambda: with_json(dump))
         rate = megabytes / seconds(lambda: to_parquet(dump, folder, parser))
         print(f"{megabytes:,.0f} MB of JSON, {title} again and again; MB/s of one core's time:")

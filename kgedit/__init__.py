@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
+    from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
+    from kgedit.api.statistics import build_statistics
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -46,6 +48,7 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "Probe",
+    "Report",
     "Run",
     "Scope",
     "Snapshot",
@@ -55,11 +58,13 @@ __all__ = [
     "Timestep",
     "UnknownNameError",
     "__version__",
+    "build_statistics",
     "edit",
     "load_edited",
     "load_model",
     "make_case",
     "read_run",
+    "report",
     "run",
     "scores",
 ]
@@ -69,7 +74,9 @@ _MODULES = {
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
+    "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),
+    "kgedit.api.statistics": ("build_statistics",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 import platformdirs
 
 _PACKAGE = Path(__file__).parent
+_home_in_use: ContextVar[Path | None] = ContextVar("home_in_use", default=None)
 
 
 def data_folder(name: str) -> Path:
@@ -17,8 +21,18 @@ def data_folder(name: str) -> Path:
 
 
 def home() -> Path:
-    """The folder of snapshots, graph and benchmarks: $KGEDIT_HOME, by default ./kgedit-data."""
-    return Path(os.environ.get("KGEDIT_HOME", "kgedit-data")).absolute()
+    """The folder of snapshots, graph, timesteps and runs: that of `use_home`, else $KGEDIT_HOME, else ./kgedit-data."""
+    return _home_in_use.get() or Path(os.environ.get("KGEDIT_HOME", "kgedit-data")).absolute()
+
+
+@contextmanager
+def use_home(folder: str | Path | None) -> Iterator[None]:
+    """Make `home` answer with a folder; None leaves it as it is."""
+    token = _home_in_use.set(home() if folder is None else Path(folder).absolute())
+    try:
+        yield
+    finally:
+        _home_in_use.reset(token)
 
 
 def cache() -> Path:

@@ -1,6 +1,5 @@
 """Wikidata's JSON dump format: one entity a line, in the spelling of 2014 up to today's.
 
-Source: https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html, licence of the content: CC0.
 A block of lines becomes two Arrow tables and a count of what was left out, by reason; a bad statement costs only
 itself, a bad line only that line.
 """
@@ -11,7 +10,6 @@ import gc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 from typing import Annotated, Any, Literal
@@ -20,7 +18,7 @@ import msgspec
 import pyarrow as pa
 
 from kgedit.store.lines import entity_texts
-from kgedit.store.schemas import CLAIMS, ENTITIES, Parsed
+from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
 from kgedit.wikidata.ids import SEPARATOR, START_TIME, TIME_QUALIFIERS
 from kgedit.wikidata.labels import plain_line
 from kgedit.wikidata.patterns import is_id_of, is_name, is_property_id, is_statement_id
@@ -55,24 +53,12 @@ class _Sitelink(msgspec.Struct, gc=False):
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to read of each entity.
-
-    Attributes:
-        languages: Label languages, most wanted first.
-        wiki: Site whose article title is kept ("enwiki").
-    """
-
-    languages: tuple[str, ...] = ("en", "mul")
-    wiki: str = "enwiki"
-
-
 class Parser:
     """Parses blocks of whole lines. Languages and wiki fix its decoder, so that all other labels are skipped unread."""
 
-    options = Options
-    version = "3"  # raised whenever the same dump would give other rows
+    source = "https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html"
+    licence = "CC0-1.0"
+    version = "3"
     bad_lines = ("malformed JSON", "nested too deeply", "not an entity", "unusable id")
     bad_statements = (
         "malformed statement",
@@ -89,7 +75,7 @@ class Parser:
         "unusable statement id",
     )
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: LoaderOptions) -> None:
         self._languages = options.languages
         fields = {f"language_{number}": language for number, language in enumerate(options.languages)}
         terms = _struct([(name, _Term | None, None) for name in fields], fields)

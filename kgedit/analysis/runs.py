@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgedit.records.cases import Axis
+from kgedit.html_tables import html_table
+from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import PROTOCOLS, RunSpec
 from kgedit.records.scores import EvaluationStage, RunScores, Score
 
@@ -24,6 +25,21 @@ class Run:
     folder: Path
     spec: RunSpec
     scores: RunScores
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the main scores over all timesteps, before any edit and right after a timestep's own."""
+        rows = []
+        for preset in self.spec.presets:
+            for axis in AXES:
+                before, after = (self._main_score(stage, axis, preset.name) for stage in ("before", "own"))
+                if before or after:
+                    rows.append((axis, preset.name, preset.metric, _percent(before), _percent(after)))
+        title = f"{self.model}, {self.spec.method}, {self.spec.protocol}: {self.scores.edits.edits:,} edits"
+        columns = ("axis", "preset", "metric", "before", "after")
+        return html_table(title, columns, rows, note=f"In %. Run folder: {self.folder}")
+
+    def _main_score(self, stage: EvaluationStage, axis: Axis, preset: str) -> Score | None:
+        return next((score for score in self.pooled(stage, axis, preset).values() if score.main), None)
 
     @property
     def model(self) -> str:
@@ -56,6 +72,10 @@ class Run:
             for score in self.scores.scores
             if (score.stage, score.timestep, score.axis, score.preset) == (stage, None, axis, preset)
         }
+
+
+def _percent(score: Score | None) -> str:
+    return "" if score is None else f"{100 * score.mean:.1f}"
 
 
 def in_report_order(runs: Iterable[Run]) -> list[Run]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, ask, plan_batches
-from kgedit.llm.presets import PRESETS
+from kgedit.llm.free_answers import answer_freely, free_preset
+from kgedit.llm.generation import Question
 from kgedit.runs.evaluator import fit_prefix
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
     from kgedit.records.cases import Case
     from kgedit.records.runs import EditFailure, Preset
-
-_BATCH_TOKENS = 4096
 
 
 class ModuleFlags:
@@ -112,17 +110,13 @@ class EditedModel:
             SpecError: if there is no such preset.
         """
         questions = [question] if isinstance(question, str) else question
-        chosen = _preset(preset)
-        asked = self._asked(questions, chosen)
-        answers = [""] * len(asked)
-        for batch in plan_batches(self.model, asked, chosen, batch_tokens=_BATCH_TOKENS):
-            for index, reply in zip(batch, ask(self.model, [asked[row] for row in batch], chosen), strict=True):
-                answers[index] = reply.text
+        chosen = free_preset(preset)
+        answers = answer_freely(self.model, self._asked(questions, chosen), chosen)
         return answers[0] if isinstance(question, str) else answers
 
     def prompt(self, question: str, *, preset: str = "question_only") -> str:
         """The text that `ask` sends to the model, what a method puts ahead of the question included."""
-        return self._asked([question], _preset(preset))[0].prompt
+        return self._asked([question], free_preset(preset))[0].prompt
 
     def save(self, folder: str | Path) -> Path:
         """Write the edited model into a new folder; README.md in it says how to load it.
@@ -158,10 +152,3 @@ class EditedModel:
             fit_prefix(self.model, prefix, context.prompt(question), gold="", preset=preset)[1]
             for prefix, question in zip(self._editor.prefixes(questions), questions, strict=True)
         ]
-
-
-def _preset(name: str) -> Preset:
-    free = {name: preset for name, preset in PRESETS.items() if preset.generation == "greedy"}
-    if name not in free:
-        raise SpecError([f"there is no preset '{name}' to ask freely in; known: {', '.join(free)}"])
-    return free[name]

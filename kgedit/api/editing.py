@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.api.home import Home, folder_of
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
+from kgedit.resources import use_home
 
 if TYPE_CHECKING:
     from kgedit.api.edited_model import EditedModel
@@ -70,6 +72,7 @@ def edit(
     known_facts: Iterable[KnownFact] | None = None,
     contexts: Iterable[str] = ("question_only",),
     seed: int = 0,
+    home: Home | str | Path | None = None,
 ) -> EditedModel:
     """Edit a model in place; `restore` of what is returned gives every bit back.
 
@@ -88,6 +91,8 @@ def edit(
             (`Timestep.known_facts()`); None for those of the bundled sample. Facts that are edited are left out.
         contexts: Those in which it will be asked, by name; `lora` and `lora_merge` train in each.
         seed: Source of all randomness.
+        home: Where statistics and trained networks are kept and found again; None for `$KGEDIT_HOME`, else
+            `./kgedit-data`.
 
     Raises:
         UnknownNameError: if there is no such method.
@@ -99,10 +104,10 @@ def edit(
     from kgedit.llm.contexts import read_context
 
     chosen = _cases(prompt, subject, target, cases)
-    language_model = _language_model(model, tokenizer)
+    language_model = as_language_model(model, tokenizer)
     read = [read_context(name) for name in contexts]
     flags = ModuleFlags(language_model.module)
-    with ExitStack() as on_error:
+    with use_home(folder_of(home)), ExitStack() as on_error:
         on_error.callback(flags.restore)
         flags.set_for_editing()
         editor = make_editor(method, language_model, settings, contexts=read, seed=seed)
@@ -136,7 +141,7 @@ def load_edited(
     from kgedit.editing.saved import load_saved
     from kgedit.llm.devices import resolve_device, resolve_dtype
 
-    base = None if model is None else _language_model(model, tokenizer)
+    base = None if model is None else as_language_model(model, tokenizer)
     chosen = resolve_device(device)
     loaded = load_saved(Path(folder), base=base, device=chosen, dtype=resolve_dtype(dtype, chosen))
     return EditedModel(loaded.editor, method=loaded.saved.method, loaded=loaded)
@@ -153,7 +158,8 @@ def _cases(prompt: str | None, subject: str, target: str | None, cases: Iterable
     return chosen
 
 
-def _language_model(model: Any, tokenizer: Any) -> LanguageModel:
+def as_language_model(model: Any, tokenizer: Any) -> LanguageModel:
+    """A model of transformers with its tokenizer, wrapped; what is wrapped already stays as it is."""
     from kgedit.llm.language_model import LanguageModel
     from kgedit.llm.loading import wrap_model
 

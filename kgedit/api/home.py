@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import BenchmarkError, GraphError, StoreError
 from kgedit.extras import names_extra
+from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgedit.benchmark.timestep import Timestep
+    from kgedit.graph.browser import BrowserPage
     from kgedit.graph.projection import Projected
+    from kgedit.graph.status import GraphStatus
     from kgedit.store.scope import Scope
     from kgedit.store.snapshots import Snapshot
 
@@ -29,7 +32,8 @@ Steps = Callable[[str, int, str], Callable[[int, int], None]]
 """
 
 
-def _unwatched(_title: str, _total: int, _unit: str) -> Callable[[int, int], None]:
+def unwatched(_title: str, _total: int, _unit: str) -> Callable[[int, int], None]:
+    """Steps that nobody watches."""
     return lambda _done, _counted: None
 
 
@@ -48,6 +52,15 @@ class Home:
 
     def __repr__(self) -> str:
         return f"kgedit.Home({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the snapshots."""
+        counts = ("entities", "claims", "facts")
+        rows = [
+            (snapshot.name, *(snapshot.manifest[name] for name in counts), snapshot.manifest["source"]["name"])
+            for snapshot in self.snapshots()
+        ]
+        return html_table(f"Home {self.path}", ("snapshot", *counts, "source"), rows)
 
     def snapshots(self) -> list[Snapshot]:
         """The snapshots in the store, oldest first."""
@@ -99,14 +112,15 @@ class Home:
         """
         from kgedit.loaders import LOADERS
         from kgedit.store.ingest import Load, ingest
+        from kgedit.store.schemas import LoaderOptions
         from kgedit.store.sources import Source
 
-        parser, steps, dump = LOADERS[source_format], progress or _unwatched, Path(path)
+        parser, steps, dump = LOADERS[source_format], progress or unwatched, Path(path)
         load = Load(
             date=read_date(date),
             loader=source_format,
             loader_version=parser.version,
-            make_loader=partial(parser, parser.options(languages, wiki)),
+            make_loader=partial(parser, LoaderOptions(languages, wiki)),
             options={"languages": list(languages), "wiki": wiki},
             limit=limit,
             redirects=None if redirects is None else Path(redirects),
@@ -146,7 +160,7 @@ class Home:
         """
         from kgedit.graph.projection import bring_up_to_date
 
-        report = (progress or _unwatched)("Writing the graph", 100, "rows")
+        report = (progress or unwatched)("Writing the graph", 100, "rows")
         return bring_up_to_date(self.path, self.snapshots(), progress=report, rebuild=rebuild, scope=scope)
 
     @names_extra
@@ -239,6 +253,92 @@ class Home:
             return graph.read_only_query(text, bound, timeout=timeout, limit=limit)
 
     @names_extra
+    def find(self, name: str, *, limit: int = 10) -> pa.Table:
+        """Items and properties by label or alias: those with exactly this name first, then those in most facts.
+
+        Args:
+            name: Words that stand together in a label or an alias, in any case.
+            limit: Most rows.
+
+        Returns:
+            Columns id, label, description and facts (of any snapshot that it is in).
+
+        Raises:
+            GraphError: if there is no word in the name, or the graph cannot be read.
+        """
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.finding import check_name, find_terms
+
+        check_name(name)
+        with Graph.open(self.path) as graph:
+            return find_terms(graph, name, limit=limit)
+
+    @names_extra
+    def browser_page(
+        self, item: str | None = None, *, older: Date | None = None, newer: Date | None = None
+    ) -> BrowserPage:
+        """The page of Neo4j Browser that shows the graph.
+
+        Args:
+            item: QID of an item to begin with; its facts are shown, or with two dates what changed around it.
+            older: Day of the snapshot after which changes count.
+            newer: Day of the snapshot up to which they count.
+
+        Raises:
+            GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
+                server has no Browser that kgedit knows.
+        """
+        from kgedit.graph.browser import BrowserPage, query_around
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.finding import check_item
+        from kgedit.graph.managed.server import ManagedServer
+
+        if (older is None) != (newer is None) or (older is not None and item is None):
+            raise GraphError("Give both dates or none, and dates only with an item.")
+        window = {"from": str(read_date(older)), "to": str(read_date(newer))} if older and newer else {}
+        with Graph.open(self.path) as graph:
+            address, query = graph.address, ""
+            if item is not None:
+                query = query_around(item, window, graph.snapshot_dates())
+                check_item(graph, item)
+        url = address.browser_page(query)
+        if url is None:
+            raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+        return BrowserPage(url=url, user=address.user, password_file=ManagedServer(self.path).password_file)
+
+    @names_extra
+    def graph_status(self) -> GraphStatus:
+        """Whether the graph's server runs, where, and what the graph holds. Starts nothing.
+
+        Raises:
+            GraphError: if a server that should answer does not.
+        """
+        from kgedit.graph.status import read_graph_status
+
+        return read_graph_status(self.path)
+
+    def relations(self, date: Date, *, min_subjects: int = 5) -> pa.Table:
+        """How functional each property of a snapshot is: the share of its subjects that have one current value.
+
+        Reads the store; no server is needed.
+
+        Args:
+            date: Day of the snapshot.
+            min_subjects: Skip properties with fewer subjects.
+
+        Returns:
+            Columns property, property_label, subjects, functional, dated (share of the facts with a start or an end
+            time), declared (single-value constraints on Wikidata) and temporal (whether a time separates their values).
+
+        Raises:
+            StoreError: if the snapshot is not loaded.
+        """
+        from kgedit.store.functionality import measure_functionality
+        from kgedit.store.snapshots import open_snapshot
+
+        return measure_functionality(open_snapshot(self.path, read_date(date)), min_subjects=min_subjects)
+
+    @names_extra
     def export_timestep(
         self,
         older: Date,
@@ -309,6 +409,13 @@ class Home:
 
     def _timestep_folder(self, older: int, newer: int) -> Path:
         return self.path / "benchmark" / f"{older}_{newer}"
+
+
+def folder_of(home: Home | str | Path | None) -> Path | None:
+    """The folder of a home given as an object or a path; None for None."""
+    if home is None:
+        return None
+    return home.path if isinstance(home, Home) else Path(home)
 
 
 def read_date(date: Date) -> datetime.date:

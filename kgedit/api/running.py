@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.api.home import Home, folder_of
 from kgedit.extras import names_extra
+from kgedit.resources import use_home
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +21,7 @@ def run(
     spec: str | Path | Mapping[str, Any],
     *,
     out: str | Path | None = None,
+    home: Home | str | Path | None = None,
     overwrite: bool = False,
     save_model: str | Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -27,7 +30,9 @@ def run(
 
     Args:
         spec: A YAML file as `kgedit configs cp` writes it, or its content as a mapping.
-        out: The run's folder; None for one under `$KGEDIT_HOME/runs` that the same spec always finds again.
+        out: The run's folder; None for one under `runs` in the home, which the same spec always finds again.
+        home: Where that folder goes, and what further runs use again: answers of the unedited model, statistics,
+            trained networks, `tiny`. None for `$KGEDIT_HOME`, else `./kgedit-data`.
         overwrite: Begin afresh where the folder holds a run.
         save_model: Folder for the edited model.
         progress: Told the stage, how many of its steps are done, and how many there are.
@@ -42,13 +47,14 @@ def run(
     from kgedit.runs.spec import read_spec, resolve
 
     raw = spec if isinstance(spec, Mapping) else read_spec(Path(spec)).raw
-    folder = runner.run(
-        resolve(raw),
-        None if out is None else Path(out),
-        overwrite=overwrite,
-        save_model=None if save_model is None else Path(save_model),
-        progress=progress,
-    )
+    with use_home(folder_of(home)):
+        folder = runner.run(
+            resolve(raw),
+            None if out is None else Path(out),
+            overwrite=overwrite,
+            save_model=None if save_model is None else Path(save_model),
+            progress=progress,
+        )
     write_scores(folder)
     return read_run(folder)
 

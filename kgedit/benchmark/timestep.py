@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import BenchmarkError
+from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, Case, Fact, KnownFact, Probe
 
 _FACT = [
@@ -136,6 +137,11 @@ class Timestep:
     def sha256(self) -> str:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many rows each table has."""
+        counts = [(name, pq.read_metadata(self.folder / f"{name}.parquet").num_rows) for name in TABLES]
+        return html_table(f"Timestep {self.name}", ("table", "rows"), counts, note=str(self.folder))
 
     def table(self, name: str) -> pa.Table:
         """One of TABLES, read whole."""

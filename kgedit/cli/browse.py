@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.errors import GraphError
-from kgedit.resources import home
-
-if TYPE_CHECKING:
-    from kgedit.graph.connection import Graph
+from kgedit.resources import data_folder
 
 
 @click.command(epilog=examples("kgedit find Germany"))
@@ -26,15 +22,8 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
     Prints ids, labels and descriptions. Those with exactly this name come first, then those in most facts.
     """
     from kgedit.cli.query import print_rows
-    from kgedit.graph.connection import Graph
-    from kgedit.graph.queries import read_query
 
-    text = " ".join(name)
-    if not any(letter.isalnum() for letter in text):
-        raise GraphError(f"There is no word in {text!r}. Give a label or an alias: kgedit find Germany")
-    with Graph.open(home()) as graph:
-        parameters = {"name": text, "limit": limit}
-        print_rows(graph.read_only_query(read_query("find_terms").text, parameters, timeout=60), form)
+    print_rows(Home().find(" ".join(name), limit=limit).to_pylist(), form)
 
 
 @click.command(epilog=examples("kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print"))
@@ -61,29 +50,11 @@ def browse(
     "2005–2021" has ended, "since 2021" lasts. Without dates --item shows its facts, with --from and --to what
     began or ended between two snapshots; the query is already in the editor: press Ctrl+Enter to run it.
     """
-    from kgedit.graph.browser import query_around
-    from kgedit.graph.connection import Graph
-    from kgedit.graph.managed.server import ManagedServer
-    from kgedit.resources import data_folder
-
     if (older is None) != (newer is None) or (older and item is None):
         raise click.UsageError("Give --from and --to together, and with --item.")
-    window = {"from": f"{older:%Y-%m-%d}", "to": f"{newer:%Y-%m-%d}"} if older and newer else {}
-    with Graph.open(home()) as graph:
-        address = graph.address
-        text = query_around(item, window, graph.snapshot_dates()) if item is not None else ""
-        if item is not None:
-            _refuse_unknown(graph, item)
-    page = address.browser_page(text)
-    if page is None:
-        raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
-    click.echo(page)
-    click.echo(f"User {address.user}, password in {ManagedServer(home()).password_file}", err=True)
+    page = Home().browser_page(item, older=older, newer=newer)
+    click.echo(page.url)
+    click.echo(f"User {page.user}, password in {page.password_file}", err=True)
     click.echo(f"Style sheet and saved queries: {data_folder('cypher') / 'browser'}", err=True)
     if not only_print:
-        click.launch(page)
-
-
-def _refuse_unknown(graph: Graph, item: str) -> None:
-    if not graph.rows("MATCH (i:Item {id: $item}) RETURN i.id AS id", {"item": item}):
-        raise GraphError(f"The graph holds no item {item}. Find one by its name: kgedit find NAME")
+        click.launch(page.url)

@@ -100,6 +100,9 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
         found = check(file)
         for note in found.notes:
             click.echo(f"{file}: ignored: {note}", err=True)
+        if found.unchecked:
+            fields = ", ".join(found.unchecked)
+            click.echo(f"{file}: not checked without torch (pip install 'kgedit[models]'): {fields}", err=True)
         for problem in found.problems:
             click.echo(f"{file}: {problem}", err=True)
         if found.problems:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
 from kgedit.store.scope import Scope
+
+if TYPE_CHECKING:
+    from kgedit.graph.summary import Summary
 
 
 @click.group(epilog=examples("kgedit graph start"))
@@ -88,36 +92,28 @@ def status(as_json: bool) -> None:
     import json
     from dataclasses import asdict
 
-    from kgedit.graph.connection import Graph, external_address
-    from kgedit.graph.managed.server import ManagedServer
-    from kgedit.graph.summary import summarize
-
-    found = asdict(ManagedServer(home()).status())
-    external = external_address()
-    found["instead"] = external.uri if external else None
-    found["holds"] = None
-    if external or found["running"]:
-        with Graph.open(home(), start=False) as opened:
-            found["holds"] = asdict(summarize(opened))
+    state = Home().graph_status()
+    content = None if state.content is None else asdict(state.content)
+    found = asdict(state.server) | {"instead": state.outside, "holds": content}
     if as_json:
         click.echo(json.dumps(found, indent=2, default=str))
         return
     for name, meaning in _LINES.items():
         if found[name] is not None:
             click.echo(f"{meaning:<14} {_formatted(found[name], name)}")
-    if found["holds"]:
-        _print_content(found["holds"])
+    if state.content:
+        _print_content(state.content)
     if found["import_unfinished"]:
         click.echo("The last bulk import was interrupted. Load the graph again before you use it.", err=True)
-    if external:
-        click.echo(f"KGEDIT_GRAPH_URI is set: commands use {external.uri} and not this server.", err=True)
+    if state.outside:
+        click.echo(f"KGEDIT_GRAPH_URI is set: commands use {state.outside} and not this server.", err=True)
 
 
-def _print_content(holds: dict[str, Any]) -> None:
-    click.echo(f"{'scope':<14} {holds['scope']}")
-    click.echo(f"{'terms':<14} {holds['terms']:,}")
-    click.echo(f"{'edges':<14} {holds['facts']:,} facts, {holds['claims']:,} versions of statements")
-    for date, facts in holds["snapshots"].items():
+def _print_content(content: Summary) -> None:
+    click.echo(f"{'scope':<14} {content.scope}")
+    click.echo(f"{'terms':<14} {content.terms:,}")
+    click.echo(f"{'edges':<14} {content.facts:,} facts, {content.claims:,} versions of statements")
+    for date, facts in content.snapshots.items():
         state = "being written" if facts is None else f"{facts:,} facts current"
         click.echo(f"{'snapshot':<14} {date // 10000}-{date // 100 % 100:02}-{date % 100:02}, {state}")
 

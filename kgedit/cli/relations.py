@@ -6,9 +6,9 @@ import datetime
 
 import click
 
+from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.resources import home
 
 
 @click.command(epilog=examples("kgedit relations --date 2023-02-27"))
@@ -29,11 +29,8 @@ def relations(date: datetime.datetime, min_subjects: int, form: str) -> None:
     among the separators. Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows
-    from kgedit.store.functionality import measure_functionality
-    from kgedit.store.snapshots import open_snapshot
 
-    measured = measure_functionality(open_snapshot(home(), date.date()), min_subjects=min_subjects)
-    rows = measured.to_pylist()
+    rows = Home().relations(date, min_subjects=min_subjects).to_pylist()
     if form == "table":
         rows = [row | {"functional": f"{row['functional']:.3f}", "dated": f"{row['dated']:.3f}"} for row in rows]
     print_rows(rows, form)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ import click
 
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
-from kgedit.files import replace_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,40 +46,20 @@ def report(
     (bootstrap clustered by relation), and what it cost. The order of rows does not depend on the order in which the
     runs are named.
     """
-    from kgedit.analysis.renderings import to_csv, to_markdown
-    from kgedit.analysis.tables import overview_tables, report_tables
-    from kgedit.runs.run_files import read_runs
+    from kgedit.api.reports import report as make_report
 
-    files = {"markdown": markdown or (out and out / "report.md"), "csv": csv_file or (out and out / "report.csv")}
-    for path in files.values():
-        if path and path.exists() and not overwrite:
-            raise click.ClickException(f"{path} is there already. Replace it: --overwrite")
+    made = make_report(
+        runs, out=out, markdown=markdown, csv=csv_file, brief=brief, rescore=rescore, overwrite=overwrite
+    )
     if rescore:
-        _rescore(runs)
-    found = read_runs(runs)
-    tables = overview_tables(found) if brief else report_tables(found)
-    _print(tables)
-    for kind, path in files.items():
-        if path:
-            _write(path, to_markdown(tables) if kind == "markdown" else to_csv(found))
+        for run in made.runs:
+            say(f"Measured again: {run.folder / 'scores.json'}")
+    _print(made.tables)
+    for path in made.files:
+        say(f"Written: {path}")
 
 
-def _rescore(folders: tuple[Path, ...]) -> None:
-    from kgedit.runs.run_files import require_finished
-    from kgedit.runs.scoring import write_scores
-
-    for folder in folders:
-        require_finished(folder)
-    for folder in folders:
-        say(f"Measured again: {write_scores(folder)}")
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    say(f"Written: {replace_file(path, text)}")
-
-
-def _print(tables: list[Table]) -> None:
+def _print(tables: Sequence[Table]) -> None:
     import os
 
     from rich.console import Console

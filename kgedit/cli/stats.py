@@ -48,35 +48,25 @@ def stats(
     read, the condition of the matrix, the directions of its null space (where asked for) and the file. What is there
     already is not built again.
     """
-    from kgedit.benchmark.timestep import Timestep
-    from kgedit.editing.locate_then_edit import second_moments
-    from kgedit.llm.devices import resolve_device, resolve_dtype
-    from kgedit.llm.loading import load_model
-    from kgedit.llm.surgery.layer_lists import parse_layers
+    from kgedit.api.statistics import build_statistics
 
     if bool(timestep) == bool(texts):
         raise SpecError(["give either --timestep FOLDER or --text FILE (once or more)"])
-    known = Timestep.open(timestep).known_facts() if timestep else []
-    corpus = second_moments.corpus_of_facts(known) if timestep else second_moments.corpus_of_files(texts)
-    place = resolve_device(device)
-    loaded = load_model(model, device=place, dtype=resolve_dtype(dtype, place))
-    wanted = parse_layers(layers)
-    if wanted[-1] >= len(loaded.blocks):
-        raise SpecError([f"--layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {wanted[-1]}"])
     with bars() as add:
-        update = add(f"read {corpus.name}", tokens, "tokens")
-        moments = second_moments.second_moments(
-            loaded,
-            wanted,
-            corpus,
-            budget=second_moments.TextBudget(tokens, length),
-            progress=lambda done, total: update(done, done),  # noqa: ARG005 - the shape of Progress
+        table = build_statistics(
+            model,
+            layers,
+            timestep=timestep,
+            texts=texts,
+            tokens=tokens,
+            length=length,
+            null_space=null_space,
+            device=device,
+            dtype=dtype,
+            progress=add,
         )
-    for layer, moment in moments.items():
-        values = second_moments.eigen(moment)[0].clamp(min=0)
-        condition = float(values[-1] / values[0]) if values[0] > 0 else float("inf")
-        line = f"layer {layer}\t{moment.tokens} tokens\tcondition {condition:.3g}"
-        if null_space is not None:
-            kept = second_moments.null_space(moment, threshold=null_space, relative=True).shape[1]
-            line += f"\tnull space {kept} of {len(values)}"
-        click.echo(f"{line}\t{moment.path}")
+    for row in table.to_pylist():
+        line = f"layer {row['layer']}\t{row['tokens']} tokens\tcondition {row['condition']:.3g}"
+        if row["null_space"] is not None:
+            line += f"\tnull space {row['null_space']} of {row['width']}"
+        click.echo(f"{line}\t{row['file']}")

@@ -54,7 +54,7 @@ def make_editor(
     Args:
         method: Name in METHODS.
         settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
-        contexts: Those that the model will be evaluated in.
+        contexts: Contexts in which the model will be evaluated.
         seed: Source of all randomness.
 
     Raises:

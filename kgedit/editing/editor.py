@@ -1,7 +1,7 @@
 """The contract of editing methods: a class that declares what it can do, applies cases, and can save, load and undo.
 
-An editor holds all its state (templates, statistics, memories, masks, random numbers by seed); nothing is kept in a
-module. The runner asks what a method declares and never looks at its name.
+An editor holds all its state (templates, statistics, memories, masks, seeds); modules hold none. The runner branches on
+what a method declares, never on its name.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ class Capabilities:
     """What a method can do and what it touches.
 
     Attributes:
-        protocols: Ways of giving it edits; the first is its default.
-        most_edits_at_once: Limit of one ``apply``; None for no limit.
+        protocols: Protocols that it supports; the first is its default.
+        most_edits_at_once: Most edits in one ``apply``; None for no limit.
         changes_weights: Whether parameters of the model differ after an edit.
         adds_modules: Whether layers with parameters of their own are added to the model.
         changes_forward: Whether a memory outside the weights changes the forward pass.
         changes_prompt: Whether it may put text ahead of prompts.
-        needs_known_facts: Whether ``prepare`` makes use of facts (demonstrations, unrelated prompts, training,
+        needs_known_facts: Whether ``prepare`` uses facts (for demonstrations, unrelated prompts, training or
             statistics).
-        source: Where the method is described.
+        source: Paper that describes the method, with the section.
     """
 
     protocols: tuple[Protocol, ...]
@@ -60,12 +60,12 @@ class Capabilities:
 
     @property
     def in_files_of_a_model(self) -> bool:
-        """Whether edits lie in files that transformers or peft reads without kgedit."""
+        """Whether edits are saved as files that transformers or peft reads without kgedit."""
         return self.changes_weights or self.adds_modules
 
     @property
     def needs_memory(self) -> bool:
-        """Whether edits lie, wholly or in part, in what `Editor.memory` gives."""
+        """Whether edits are, wholly or in part, in what `Editor.memory` returns."""
         return self.changes_forward or self.changes_prompt
 
 
@@ -84,7 +84,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class PrefixPart:
-    """A piece of a prefix that makes sense only whole; `case_id` names the case that it was retrieved from, or ""."""
+    """A piece of a prefix that is never cut; `case_id` is the case that it was retrieved from, or ""."""
 
     text: str
     case_id: str = ""
@@ -95,33 +95,33 @@ class Prefix:
     """Text that goes ahead of one prompt.
 
     Attributes:
-        parts: As they are read. Where a model has no room for all of them the first are left out, never the last.
+        parts: In reading order. If they exceed the model's context, the first are left out, never the last.
     """
 
     parts: tuple[PrefixPart, ...] = ()
 
     @property
     def text(self) -> str:
-        """What is read."""
+        """The whole prefix."""
         return "".join(part.text for part in self.parts)
 
     @property
     def retrieved(self) -> tuple[str, ...]:
-        """The cases that it came from, best first: those that stand next to the prompt."""
+        """The cases that it was retrieved from, best first; the best is next to the prompt."""
         return tuple(part.case_id for part in reversed(self.parts) if part.case_id)
 
     def without(self, first: int) -> Prefix:
-        """The prefix without its first so many parts."""
+        """The prefix without its first `first` parts."""
         return Prefix(self.parts[first:])
 
 
 @dataclass(frozen=True, slots=True)
 class EditorState:
-    """All that distinguishes an editor and its model from before the first edit.
+    """Everything that an editor and its model changed since before the first edit.
 
     Attributes:
         tensors: Written as safetensors.
-        record: JSON values: everything that is not a tensor.
+        record: Everything that is not a tensor, as JSON values.
     """
 
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -137,12 +137,12 @@ class RunContext:
     """The run that a call of ``apply`` belongs to: where to report progress, write checkpoints and resume.
 
     Attributes:
-        progress: To be called with the share of the call's work that is done.
-        checkpoint: To be called wherever the same call could be resumed, with a function that copies the state there;
-            that function may stay uncalled.
-        resume: What such a function gave before the run was interrupted: ``apply`` continues from there, with
-            the same outcome as if it had never stopped. The state before that call must have been loaded. None to
-            start from the beginning.
+        progress: Called with the share of the call's work that is done.
+        checkpoint: Called at every point from which the call could be resumed, with a function that copies the state;
+            the run calls that function when a checkpoint is due.
+        resume: State from such a function, written before the run was interrupted: ``apply`` continues from it, with
+            the same result as an uninterrupted call. The state before the call must have been loaded. None to start
+            from the beginning.
     """
 
     progress: Callable[[float], None] = _ignore
@@ -155,12 +155,12 @@ NO_RUN = RunContext()
 
 
 class Editor(ABC, Generic[OwnSettings]):
-    """One editing method at work on one model.
+    """One editing method, applied to one model.
 
     Args:
         model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
         settings: Hyperparameters, an instance of ``settings_type``.
-        contexts: Those that the model is evaluated in.
+        contexts: Contexts in which the model will be evaluated.
         seed: Source of all randomness.
     """
 
@@ -174,50 +174,50 @@ class Editor(ABC, Generic[OwnSettings]):
         self.seed = seed
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Get ready before the first ``apply`` or ``load_state``, without changing the model.
+        """Prepare for the first ``apply`` or ``load_state`` without changing the model.
 
-        Called once, where ``capabilities.needs_known_facts``; the outcome depends on model, settings, seed and facts.
+        Called once if ``capabilities.needs_known_facts``; the result depends on model, settings, seed and facts alone.
 
         Args:
-            known: What the older snapshots say, in words.
-            advance: Called with the steps done and the number of steps, where this takes long.
+            known: Facts of the older snapshots, as questions with answers.
+            advance: Progress callback: steps done, number of steps.
         """
 
     @abstractmethod
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
-        """Edit the model so that it gives each case's answer; the outcome depends on state, seed and cases alone.
+        """Edit the model so that it gives each case's target; the result depends on state, seed and cases alone.
 
-        A case that cannot be applied is left out and reported; the others are applied all the same.
+        A case that cannot be applied is skipped and reported; the others are still applied.
         """
 
     @abstractmethod
     def restore(self) -> None:
-        """Undo everything: weights bit for bit, memories and other state too."""
+        """Undo every edit: weights bit for bit, and all other state."""
 
     @abstractmethod
     def state(self) -> EditorState:
-        """A copy of all that ``load_state`` needs."""
+        """A copy of everything that ``load_state`` needs."""
 
     @abstractmethod
     def load_state(self, state: EditorState) -> None:
-        """Bring a fresh editor, on an unedited model, to a saved state."""
+        """Load a saved state into a new editor of an unedited model."""
 
     def details(self) -> dict[str, Any]:
-        """What it works with beyond its settings (modules, statistics), as JSON values; kept with the run."""
+        """What the method chose beyond its settings (modules, statistics), as JSON values for the run folder."""
         return {}
 
     def memory(self) -> EditorState:
-        """What an edited model consists of beside its weights, where ``capabilities.needs_memory``."""
+        """The part of an edited model that is not in its weights, if ``capabilities.needs_memory``."""
         return self.state()
 
     def load_memory(self, memory: EditorState) -> None:
-        """Bring a fresh editor to what `memory` gave; on a model with edited weights where it edits weights too."""
+        """Load what `memory` returned; if the method edits weights too, the model already has them."""
         self.load_state(memory)
 
     def save_model(self, folder: Path) -> None:
-        """Write the edited model into a folder as transformers reads it, where ``capabilities.in_files_of_a_model``."""
+        """Write the edited model as transformers reads it, if ``capabilities.in_files_of_a_model``."""
         save_pretrained(self.model, folder)
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Text to put ahead of the prompt of each bare question; methods that change prompts override this."""
+        """Text to put ahead of each question's prompt; methods that change prompts override this."""
         return [Prefix() for _ in questions]

@@ -1,4 +1,4 @@
-"""Seeds derived from what is being done, so that a resumed run draws the same numbers as an unbroken one."""
+"""Seeds derived from the cases being edited, so that a resumed run draws the same numbers as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def seed_for(seed: int, cases: Sequence[Case]) -> int:
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Run torch with its own random numbers, and give the caller's back afterwards."""
+    """Seed torch within the block, and restore the caller's random state afterwards."""
     # A model may be spread over all GPUs.
     devices = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):

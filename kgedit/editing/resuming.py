@@ -8,7 +8,7 @@ from kgedit.editing.editor import EditorState
 
 
 def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> EditorState:
-    """A copy of what an optimizer trains, of the optimizer and of torch's random numbers, after so many epochs."""
+    """A copy of the trained parameters, the optimizer's state and torch's random state after a number of epochs."""
     own = _parameters(optimizer)
     tensors = {f"weight.{index}": parameter.detach().clone() for index, parameter in enumerate(own)}
     for index, values in optimizer.state_dict()["state"].items():
@@ -19,7 +19,7 @@ def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> EditorSt
 
 
 def resume_training(optimizer: torch.optim.Optimizer, state: EditorState) -> int:
-    """Bring a fresh optimizer of the same parameters to a saved state; the epochs that are done."""
+    """Load a saved state into a new optimizer of the same parameters; returns the number of epochs done."""
     own = _parameters(optimizer)
     with torch.no_grad():
         for index, parameter in enumerate(own):

@@ -1,14 +1,13 @@
-"""Edited models on disk: a folder that says what was edited, and holds the edits in the plainest form there is.
+"""Edited models on disk: a folder that lists the edits and holds them as plain weights, an adapter or a memory.
 
     kgedit.json          what was edited, in which model, by which method: a `SavedEdits`
-    README.md            the same for people: a model card
+    README.md            a model card with the same content
     *.safetensors, ...   edited weights as transformers reads them, or an adapter as peft does; no kgedit needed
-    memory.json,         what lies in no weights: codebooks, side copies, remembered facts; read by `load_saved`
+    memory.json,         what is not in the weights: codebooks, side copies, remembered facts; read by `load_saved`
     memory.safetensors
-    base/                the model itself, where no name leads to it
+    base/                the base model, if it cannot be loaded by name
 
-A memory that routes some prompts past a layer is no weight: WISE's side copies added to the matrix would change every
-prompt, so they are kept as they are.
+WISE's side copies are a memory and are never merged into the matrix: a merged matrix would change every prompt.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class LoadedEdits:
     Attributes:
         editor: With the edits in its model.
         saved: What kgedit.json says.
-        can_restore: Whether the model without the edits is at hand.
+        can_restore: Whether the edits can be undone: false if the folder holds edited weights only.
     """
 
     editor: Editor[Any]
@@ -57,10 +56,10 @@ class LoadedEdits:
 
 
 def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequence[Case]) -> Path:
-    """Write an edited model, whose fingerprint must have been asked for before the first edit.
+    """Write an edited model. Its `fingerprint` must have been computed before the first edit.
 
     Args:
-        folder: Must not exist; it appears when it is whole.
+        folder: Must not exist; it appears once it is complete.
         method: Name of the editor's method.
         edits: Those that were applied.
 
@@ -106,7 +105,7 @@ def load_saved(
     """Load what `save_edited` wrote.
 
     Args:
-        base: The unedited model, where it is loaded already; of no use to a folder that holds edited weights.
+        base: The unedited model, if it is already loaded; ignored for a folder that holds edited weights.
         device: Where a model is loaded to.
         dtype: Number format in which it is loaded.
 
@@ -159,7 +158,7 @@ def read_saved(folder: Path) -> SavedEdits:
 
 
 def _save_base(editor: Editor[Any], folder: Path) -> None:
-    """The unedited model: an adapter steps aside for as long as its modules would be in the model's files."""
+    """Write the unedited model; an adapter is detached meanwhile, so that its modules are not in the files."""
     folder.mkdir()
     if not editor.capabilities.adds_modules:
         save_pretrained(editor.model, folder)

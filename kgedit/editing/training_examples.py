@@ -1,4 +1,4 @@
-"""Training examples from cases: the edit's question in one or more contexts, and its answer."""
+"""Training examples from cases: the edit's question in one or more contexts, and its target."""
 
 from __future__ import annotations
 

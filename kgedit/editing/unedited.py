@@ -1,4 +1,4 @@
-"""`none`: no edit at all, the line that every method has to beat."""
+"""`none`: no edit at all, the baseline of every comparison."""
 
 from __future__ import annotations
 

@@ -9,12 +9,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.graph.queries import checked_dates, read_query_file
 from kgedit.resources import data_folder
 
 _RULE = re.compile(r"(?P<selector>[\w. ]+?)\s*\{(?P<body>(?:[^{}\"]|\"[^\"]*\")*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserPage:
+    """A page of Neo4j Browser, ready to be opened.
+
+    Attributes:
+        url: The page; a query in it stands in the editor and is not run.
+        user: Who to connect as.
+        password_file: File with the password of the home's own server.
+    """
+
+    url: str
+    user: str
+    password_file: Path
 
 
 def style_file() -> Path:

@@ -95,11 +95,13 @@ def _missing(raw: Mapping[str, Any]) -> list[str]:
 
 def _device(given: object, notes: list[str]) -> dict[str, str]:
     """A number is a GPU of the machine that the file was written on."""
-    from kgedit.llm.devices import resolve_device  # needs torch
-
     if given is None:
         return {}
     name = str(given) if not str(given).isdigit() else f"cuda:{given}"
+    try:
+        from kgedit.llm.devices import resolve_device
+    except ModuleNotFoundError:  # no torch: the file can be checked, and no run begins
+        return {"device": name}
     try:
         return {"device": resolve_device(name)}
     except ModelError:

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 Read = Callable[[Any], tuple[tuple[object, ...], str]]
-"""From a key's value to those of its settings, and what to tell the user, or ""; ValueError if it makes no sense."""
+"""From a key's value to the values of its settings, and a note for the user or ""; ValueError if it is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ def _plain(value: object) -> object:
 
 
 def _to(name: str) -> Rule:
-    """The same under our name."""
+    """The same value under kgedit's name."""
     return Rule((name,), lambda value: ((value,), ""))
 
 
 def _only(reason: str, *expected: object) -> Rule:
-    """No counterpart: the user gets the reason, unless the value is what kgedit does anyway."""
+    """No counterpart: the user is told the reason, unless the value is what kgedit does anyway."""
     return Rule((), lambda value: ((), "" if _plain(value) in expected else reason))
 
 
@@ -109,7 +109,7 @@ def _rewritten(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _blocks_of(names: Any) -> tuple[list[int], str]:
-    """Blocks of the matrices named, rising, and what to tell where they are no down-projections."""
+    """Blocks of the matrices named, in ascending order, and a note if they are not down-projections."""
     if isinstance(names, str):
         raise ValueError("expected a list of names")
     found = [re.search(r"[.\[](\d+)[\].]", str(name)) for name in names]
@@ -132,7 +132,7 @@ def _role(name: Any) -> str:
 
 
 def _matrices_of(names: Any) -> tuple[list[tuple[int, str]], list[str]]:
-    """Block and role of each matrix of an MLP, and what to tell the user; down-projections where none is named."""
+    """Block and role of each matrix of an MLP, and notes for the user; down-projections where none is named."""
     _blocks_of(names)
     strange = sorted({_matrix(name) for name in names if not _role(name)})
     known = [name for name in names if _role(name)]

@@ -1,4 +1,4 @@
-"""Hyperparameters, in two types: what a user gave, and what a method works with once its model is known.
+"""Hyperparameters, in two types: those that a user gave, and those resolved for a model.
 
 A method's settings are a pydantic model in which nothing is open. What a user gives of them is checked by a second
 model, made from the first, in which every setting may be left out; `GivenSettings.resolve` fills the rest in.
@@ -47,7 +47,7 @@ class Settings(BaseModel):
 
 
 class NoSettings(Settings):
-    """There is nothing to set."""
+    """A method without settings."""
 
 
 Kind = TypeVar("Kind", bound=Settings)
@@ -143,14 +143,14 @@ def defaults(kind: type[Settings]) -> dict[str, Setting]:
 
 
 def meanings(kind: type[Settings]) -> dict[str, str]:
-    """What each setting means."""
+    """The meaning of each setting."""
     return {name: field.description or "" for name, field in kind.model_fields.items()}
 
 
 def read_settings(
     kind: type[Kind], raw: Mapping[str, object], *, method: str
 ) -> tuple[GivenSettings[Kind] | None, list[str]]:
-    """Settings as a user gives them: numbers may be texts, and null stands for an open one.
+    """Settings as a user gives them: numbers may be strings, and null leaves a setting open.
 
     Returns:
         The settings and no problems, or None and every problem.
@@ -183,7 +183,7 @@ def _given(field: FieldInfo) -> Any:
 
 
 def as_given(annotation: Any) -> BeforeValidator:
-    """Reads a value before pydantic looks: YAML gives 5e-4 as a text, and flags give nothing but texts."""
+    """Convert a value before pydantic checks it: YAML reads 5e-4 as a string, and all flags are strings."""
     options = set(get_args(annotation) or (annotation,)) if get_origin(annotation) is not Literal else {str}
 
     def read(given: object) -> object:

@@ -14,11 +14,11 @@ import torch
 from kgedit.llm.language_model import LanguageModel, Reading
 
 Hook = Callable[[Any, tuple[torch.Tensor, ...], torch.Tensor], torch.Tensor | None]
-"""A forward hook: module, inputs, output; what it returns stands in for the output."""
+"""A forward hook: module, inputs, output; a returned value replaces the output."""
 
 
 class InstalledHook:
-    """A forward hook on one layer that finds a `Reading` whoever calls the model, until it is removed."""
+    """A forward hook on one layer that has a `Reading` no matter who calls the model, until it is removed."""
 
     def __init__(self, model: LanguageModel, layer: Any, hook: Hook) -> None:
         self._model = model

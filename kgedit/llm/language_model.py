@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import torch
 
@@ -19,13 +19,13 @@ _SAMPLE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a model is reading in the forward pass under way: editors with a memory beside the model look here.
+    """The prompts of the current forward pass, for editors with a memory beside the model.
 
     Attributes:
         mask: Attention mask, rows x whole length.
         ends: Column of each row's last prompt token; None when prompts were read by an earlier call, into the cache.
         rows: Where each row stood in the batch when its prompt was read: rows that have ended leave the batch.
-        ends_unknown: Whether a prompt may end at any of the tokens read: who called the model has not told.
+        ends_unknown: Whether the caller did not say where prompts end: any token may be the last one of a prompt.
     """
 
     mask: torch.Tensor
@@ -39,12 +39,12 @@ class LanguageModel:
     """A loaded model.
 
     Attributes:
-        name: As the user asked for it.
+        name: Name or path that the user gave.
         revision: Commit on the hub, or version of the package that carries it, or "".
         module: The transformers model, in eval mode; its parameters need no gradient.
         tokenizer: A fast tokenizer.
         by_name: Whether `load_model` finds the same model by its name alone.
-        readings: The forward passes under way, the innermost last; written by `forward` and by `InstalledHook`.
+        readings: The current forward passes, the innermost last; written by `forward` and by `InstalledHook`.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LanguageModel:
 
     @property
     def reading(self) -> Reading | None:
-        """The forward pass under way, as far as anyone has told; else None."""
+        """The current forward pass; None outside of one."""
         return self.readings[-1] if self.readings else None
 
     @property
@@ -72,9 +72,9 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of a spread sample of every weight, of the number format, device kind and vocabulary.
+        """Hash of a sample of every weight, and of number format, device kind and vocabulary.
 
-        Taken when first asked for: ask before the first edit.
+        Computed at first use and then kept: use it before the first edit.
         """
         digest = hashlib.sha256()
         for name, tensor in self.module.state_dict().items():
@@ -115,8 +115,36 @@ class LanguageModel:
     def _token_texts(self) -> list[str]:
         return list(self.tokenizer.batch_decode([[index] for index in range(len(self.tokenizer))]))
 
+    @overload
+    def ask(self, question: str, *, preset: str = "question_only") -> str: ...
+
+    @overload
+    def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
+
+    def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
+        """What the model answers, decoded greedily, with the edits that are in it.
+
+        Text that `rag`, `ike` or `prompt` put ahead of questions is added by `EditedModel.ask` only.
+
+        Args:
+            question: One question, or several, which are asked in batches.
+            preset: wild, wild_line, question_only or few_shot: how the question is put and where the answer ends.
+
+        Raises:
+            SpecError: if there is no such preset.
+        """
+        from kgedit.llm.contexts import read_context
+        from kgedit.llm.free_answers import answer_freely, free_preset
+        from kgedit.llm.generation import Question
+
+        chosen = free_preset(preset)
+        context = read_context(chosen.context)
+        texts = [question] if isinstance(question, str) else question
+        answers = answer_freely(self, [Question(context.prompt(text), "") for text in texts], chosen)
+        return answers[0] if isinstance(question, str) else answers
+
     def encode(self, prompt: str) -> list[int]:
-        """Tokens of a prompt, with whatever the tokenizer puts ahead of a text."""
+        """Tokens of a prompt, with the special tokens that the tokenizer puts first."""
         ids: list[int] = self.tokenizer.encode(prompt)
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 
@@ -184,7 +212,7 @@ class LanguageModel:
         return hooks(head.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:])))
 
     def pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids and attention mask of rows that end together; the mask, never the pad id, tells what is padding."""
+        """Left-padded token ids and attention mask; the mask, not the pad id, says what is padding."""
         width = max(map(len, rows))
         fill = next(iter(sorted(self.end_ids)), 0)
         ids = [[fill] * (width - len(row)) + list(row) for row in rows]

@@ -1,17 +1,17 @@
 """Readers of source formats. In a checkout their files lie in the top-level folder ``loaders/``."""
 
 from pathlib import Path
-from typing import Any
 
 from kgedit.registry import Registry
+from kgedit.store.schemas import Loader
 
 _checkout = Path(__file__).parent.parent.parent / "loaders"
 if (_checkout / "wikidata_json.py").is_file():
     __path__.append(str(_checkout))
 
-LOADERS: Registry[Any] = Registry(
+LOADERS: Registry[type[Loader]] = Registry(
     "source format",
     {"wikidata_json": "kgedit.loaders.wikidata_json:Parser"},
     group="kgedit.loaders",
 )
-"""Classes that satisfy kgedit.store.schemas.Loader, made from Options."""
+"""Classes with the contract of `Loader`."""

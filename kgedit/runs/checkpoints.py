@@ -90,7 +90,7 @@ class Checkpoints:
         return found if same else None
 
     def save_call(self, checkpoint: CallCheckpoint) -> None:
-        """Write where a call stands in place of what was there before."""
+        """Replace the checkpoint within a call."""
         _write(self._call, checkpoint)
 
     def _numbered(self) -> list[Path]:
@@ -98,7 +98,7 @@ class Checkpoints:
 
 
 def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint) -> None:
-    """Write aside, and rename over what was there."""
+    """Write beside the file, then rename over it."""
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -119,7 +119,7 @@ def _in_use(path: Path) -> None:
 
 
 def _empty(path: Path) -> None:
-    # The lock stays: a file made anew in its place would let a second holder in.
+    # The lock file stays: if it were made again, a second process could hold it.
     for found in path.iterdir():
         if found.is_dir():
             shutil.rmtree(found)

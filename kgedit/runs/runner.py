@@ -1,7 +1,7 @@
-"""A run: evaluate before any edit, then learn timestep by timestep and evaluate again. Killed anywhere, it resumes.
+"""A run: evaluate the unedited model, then edit timestep by timestep and evaluate again. A killed run resumes.
 
-The order is: every question before any edit; for each timestep its edits, with checkpoints, then its questions (and
-those of earlier timesteps if the spec says so). Under "single" each edit is followed by its own questions and undone.
+The order is: every probe before any edit; for each timestep its edits, with checkpoints, then its probes (and those of
+earlier timesteps if the spec says so). Under "single" each edit is followed by its own probes and undone.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.spec import write_spec
 
 Progress = Callable[[str, int, int], None]
-"""Called with the stage, the steps of it that are done, and how many there are."""
+"""Progress callback of a run: stage, steps done, number of steps."""
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
-"""Least time between two checkpoints within one call of a method."""
+"""Shortest time between two checkpoints within one call of a method."""
 
 
 def run(
@@ -53,8 +53,8 @@ def run(
 
     Args:
         out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
-        overwrite: Begin afresh where the folder holds a run.
-        save_model: Where the model goes after the last edit; a finished run given again saves what it ended with.
+        overwrite: Discard a run that the folder holds and start again.
+        save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
         progress: Called at every step.
 
     Returns:
@@ -98,14 +98,14 @@ def run(
 
 
 def default_folder(spec: RunSpec) -> Path:
-    """Where a run goes that was given no folder: the same spec always finds the same one."""
+    """The folder of a run without `out`: the same spec always gets the same one."""
     digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
     return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What every stage of a run works with; `cases` by timestep, in order."""
+    """What every stage of a run needs; `cases` by timestep, in order."""
 
     spec: RunSpec
     editor: Editor[Any]
@@ -116,11 +116,11 @@ class _Job:
 
     @property
     def all_cases(self) -> list[Case]:
-        """Those of all timesteps."""
+        """The cases of all timesteps."""
         return [case for own in self.cases.values() for case in own]
 
     def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
-        """Ask what has not been asked yet of the model in this state."""
+        """Ask every probe that has no answer yet for this state of the model."""
         total, done = self.evaluator.count(cases), 0
         self.report(stage, 0, total)
 
@@ -145,7 +145,7 @@ class _Job:
 
 
 def _edit_one_by_one(job: _Job) -> None:
-    """Edit, evaluate, undo, one case after another; an edit's answers tell whether it was finished."""
+    """Edit, evaluate and undo one case after another; a case with all its answers is finished."""
     written = {(cost.timestep, cost.case_ids) for cost in job.folder.edits()}
     for timestep, cases in job.cases.items():
         state = ModelState(timestep)
@@ -162,7 +162,7 @@ def _edit_one_by_one(job: _Job) -> None:
 
 
 def _edit_in_sequence(job: _Job) -> None:
-    """Timestep after timestep, without undoing anything, from the newest checkpoint on."""
+    """Edit timestep after timestep, undoing nothing, from the newest checkpoint on."""
     start = job.folder.checkpoints.newest()
     job.folder.truncate_edits(start.lines if start else 0)
     if start:
@@ -179,12 +179,12 @@ def _edit_in_sequence(job: _Job) -> None:
 
 
 def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
-    """Apply the cases of one timestep from number `done` on, with a checkpoint now and then and at the end."""
+    """Apply the cases of one timestep from index `done` on, with checkpoints on schedule and at the end."""
     spec, cases = job.spec, job.cases[timestep]
     size = spec.batch_size or len(cases)
     lines, saved = len(job.folder.edits()), done
     while done < len(cases):
-        # Here and not after the edit, so that a run that resumes from a checkpoint asks what it had not asked.
+        # Before the edit, so that a run that resumes from a checkpoint asks the probes that it had not asked.
         if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
             job.evaluate(
                 f"evaluate after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done)
@@ -200,7 +200,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
 
 
 def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) -> EditCost:
-    """One call of the method, resumed where an interrupted run left it, with checkpoints within it."""
+    """One call of the method, with checkpoints within it; resumes an interrupted call."""
     total = len(job.cases[timestep])
     earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
     clock, saved = _Clock(earlier), time.monotonic()
@@ -220,7 +220,7 @@ def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) 
 
 
 def _applied(job: _Job) -> list[Case]:
-    """The cases of all timesteps but those that the method could not apply."""
+    """The cases of all timesteps except those that the method could not apply."""
     failed = {(cost.timestep, failure.case_id) for cost in job.folder.edits() for failure in cost.failures}
     return [case for case in job.all_cases if (case.timestep, case.case_id) not in failed]
 
@@ -242,14 +242,14 @@ def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list
         cases[timestep.name] = list(timestep.cases())[:limit]
         if not cases[timestep.name]:
             raise BenchmarkError(
-                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json says "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
     return cases
 
 
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:
-    """The lesson is for "tiny" only: what was known before the first timestep, with the same seed in every run."""
+    """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
     model = load_model(
         spec.model,
@@ -270,7 +270,7 @@ def _resolve_settings(spec: RunSpec, model: LanguageModel) -> Resolved[Settings]
 
 
 def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -> Preparation:
-    """Let the editor get ready with what was known before."""
+    """Prepare the editor with the facts that were known before."""
     clock, editor = _Clock(), job.editor
     if editor.capabilities.needs_known_facts:
         known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
@@ -284,27 +284,27 @@ def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -
 
 
 def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
-    """Known facts that no question of any case asks for."""
+    """Known facts that no probe of any case asks for."""
     facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
     asked = {(fact.subject, fact.property) for fact in facts}
     return [fact for fact in known if (fact.fact.subject, fact.fact.property) not in asked]
 
 
 class _Clock:
-    """Starts when it is created, with what the call had spent before it was interrupted."""
+    """Starts at creation, from the time that the call had spent before it was interrupted."""
 
     def __init__(self, before: CallCheckpoint | None = None) -> None:
         self._wall = time.perf_counter() - (before.seconds if before else 0)
         self._processor = time.process_time() - (before.cpu_seconds if before else 0)
 
     def spent(self) -> dict[str, float]:
-        """Seconds of the wall and of the processor."""
+        """Wall time and processor time, in seconds."""
         return {
             "seconds": round(time.perf_counter() - self._wall, 6),
             "cpu_seconds": round(time.process_time() - self._processor, 6),
         }
 
     def read(self, device: str) -> dict[str, Any]:
-        """The three costs that EditCost and Preparation have in common."""
+        """The costs that EditCost and Preparation share."""
         wait_for(device)
         return {**self.spent(), "peak_memory_bytes": peak_memory_bytes(device)}

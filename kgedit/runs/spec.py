@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from kgedit.editing import METHODS
-from kgedit.editing.editor import Editor
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
+from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
 from kgedit.hparams.settings import PRESETS as PRESETS_CONTEXT
-from kgedit.hparams.settings import as_given, explain, given_model, read_settings, unknown
+from kgedit.hparams.settings import Settings, as_given, explain, given_model, read_settings, unknown
 from kgedit.llm.contexts import read_context
-from kgedit.llm.devices import resolve_device, resolve_dtype
 from kgedit.llm.presets import PRESETS
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+
+if TYPE_CHECKING:
+    from kgedit.editing.editor import Capabilities
 
 DEFAULT_PRESETS = ("synthetic", "wild")
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
@@ -110,6 +112,15 @@ def write_spec(spec: RunSpec) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
+def settings_type_of(method: str) -> type[Settings]:
+    """The settings of a method; only methods of other packages are imported for it, torch included.
+
+    Raises:
+        UnknownNameError: if there is no such method.
+    """
+    return SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
+
+
 def spec_schema() -> dict[str, Any]:
     """JSON schema of run specs, the settings of each method included."""
     schema = GivenRun.model_json_schema()
@@ -118,7 +129,7 @@ def spec_schema() -> dict[str, Any]:
     schema["allOf"] = [
         {
             "if": {"properties": {"method": {"const": name}}},
-            "then": {"properties": {"settings": given_model(METHODS[name].settings_type).model_json_schema()}},
+            "then": {"properties": {"settings": given_model(settings_type_of(name)).model_json_schema()}},
         }
         for name in METHODS
     ]
@@ -142,18 +153,33 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
 
 
 def problems_of(raw: Mapping[str, Any]) -> list[str]:
-    """Every problem of a spec in which model and timesteps may be missing, since flags can give them."""
-    return _read(raw, optional=("model", "timesteps"))[1]
+    """Every problem of a spec in which model and timesteps may be missing, since flags can give them.
+
+    Without torch the checks of `NEED_TORCH` are left out.
+    """
+    return _read(raw, only_check=True)[1]
 
 
-def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[RunSpec, list[str]]:
-    """A spec, of use where there is no problem, and every problem."""
+NEED_TORCH = ("protocol", "batch_size", "device", "dtype")
+"""Fields that can only be checked where torch is installed: methods declare protocols, the machine has devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What a spec must know of its method; capabilities are None where torch is missing."""
+
+    settings_type: type[Settings]
+    capabilities: Capabilities | None
+
+
+def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec, list[str]]:
+    """A spec, to be used only if there is no problem, and every problem."""
     given, problems = _fields(raw)
-    needed = {name for name in ("model", "timesteps") if name not in optional or raw.get(name) is not None}
+    needed = {name for name in ("model", "timesteps") if not only_check or raw.get(name) is not None}
     wrong = {problem.partition(":")[0] for problem in problems}
-    method = _method(given.method, problems)
+    method = _method(given.method, problems, only_check=only_check)
     protocol = _protocol(given.protocol, method, problems)
-    device, dtype = _placing(given, problems)
+    device, dtype = _placing(given, problems, only_check=only_check)
     timesteps = _timesteps(given.timesteps, problems) if "timesteps" in needed - wrong else ()
     if "model" in needed - wrong and not given.model:
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
@@ -209,25 +235,30 @@ def _preset_problem(item: ErrorDetails, given: object) -> str:
     return f"preset '{given.get('name')}': {said}"
 
 
-def _method(name: str | None, problems: list[str]) -> type[Editor[Any]] | None:
+def _method(name: str | None, problems: list[str], *, only_check: bool) -> _Method | None:
     if name is None:
         problems.append(f"method is missing: give one of {', '.join(METHODS)}")
         return None
     try:
-        return METHODS[name]
+        kind = METHODS[name]
     except UnknownNameError as error:
         problems.append(str(error))
         return None
+    except ModuleNotFoundError:
+        if only_check and name in SETTINGS:
+            return _Method(SETTINGS[name], None)
+        raise
+    return _Method(kind.settings_type, kind.capabilities)
 
 
-def _protocol(given: Protocol | None, method: type[Editor[Any]] | None, problems: list[str]) -> Protocol:
-    possible = method.capabilities.protocols if method else PROTOCOLS
+def _protocol(given: Protocol | None, method: _Method | None, problems: list[str]) -> Protocol:
+    possible = method.capabilities.protocols if method and method.capabilities else PROTOCOLS
     if given is not None and given not in possible:
         problems.append(f"this method cannot do the protocol '{given}'; it does {', '.join(possible)}")
     return given or possible[0]
 
 
-def _settings(given: GivenRun, method: type[Editor[Any]] | None, problems: list[str]) -> dict[str, Setting]:
+def _settings(given: GivenRun, method: _Method | None, problems: list[str]) -> dict[str, Setting]:
     if method is None:
         return {}
     settings, found = read_settings(method.settings_type, given.settings or {}, method=str(given.method))
@@ -239,7 +270,13 @@ def _settings(given: GivenRun, method: type[Editor[Any]] | None, problems: list[
     return dict(settings.values)
 
 
-def _placing(given: GivenRun, problems: list[str]) -> tuple[str, str]:
+def _placing(given: GivenRun, problems: list[str], *, only_check: bool) -> tuple[str, str]:
+    try:
+        from kgedit.llm.devices import resolve_device, resolve_dtype
+    except ModuleNotFoundError:
+        if only_check:
+            return "cpu", "float32"
+        raise
     try:
         device = resolve_device(given.device or "auto")
         return device, resolve_dtype(given.dtype or "auto", device)
@@ -300,10 +337,8 @@ def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, .
     return tuple(given)
 
 
-def _batch_size(
-    given: int | None, protocol: Protocol, method: type[Editor[Any]] | None, problems: list[str]
-) -> int | None:
-    most = method.capabilities.most_edits_at_once if method else None
+def _batch_size(given: int | None, protocol: Protocol, method: _Method | None, problems: list[str]) -> int | None:
+    most = method.capabilities.most_edits_at_once if method and method.capabilities else None
     if protocol == "sequential":
         size = given or 1
         if most is not None and size > most:

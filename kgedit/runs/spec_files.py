@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.hparams.easyedit import is_easyedit, translate
 from kgedit.hparams.settings import given_model, read_settings, unknown
-from kgedit.runs.spec import problems_of, read_mapping
+from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping, settings_type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,13 @@ class CheckedFile:
         kind: What the file is, in words.
         problems: Everything that is wrong with it.
         notes: What of it is ignored, each with the reason.
+        unchecked: Fields that could not be checked because torch is not installed.
     """
 
     kind: str
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 def check(path: Path) -> CheckedFile:
@@ -39,7 +42,16 @@ def check(path: Path) -> CheckedFile:
         return CheckedFile("unreadable", error.problems)
     if "applies_to" in raw:
         return _check_published(raw, method=path.resolve().parent.name)
-    return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)))
+    unchecked = tuple(name for name in _unchecked() if raw.get(name) is not None)
+    return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)), unchecked=unchecked)
+
+
+def _unchecked() -> tuple[str, ...]:
+    try:
+        import_module("kgedit.llm.devices")
+    except ModuleNotFoundError:
+        return NEED_TORCH
+    return ()
 
 
 def published_schema(method: str) -> dict[str, Any]:
@@ -53,7 +65,7 @@ def published_schema(method: str) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "applies_to": {"type": "object", "minProperties": 1, "description": about},
-            "settings": given_model(METHODS[method].settings_type).model_json_schema(),
+            "settings": given_model(settings_type_of(method)).model_json_schema(),
         },
         "required": ["applies_to", "settings"],
         "additionalProperties": False,
@@ -67,7 +79,7 @@ def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:
 
 
 def _check_published(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
-    """A config as it lies under kgedit/hparams/configs; its method is the folder's name."""
+    """A config file under kgedit/hparams/configs; its folder is named after the method."""
     parts = ["applies_to", "settings"]
     problems = [unknown("part of a config", name, parts) for name in raw if name not in parts]
     applies_to, settings = raw["applies_to"], raw.get("settings")
@@ -78,5 +90,5 @@ def _check_published(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
     elif method not in METHODS:
         problems.append(f"its folder must be named after its method: {unknown('method', method, list(METHODS))}")
     else:
-        problems += read_settings(METHODS[method].settings_type, settings, method=method)[1]
+        problems += read_settings(settings_type_of(method), settings, method=method)[1]
     return CheckedFile(f"a published config for {method}", tuple(problems))

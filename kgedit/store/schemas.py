@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -89,8 +89,29 @@ FACTS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class LoaderOptions:
+    """What a loader reads of each entity.
+
+    Attributes:
+        languages: Label languages, most wanted first.
+        wiki: Site whose article title is kept ("enwiki").
+    """
+
+    languages: tuple[str, ...] = ("en", "mul")
+    wiki: str = "enwiki"
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows of one block of lines, and what was read, left out or noted, by reason."""
+    """Rows of one block of lines, and what was read, left out or noted, by reason.
+
+    Attributes:
+        claims: A row per statement, with the columns of CLAIMS. Rows of an entity stand together.
+        entities: A row per entity, with the columns of ENTITIES.
+        counts: "lines" are the texts that may be entities, "statements" those found in the entities that were read.
+            Every other key is a reason for leaving a line or a statement out, or one of the loader's `notes`.
+            lines = rows of entities + lines left out; statements = rows of claims + statements left out.
+    """
 
     claims: pa.Table
     entities: pa.Table
@@ -98,8 +119,33 @@ class Parsed:
 
 
 class Loader(Protocol):
-    """Reads one source format. Made anew in each worker process."""
+    """Reads one source format: the contract of the classes in `kgedit.loaders.LOADERS`.
+
+    A loader is made anew in each worker process and keeps nothing from one block to the next, so that blocks can be
+    parsed in any order. It never fails on content: what it cannot read is left out and counted. The same block gives
+    the same rows. docs/how-to/own-loader.md shows a complete one.
+
+    Attributes:
+        source: Page that describes the format.
+        licence: Licence of the content.
+        version: Raised whenever the same dump would give other rows; it is part of a snapshot's identity.
+        bad_lines: Reasons in `Parsed.counts` that make a line bad. A load fails if their share of all lines is above
+            `--max-error-rate`. Lines left out on purpose (entities of other types) are counted under other reasons.
+        bad_statements: Reasons that make a statement bad, with the same limit.
+        notes: Counts of peculiarities that leave nothing out.
+    """
+
+    source: ClassVar[str]
+    licence: ClassVar[str]
+    version: ClassVar[str]
+    bad_lines: ClassVar[tuple[str, ...]]
+    bad_statements: ClassVar[tuple[str, ...]]
+    notes: ClassVar[tuple[str, ...]]
+
+    def __init__(self, options: LoaderOptions) -> None:
+        """Make ready to parse; called in every worker process."""
+        ...
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block of whole lines."""
+        """Parse a block of whole lines, decompressed; `kgedit.store.lines.entity_texts` gives the texts in it."""
         ...

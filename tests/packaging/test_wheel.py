@@ -54,6 +54,8 @@ def test_an_installed_wheel_answers_as_the_checkout_does(wheel: Path, tmp_path: 
     load = [*command, "load-dump", sample / "20210104.json.gz", "--date", "2021-01-04", "--no-graph"]
     loaded = subprocess.run(load, check=True, cwd=tmp_path, env=home, capture_output=True, text=True)
     assert "Snapshot 2021-01-04:" in loaded.stderr
+    subprocess.run([*command, "configs", "cp", "memit/gpt2-xl", "spec.yaml"], check=True, cwd=tmp_path)
+    subprocess.run([*command, "configs", "validate", "spec.yaml"], check=True, cwd=tmp_path)
     # What needs more says which extra brings it.
     (tmp_path / "notes.txt").write_text("Text.", encoding="utf-8")
     for arguments, said in {

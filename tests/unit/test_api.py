@@ -75,6 +75,7 @@ for call in (
     lambda: kgedit.load_model("tiny"),
     lambda: kgedit.load_edited("nowhere"),
     lambda: kgedit.run({"method": "ft_m"}),
+    lambda: kgedit.build_statistics("tiny", "1", texts=["notes.txt"]),
 ):
     try:
         call()
@@ -85,7 +86,7 @@ for call in (
 
 def test_what_needs_an_extra_names_it_and_the_rest_does_without() -> None:
     ran = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert ran.stdout.count("pip install 'kgedit[models]'") == 4
+    assert ran.stdout.count("pip install 'kgedit[models]'") == 5
 
 
 def test_all_is_sorted_and_names_what_type_checkers_see() -> None:
@@ -232,6 +233,96 @@ def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None
         kgedit.scores(tmp_path)
 
 
+def test_a_run_writes_into_the_home_that_is_given_and_nowhere_else(folder: Path, tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(1))
+    spec = {"model": str(folder), "method": "none", "timesteps": [str(timestep.folder)], "presets": ["synthetic"]}
+    run = kgedit.run(spec, home=kgedit.Home(tmp_path / "other"))
+
+    assert run.folder.is_relative_to(tmp_path / "other" / "runs")
+    assert list((tmp_path / "other" / "answers").iterdir())
+    assert not (tmp_path / "home").exists()
+    assert kgedit.run(spec).folder.is_relative_to(tmp_path / "home" / "runs"), "without one it is $KGEDIT_HOME"
+
+
+def test_runs_are_compared_and_the_report_written(folder: Path, tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(1))
+    spec = {"model": str(folder), "method": "none", "timesteps": [str(timestep.folder)], "presets": ["synthetic"]}
+    run = kgedit.run(spec, out=tmp_path / "run")
+    made = kgedit.report([run, tmp_path / "run"], out=tmp_path / "report")
+
+    assert made.runs == (run,)
+    assert made.files == (tmp_path / "report" / "report.md", tmp_path / "report" / "report.csv")
+    assert made.files[0].read_text(encoding="utf-8") == made.to_markdown()
+    assert made.files[1].read_text(encoding="utf-8") == made.to_csv()
+    assert made.tables[0].title in made._repr_html_()
+    assert len(kgedit.report(run, brief=True).tables) < len(made.tables)
+    with pytest.raises(kgedit.BenchmarkError, match="there already"):
+        kgedit.report(run, markdown=made.files[0])
+    (tmp_path / "run" / "scores.json").write_text("{}", encoding="utf-8")
+    assert kgedit.report(tmp_path / "run", rescore=True).runs == (run,)
+
+
+def test_statistics_are_built_once_into_a_home(model: Any, tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("The mayor of Mora is Asta Wik.\n" * 20, encoding="utf-8")
+    steps: list[str] = []
+
+    def progress(title: str, total: int, unit: str) -> Any:
+        return lambda done, counted: steps.append(title)
+
+    table = kgedit.build_statistics(
+        model, "0-1", texts=[text], length=32, null_space=0.1, home=tmp_path / "other", progress=progress
+    )
+    rows = table.to_pylist()
+    assert [row["layer"] for row in rows] == [0, 1]
+    assert all(Path(row["file"]).is_relative_to(tmp_path / "other" / "stats") for row in rows)
+    assert all(0 <= row["null_space"] < row["width"] == 48 and row["condition"] > 1 for row in rows)
+    assert set(steps) == {"read notes.txt"}
+    read = len(steps)
+    again = kgedit.build_statistics(model, [0, 1], texts=[text], length=32, home=tmp_path / "other", progress=progress)
+    assert len(steps) == read, "nothing is read again"
+    assert again["file"] == table["file"]
+    assert again["null_space"].to_pylist() == [None, None]
+    with pytest.raises(kgedit.SpecError, match="either a timestep or text files"):
+        kgedit.build_statistics(model, "0")
+    with pytest.raises(kgedit.SpecError, match="blocks 0 to 2"):
+        kgedit.build_statistics(model, "0-3", texts=[text])
+
+
+def test_a_language_model_answers_with_its_edits_and_without_them(folder: Path) -> None:
+    model = kgedit.load_model(str(folder), device="cpu")
+    before = model.ask([PROMPT, "The mayor of Mora is"])
+    editor = kgedit.edit(model, "ft_m", **EDIT)
+
+    assert model.ask(PROMPT) == editor.ask(PROMPT) != before[0]
+    with pytest.raises(kgedit.SpecError, match="no preset 'synthetic'"):
+        model.ask(PROMPT, preset="synthetic")
+    editor.restore()
+    assert model.ask([PROMPT, "The mayor of Mora is"]) == before
+
+
+def test_notebooks_show_a_home_a_timestep_and_a_run_with_every_text_escaped(folder: Path, tmp_path: Path) -> None:
+    home = kgedit.Home(tmp_path / "<home>")
+    home.load_dump(write_world(tmp_path / "sample")[0], "2021-01-04", graph=False, workers=1)
+    timestep = write_timestep(tmp_path / "timestep", name="<b>", towns=range(3))
+    spec = {"model": str(folder), "method": "none", "timesteps": [str(timestep.folder)], "presets": ["synthetic"]}
+    run = kgedit.run(spec, out=tmp_path / "<i>")
+
+    shown_home, shown_timestep, shown_run = home._repr_html_(), timestep._repr_html_(), run._repr_html_()
+    entities = home.snapshots()[0].manifest["entities"]
+    assert f'<td>2021-01-04</td><td style="text-align: right">{entities:,}</td>' in shown_home
+    assert '<td>known_facts</td><td style="text-align: right">20</td>' in shown_timestep
+    (score,) = (found for found in run.pooled("before", "update", "synthetic").values() if found.main)
+    assert f"<td>update</td><td>synthetic</td><td>token_match</td><td>{100 * score.mean:.1f}</td><td>" in shown_run
+    for shown, raw, escaped in (
+        (shown_home, "<home>", "&lt;home&gt;"),
+        (shown_timestep, "<b>", "&lt;b&gt;"),
+        (shown_run, "<i>", "&lt;i&gt;"),
+    ):
+        assert raw not in shown
+        assert escaped in shown
+
+
 def test_a_spec_file_runs_as_its_content_does(folder: Path, tmp_path: Path) -> None:
     timestep = write_timestep(tmp_path / "timestep", towns=range(1))
     spec = {"model": str(folder), "method": "none", "timesteps": [str(timestep.folder)], "presets": ["synthetic"]}
@@ -261,6 +352,15 @@ def test_a_home_loads_lists_and_drops_snapshots_without_a_graph(tmp_path: Path) 
         home.timestep("2021-01-04", "2023-02-27")
     with pytest.raises(kgedit.GraphError, match="not both"):
         home.query()
+    relations = home.relations("2021-01-04", min_subjects=1)
+    assert {"property", "functional", "dated", "declared"} <= set(relations.column_names)
+    assert "P6" in relations["property"].to_pylist()
+    assert home.graph_status().server.running is False
+    assert home.graph_status().content is None
+    with pytest.raises(kgedit.GraphError, match="no word"):
+        home.find("?!")
+    with pytest.raises(kgedit.GraphError, match="dates only with an item"):
+        home.browser_page(older="2021-01-04", newer="2023-02-27")
     home.drop_snapshot("2021-01-04", graph=False)
     assert home.snapshots() == []
     assert kgedit.Home().path == tmp_path / "home"

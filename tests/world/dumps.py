@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
-from kgedit.loaders.wikidata_json import Options, Parser
+from kgedit.loaders.wikidata_json import Parser
 
 from kgedit.store.ingest import Load, ingest
+from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import Source
 
@@ -100,7 +101,7 @@ def load_of(date: str, **changes: Any) -> Load:
         "date": datetime.date.fromisoformat(date),
         "loader": "wikidata_json",
         "loader_version": Parser.version,
-        "make_loader": partial(Parser, Options()),
+        "make_loader": partial(Parser, LoaderOptions()),
         "options": {"languages": ["en", "mul"], "wiki": "enwiki"},
         "limit": None,
         "redirects": None,

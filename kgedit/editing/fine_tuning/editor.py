@@ -1,6 +1,6 @@
-"""Fine-tuning of one MLP down-projection by a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
+"""Fine-tuning of one MLP down-projection with a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
 
-What lies below the matrix is computed once per call; the methods differ in the loss and in how far a weight may move.
+The layers below the matrix are computed once per call; the methods differ in the loss and in the bound on weights.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
 
 
 class MatrixTuning(Editor[TuningSettings]):
-    """Trains one matrix, found by structure; a subclass names the loss and the furthest that a weight may move."""
+    """Trains one matrix, found by structure; a subclass defines the loss and the bound on each weight's change."""
 
     def __init__(
         self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
@@ -40,22 +40,22 @@ class MatrixTuning(Editor[TuningSettings]):
     @staticmethod
     @abstractmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """What training lowers, from the logits at the targets."""
+        """The training loss, from the logits at the targets."""
 
     @property
     def norm(self) -> float | None:
-        """Furthest that a weight may move per call; None for no limit."""
+        """Largest change of a weight per call; None for no limit."""
         return None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
-        """Train on all cases together until the loss or the number of steps says stop."""
+        """Train on all cases together, up to the stop loss or the number of steps."""
         with self._training() as optimizer:
             loss = self._steps(examples(cases, self._contexts), optimizer, most=self.settings.steps)
         return Applied(loss=loss)
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """A fresh optimizer of the matrix, which needs a gradient meanwhile and moves no further than `norm`."""
+        """A new optimizer of the matrix, which requires a gradient within the block and changes by `norm` at most."""
         weight = self._matrix.editable()
         start = weight.detach().clone()
         optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
@@ -68,7 +68,7 @@ class MatrixTuning(Editor[TuningSettings]):
             weight.grad = None
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
-        """Steps on the same (prompt, answer) pairs; their loss ahead of the last one, or the loss that needs none."""
+        """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
         targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
         with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
             for _ in range(most):

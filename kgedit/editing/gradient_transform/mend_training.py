@@ -60,7 +60,7 @@ def train(
     plan: TrainingPlan,
     advance: Advance,
 ) -> None:
-    """Train a network in place; the model stays as it is.
+    """Train a network in place; the model does not change.
 
     Args:
         matrices: The matrices that are edited, those of the lowest block first.

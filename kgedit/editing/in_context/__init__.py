@@ -1,1 +1,1 @@
-"""Text ahead of prompts, model unchanged: `rag`, `ike`, `prompt`."""
+"""Text ahead of prompts, without changing the model: `rag`, `ike`, `prompt`."""

@@ -1,4 +1,4 @@
-"""Edits remembered by their questions: the memory of methods that put them into prompts."""
+"""Edits indexed by their questions: the memory of methods that put them into prompts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgedit.records.cases import Case
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """An edit in words."""
+    """An edit as question and target."""
 
     case_id: str
     question: str
@@ -23,10 +23,10 @@ class Remembered:
 
 
 class FactMemory:
-    """Edits in the order of learning, found by nearness of a question to theirs.
+    """Edits in the order in which they were added, retrieved by similarity of questions.
 
     Args:
-        index: Empty, for the questions.
+        index: Empty index for the questions.
     """
 
     def __init__(self, index: TextIndex) -> None:
@@ -34,12 +34,12 @@ class FactMemory:
         self.edits: list[Remembered] = []
 
     def add(self, cases: Sequence[Case]) -> None:
-        """Remember the cases."""
+        """Add the cases."""
         self._index.add([case.question for case in cases])
         self.edits += [Remembered(case.case_id, case.question, case.answer) for case in cases]
 
     def nearest(self, questions: Sequence[str], *, k: int) -> list[list[int]]:
-        """Indexes in `edits` of the k nearest for each question, best first; of equally near ones the later."""
+        """Indexes in `edits` of the k nearest for each question, best first; ties go to the later edit."""
         return self._index.nearest(questions, k=k)
 
     def vector(self, index: int) -> Vectors:
@@ -59,7 +59,7 @@ class FactMemory:
         return EditorState({"index": torch.from_numpy(self._index.saved())}, {"edits": edits})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the edits over."""
+        """Load the edits."""
         self.clear()
         self.edits = [Remembered(*row) for row in state.record["edits"]]
         if self.edits:

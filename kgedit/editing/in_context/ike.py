@@ -1,7 +1,7 @@
-"""`ike`: the model stays as it is; demonstrations of obeying a new fact go ahead of every prompt (IKE).
+"""`ike`: demonstrations of how to use a new fact, and the edit, go ahead of every prompt; no weight changes (IKE).
 
-A demonstration states a fact with a changed answer and then asks: the same again (copy), the same in other words
-(update), or something else, which keeps its own answer (retain). After them comes the edit itself.
+A demonstration states a fact with a changed answer, followed by the same question (copy), its rephrase (update), or
+another question, which keeps its own answer (retain). The edit itself follows the demonstrations.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
 
 _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "retain")
-"""1 copy to 3 update to 4 retain, dealt out again and again from the nearest demonstration on."""
+"""1 copy, 3 update and 4 retain, repeated from the nearest demonstration on."""
 
 
 class InContextEditing(Editor[IkeSettings]):
-    """Puts the edit and the demonstrations nearest to it before every prompt, locality probes included.
+    """Puts an edit and the demonstrations nearest to it ahead of every prompt, locality probes included.
 
-    With one edit, as published, every prompt carries that one; with several, each prompt carries the edit whose
-    question is nearest to its own. Demonstrations come from the facts of the older snapshot; those that any probe of
-    an edit asks for are left out, since they would tell the answer.
+    With one edit, as published, every prompt gets that edit; with several, each prompt gets the edit whose question is
+    nearest to its own. Demonstrations are facts of the older snapshot, without those that a probe of an edit asks for:
+    they would give the answer away.
     """
 
     capabilities = Capabilities(
@@ -62,7 +62,7 @@ class InContextEditing(Editor[IkeSettings]):
         self._known_index = TextIndex(embed)
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - the contract's shape
-        """Index the facts from which demonstrations are made."""
+        """Index the known facts for demonstrations."""
         self._known = list(dict.fromkeys(known)) if self.settings.k else []
         self._answers = {fact.fact.property: set() for fact in self._known}
         for fact in self._known:
@@ -71,13 +71,13 @@ class InContextEditing(Editor[IkeSettings]):
         self._known_index.add([fact.question for fact in self._known])
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
-        """Remember the cases."""
+        """Add the cases to the memory."""
         self._memory.add(cases)
         self._probed |= {(fact.subject, fact.property) for case in cases for fact in _probed_facts(case)}
         return Applied()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Demonstrations and the nearest edit for each question."""
+        """Demonstrations and the nearest edit, for each question."""
         if not self._memory.edits:
             return super().prefixes(questions)
         indexes = [found[0] for found in self._memory.nearest(questions, k=1)]
@@ -95,23 +95,23 @@ class InContextEditing(Editor[IkeSettings]):
         return EditorState(state.tensors, {**state.record, "probed": [list(pair) for pair in sorted(self._probed)]})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the edits over."""
+        """Load the edits."""
         self._memory.load_state(state)
         self._probed = {(subject, relation) for subject, relation in state.record["probed"]}
 
     def memory(self) -> EditorState:
-        """The known facts too, from which demonstrations are made."""
+        """The edits, and the known facts for demonstrations."""
         state = self.state()
         return EditorState(state.tensors, {**state.record, "known_facts": [asdict(fact) for fact in self._known]})
 
     def load_memory(self, memory: EditorState) -> None:
-        """The known facts too."""
+        """Load edits and known facts."""
         known = [KnownFact(**{**row, "fact": Fact(**row["fact"])}) for row in memory.record["known_facts"]]
         self.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
         self.load_state(memory)
 
     def _prefix(self, index: int) -> Prefix:
-        """All that goes ahead of a prompt for one edit: the nearest demonstration stands last, next to the edit."""
+        """The prefix for one edit: demonstrations, the nearest one last, then the edit."""
         edit = self._memory.edits[index]
         ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(index)))
         free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._probed)
@@ -119,7 +119,7 @@ class InContextEditing(Editor[IkeSettings]):
         return Prefix((*shown, PrefixPart(self._stated(edit.question, edit.answer), edit.case_id)))
 
     def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[str]:
-        """Of the nearest facts that may be shown, best first; no more of them are looked at than need be."""
+        """Demonstrations from the nearest usable facts, best first; `ranked` is read only as far as needed."""
         near = list(islice(ranked, 2 * self.settings.k))
         chosen, beyond = near[: self.settings.k], near[self.settings.k :]
         targets = self._other_answers(chosen, chain(near, ranked))
@@ -135,9 +135,9 @@ class InContextEditing(Editor[IkeSettings]):
         return texts
 
     def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
-        """The answers of the nearest facts of the same relation that have another one, or else the facts' own.
+        """For each fact another answer: that of the nearest fact of the same relation with a different one.
 
-        With these the facts are new to a model. A fact that is alone in its relation keeps its own answer.
+        These make the facts new to the model. A fact that is alone in its relation keeps its own answer.
         """
         found: dict[KnownFact, str] = {}
         missing = [fact for fact in facts if len(self._answers[fact.fact.property]) > 1]
@@ -150,7 +150,7 @@ class InContextEditing(Editor[IkeSettings]):
         return [found.get(fact, fact.answer) for fact in facts]
 
     def _stated(self, question: str, answer: str) -> str:
-        """A new fact and the beginning of a prompt."""
+        """The statement of a new fact, and what begins the prompt after it."""
         return f"{self._before}{question} {answer}{self._between}"
 
 

@@ -1,4 +1,4 @@
-"""`rag`: the model stays as it is; remembered questions and answers go ahead of each prompt (RAG of WikiBigEdit)."""
+"""`rag`: the nearest edits go ahead of each prompt as question and answer; no weight changes (RAG of WikiBigEdit)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kgedit.resources import data_folder
 
 
 class Retrieval(Editor[RagSettings]):
-    """Remembers edits as question and answer, and puts the pairs nearest to a question before it.
+    """Stores edits as question and answer, and puts the pairs nearest to a question ahead of it.
 
-    The best pair stands last, next to the question. Of equally near pairs the one learned later is the better.
+    The nearest pair is last, next to the question. Ties go to the pair that was added later.
     """
 
     capabilities = Capabilities(
@@ -37,7 +37,7 @@ class Retrieval(Editor[RagSettings]):
         self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
-        """Remember the cases."""
+        """Add the cases to the memory."""
         self._memory.add(cases)
         return Applied()
 
@@ -47,7 +47,7 @@ class Retrieval(Editor[RagSettings]):
         return [Prefix(tuple(map(self._part, reversed(indexes)))) for indexes in found]
 
     def restore(self) -> None:
-        """Forget everything."""
+        """Forget every edit."""
         self._memory.clear()
 
     def state(self) -> EditorState:
@@ -55,7 +55,7 @@ class Retrieval(Editor[RagSettings]):
         return self._memory.state()
 
     def load_state(self, state: EditorState) -> None:
-        """Take the memory over."""
+        """Load the memory and its index."""
         self._memory.load_state(state)
 
     def _part(self, index: int) -> PrefixPart:

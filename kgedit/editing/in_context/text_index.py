@@ -1,4 +1,4 @@
-"""Texts found by nearness of meaning: what `rag` and `ike` remember by."""
+"""Texts retrieved by similarity of meaning: the index of `rag` and `ike`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PORTION = 64
 
 
 class TextIndex:
-    """Texts as unit vectors; a text's index is its number, in the order of adding.
+    """Texts as unit vectors; a text's index is its position in the order of adding.
 
-    A text that comes again takes the vector that it has: embedders give a text slightly different vectors in different
-    batches, and then the later of two equal texts would not always be the better.
+    A repeated text reuses its vector: embedders give a text slightly different vectors in different batches, and then
+    ties between equal texts would not always go to the later one.
 
     Args:
-        embed: Makes vectors of texts.
+        embed: Computes the vectors of texts.
         search: Name in VECTOR_INDEXES.
     """
 

@@ -1,4 +1,4 @@
-"""`alphaedit`: MEMIT's changes, confined to directions that other text hardly uses and to what leaves past edits."""
+"""`alphaedit`: MEMIT's changes, restricted to directions that other text hardly uses and that keep past edits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kgedit.llm.language_model import LanguageModel
 class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
     """As MEMIT, with changes restricted to directions that known facts do not use.
 
-    The change of each layer solves the edits in the null space, and maps the keys of all past edits to nothing.
+    The change of each layer solves the edits within the null space and maps the keys of all past edits to zero.
     """
 
     capabilities = Capabilities(
@@ -40,7 +40,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         self._past: dict[int, torch.Tensor] = {}
 
     def details(self) -> dict[str, Any]:
-        """How many directions the null space of each layer has, too."""
+        """As for MEMIT, with the dimension of each layer's null space."""
         found = super().details()
         if found["statistics"] is None:
             return found
@@ -60,13 +60,13 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         return ridge(residuals, basis.T @ keys, penalty=self.settings.penalty, past=reduced) @ basis.T
 
     def remember(self, requests: Sequence[EditRequest]) -> None:
-        """Keep the edits' keys, as the edited model has them."""
+        """Store the edits' keys as the edited model computes them."""
         for layer in self.layers:
             new = self.keys(requests, layer=layer)
             self._past[layer] = torch.cat([self._past[layer], new], dim=1) if layer in self._past else new
 
     def wanted(self, found: FoundValues, requests: Sequence[EditRequest]) -> torch.Tensor:
-        """With the anchor, z as long as the unedited model's output for the same prompt."""
+        """With the anchor, z scaled to the norm of the unedited model's output for the same prompt."""
         wanted = super().wanted(found, requests)
         if not self.settings.anchor:
             return wanted
@@ -78,7 +78,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         return scaled
 
     def restore(self) -> None:
-        """Give the matrices back and forget past edits."""
+        """Restore the matrices and forget past edits."""
         super().restore()
         self._past = {}
 

@@ -1,6 +1,6 @@
 """The one least-squares problem behind ROME, MEMIT and AlphaEdit, in coordinates where its penalty is a multiple of 1.
 
-A change D of a matrix is to map each new key to its residual, each past key to nothing, and stay small:
+A change D of a matrix should map each new key to its residual and each past key to zero, and stay small:
 min |D K - R|^2 + |D K_past|^2 + penalty |D|^2. MEMIT's penalty tr(D C D^T) becomes |D L|^2 after C = L L^T (whitening),
 AlphaEdit's demand D = D P becomes a smaller problem in a basis of P's image; ROME is MEMIT's limit at penalty 0.
 """
@@ -45,7 +45,7 @@ class Whitening:
 
     @classmethod
     def of(cls, moment: torch.Tensor, *, damping: float) -> Whitening:
-        """From C with `damping` times its mean eigenvalue added: few tokens leave it singular."""
+        """From C plus `damping` times its mean eigenvalue: C is singular if it was built from few tokens."""
         width = len(moment)
         factor = torch.linalg.cholesky(moment + damping * moment.trace() / width * _identity(width, moment))
         return cls(factor)
@@ -56,7 +56,7 @@ class Whitening:
         return found
 
     def back(self, change: torch.Tensor) -> torch.Tensor:
-        """A change (outputs x inputs) found in the new coordinates, in the model's own."""
+        """A change (outputs x inputs) from the new coordinates back in the model's own."""
         found: torch.Tensor = torch.linalg.solve_triangular(self.factor, change, upper=False, left=False)
         return found
 

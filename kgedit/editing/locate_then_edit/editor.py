@@ -41,7 +41,7 @@ Settings = TypeVar("Settings", bound=LocateSettings)
 
 
 class LocateThenEdit(Editor[Settings]):
-    """Finds what a layer should give at the subject's last token, then changes matrices in closed form."""
+    """Searches for a layer's output at the subject's last token, then changes matrices in closed form."""
 
     def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
@@ -66,7 +66,7 @@ class LocateThenEdit(Editor[Settings]):
         self._corpus = corpus
 
     def details(self) -> dict[str, Any]:
-        """Layers, and what the statistics are built from."""
+        """Layers, and the text that the statistics are built from."""
         statistics = None
         if self._corpus is not None:
             tokens = self._second_moments[self.layers[0]].tokens
@@ -74,7 +74,7 @@ class LocateThenEdit(Editor[Settings]):
         return {**super().details(), "layers": list(self.layers), "statistics": statistics}
 
     def restore(self) -> None:
-        """Give the model its own matrices back."""
+        """Restore the model's own matrices."""
         for matrix in self.matrices.values():
             matrix.restore()
 
@@ -84,13 +84,13 @@ class LocateThenEdit(Editor[Settings]):
         return EditorState(tensors, {"random_prefixes": self.random_prefixes()})
 
     def load_state(self, state: EditorState) -> None:
-        """Take matrices and random prefixes over."""
+        """Load matrices and random prefixes."""
         self._random_prefixes = state.record["random_prefixes"]
         for layer, matrix in self.matrices.items():
             matrix.write(state.tensors[f"weight.{layer}"])
 
     def random_prefixes(self) -> list[list[int]]:
-        """One for each prompt of an edit but the bare one; sampled when first asked for."""
+        """One for each prompt of an edit except the bare one; sampled at the first call."""
         if self._random_prefixes is None:
             count, tokens = self.settings.prompts - 1, self.settings.prefix_tokens
             self._random_prefixes = sample_random_prefixes(self.model, count, tokens=tokens, seed=self.seed)
@@ -107,7 +107,7 @@ class LocateThenEdit(Editor[Settings]):
         return self._second_moments[layer]
 
     def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
-        """The cases whose subject occurs once in the question, and why the others cannot be edited."""
+        """The cases whose subject occurs once in the question, and failures with the reason for the others."""
         judged = [(case, subject_problem(case)) for case in cases]
         failures = tuple(EditFailure(case_id=case.case_id, reason=reason) for case, reason in judged if reason)
         return [case for case, reason in judged if not reason], failures
@@ -130,7 +130,7 @@ class LocateThenEdit(Editor[Settings]):
         layer: int,
         run: RunContext = NO_RUN,
     ) -> FoundValues:
-        """Values for all requests, searched for in batches of similar length.
+        """Search for the values of all edit requests, in batches of similar length.
 
         Args:
             module: The block's down-projection or the block itself.
@@ -178,5 +178,5 @@ def _found(state: EditorState, *, device: torch.device) -> FoundValues:
 
 
 def _tokens_from_subject(request: EditRequest) -> int:
-    """Tokens from the subject's last one on."""
+    """Number of tokens from the subject's last one on, target included."""
     return len(request.prompts[0].ids) - request.prompts[0].subject + len(request.target)

@@ -1,7 +1,8 @@
-"""`rome`, `r_rome`, `c_rome`: one fact a time, by a rank-one change of one MLP down-projection.
+"""`rome`, `r_rome`, `c_rome`: one fact at a time, by a rank-one change of one MLP down-projection.
 
-The three differ in one thing: which key the change is computed for and which it is scaled by. ROME takes the mean key
-over all prompts for the one and the bare prompt's for the other; where the two lie far apart the scale explodes.
+The three differ in two keys: the one that the change is computed for, and the one that it is scaled by. ROME uses the
+mean key over all prompts for the first and the bare prompt's key for the second; where these differ much, the scale
+explodes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kgedit.records.cases import Case
 class Rome(LocateThenEdit[RomeSettings]):
     """Edits one fact by a rank-one update of one MLP matrix.
 
-    The bare prompt's key is mapped to v*, in the direction of the mean key.
+    The change has the direction of the mean key and maps the bare prompt's key to v*.
     """
 
     capabilities = Capabilities(
@@ -54,7 +55,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         return Applied(loss=sum(losses) / len(losses) if losses else None, failures=failures)
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
-        """The key that the change is computed for, of the keys of all prompts (prompts x inner width)."""
+        """The key that the change is computed for, from the keys of all prompts (prompts x inner width)."""
         return keys.mean(0)
 
     def met_key(self, keys: torch.Tensor) -> torch.Tensor:
@@ -73,7 +74,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         return found.losses[0]
 
     def _given(self, key: torch.Tensor) -> torch.Tensor:
-        """What the layer gives for a key now."""
+        """The layer's current output for a key."""
         layer = self.model.blocks[self.layer].down
         weight = layer.layer.weight.double()
         given = (weight.T if layer.rows_are_inputs else weight) @ key
@@ -92,9 +93,9 @@ class Rome(LocateThenEdit[RomeSettings]):
 
 
 class RRome(Rome):
-    """As ROME, with one key throughout, so that edits in a row do not make the model collapse.
+    """As ROME, with one key for the change and for its scale, so that sequential edits do not make the model collapse.
 
-    The mean key over all prompts is both: what the change is computed for and what is mapped to v*.
+    The mean key over all prompts is the key that the change is computed for and the key that is mapped to v*.
     """
 
     capabilities = Capabilities(
@@ -110,12 +111,10 @@ class RRome(Rome):
 
 
 class CRome(RRome):
-    """As R-ROME, with keys from prompts after a random prefix, added to questions about an edited subject too.
+    """As R-ROME, with keys from prompts after a random prefix, which questions about an edited subject get too.
 
-    The mean key over the prompts after random prefixes is both.
-
-    A text's first token has a key unlike any other, so a subject that stands there is moved after a random prefix both
-    when it is edited and when it is asked about.
+    Both keys are the mean over the prompts with random prefixes. The first token of a text has a key unlike any other,
+    so a subject at the beginning is put after a random prefix, both when it is edited and when it is asked about.
     """
 
     capabilities = Capabilities(
@@ -131,11 +130,11 @@ class CRome(RRome):
         self._subjects: list[str] = []
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
-        """The mean key without the bare prompt's, if there are others."""
+        """The mean key without that of the bare prompt, if there are others."""
         return keys[1:].mean(0) if len(keys) > 1 else keys[0]
 
     def request_of(self, case: Case) -> EditRequest:
-        """Puts a random prefix before the bare prompt where the subject would be its first token."""
+        """Put a random prefix ahead of the bare prompt if the subject is its first token."""
         self._subjects.append(case.fact.subject_label)
         request = super().request_of(case)
         alone = request.prompts[0].subject == 0 and self.random_prefixes()
@@ -146,7 +145,7 @@ class CRome(RRome):
         )
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """A random prefix ahead of questions that begin with an edited subject, if the tokenizer puts nothing there."""
+        """A random prefix for questions that begin with an edited subject, unless the tokenizer begins texts itself."""
         if not self.random_prefixes() or leading_ids(self.model):
             return super().prefixes(questions)
         random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),))
@@ -154,7 +153,7 @@ class CRome(RRome):
         return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
 
     def restore(self) -> None:
-        """Give the matrix back and forget the subjects."""
+        """Restore the matrix and forget the subjects."""
         super().restore()
         self._subjects = []
 
@@ -169,10 +168,10 @@ class CRome(RRome):
         self._subjects = list(state.record["subjects"])
 
     def memory(self) -> EditorState:
-        """What decides on random prefixes; the matrix is in the model's files."""
+        """Random prefixes and edited subjects; the matrix is in the model's files."""
         return EditorState(record={"random_prefixes": self.random_prefixes(), "subjects": list(self._subjects)})
 
     def load_memory(self, memory: EditorState) -> None:
-        """Take it over; the model's own matrix is the edited one."""
+        """Load prefixes and subjects; the model already has the edited matrix."""
         self._random_prefixes = memory.record["random_prefixes"]
         self._subjects = list(memory.record["subjects"])

@@ -1,7 +1,7 @@
-"""What the down-projections of a model usually see: the second moment C = E[k k^T] of their inputs over text.
+"""Statistics of a model's down-projections: the second moment C = E[k k^T] of their inputs over text.
 
-C is built by a forward pass that ends above the highest layer asked for, from any text, and kept under the home folder
-by model, layer, text, number of tokens and number format. Text is packed into rows of equal length: in rows as short as
+C is computed from any text by a forward pass that ends above the highest layer needed, and stored in the home folder by
+model, layer, text, number of tokens and number format. Text is packed into rows of equal length: in rows as short as
 single facts the first token, whose activations are outliers in most models, would outweigh all others.
 """
 
@@ -38,8 +38,8 @@ class Corpus:
     """Text that statistics are built from.
 
     Attributes:
-        name: What it is, for people.
-        texts: In order.
+        name: Name to show.
+        texts: Texts, in order.
     """
 
     name: str
@@ -56,8 +56,8 @@ class TextBudget:
     """How much text is read.
 
     Attributes:
-        tokens: At most so many.
-        length: Tokens of a row; attention sees no further.
+        tokens: Most tokens read.
+        length: Tokens of a row; attention does not cross rows.
     """
 
     tokens: int = 40_000
@@ -72,7 +72,7 @@ class SecondMoment:
         layer: Index of the block.
         matrix: C, inner width x inner width, float64.
         tokens: Number of tokens that it is the mean over.
-        path: Where it is kept.
+        path: File that holds it.
     """
 
     layer: int
@@ -110,7 +110,7 @@ def second_moments(
     budget: TextBudget | None = None,
     progress: Progress | None = None,
 ) -> dict[int, SecondMoment]:
-    """C of every layer asked for, from the home folder where it is there; the model must be unedited.
+    """C of each of `layers`, read from the home folder or built; the model must be unedited.
 
     Raises:
         ModelError: if the corpus holds no text.
@@ -126,7 +126,7 @@ def second_moments(
 
 
 def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[int]]:
-    """Rows of token ids: the texts in an order shuffled once for all, one after the other, cut at equal lengths."""
+    """Rows of token ids: the texts in a fixed shuffled order, concatenated and cut into equal lengths."""
     if not corpus.texts:
         raise ModelError(
             "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "
@@ -178,7 +178,7 @@ def accumulate(
 
 
 def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues of C, rising, and its eigenvectors as columns; kept beside C."""
+    """Eigenvalues of C in ascending order, and its eigenvectors as columns; stored beside C."""
     path = moment.path.with_name(f"{moment.path.stem}-eigen.safetensors")
     if not path.is_file():
         values, vectors = torch.linalg.eigh(moment.matrix)
@@ -186,6 +186,12 @@ def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
     with safe_open(path, framework="pt") as file:
         values, vectors = (file.get_tensor(name).to(moment.matrix.device) for name in ("values", "vectors"))
     return values, vectors
+
+
+def condition_number(moment: SecondMoment) -> float:
+    """The largest eigenvalue of C over the smallest; infinite where C is singular."""
+    values = eigen(moment)[0].clamp(min=0)
+    return float(values[-1] / values[0]) if values[0] > 0 else float("inf")
 
 
 def null_space(moment: SecondMoment, *, threshold: float, relative: bool) -> torch.Tensor:

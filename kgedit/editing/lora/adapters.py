@@ -24,7 +24,7 @@ def targets_of(model: LanguageModel) -> list[str]:
 
 
 def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
-    """Put a new adapter, which changes nothing yet, into the model; draws its weights from torch's random numbers."""
+    """Add a new adapter, which does not change outputs yet; its weights are drawn from torch's random state."""
     names = targets_of(model)
     config = LoraConfig(
         r=settings.rank,
@@ -35,18 +35,18 @@ def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
         bias="none",
     )
     adapted = get_peft_model(model.module, config)
-    # New modules start in training mode, where dropout would blur the answers of a resumed run.
+    # New modules start in training mode: dropout would change the answers of a resumed run.
     return adapted.eval()
 
 
 def detach(adapted: PeftModel) -> None:
-    """Take the adapter out; the model's own weights were never touched."""
+    """Remove the adapter; the model's own weights were never changed."""
     adapted.unload()
     _forget(adapted)
 
 
 def merge(adapted: PeftModel) -> None:
-    """Add the adapter to the model's weights and take it out."""
+    """Merge the adapter into the model's weights and remove it."""
     adapted.merge_and_unload()
     _forget(adapted)
 
@@ -106,7 +106,7 @@ def train(
 
 
 def rate(step: int, steps: int, *, warmup: float) -> float:
-    """Share of the peak learning rate at a step, counted from 0: linear rise, then a cosine; never 0."""
+    """Learning rate at a step (from 0), as a share of the peak: linear warm-up, then cosine decay; never 0."""
     rising = math.ceil(warmup * steps)
     if step < rising:
         return (step + 1) / (rising + 1)

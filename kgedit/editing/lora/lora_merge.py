@@ -55,7 +55,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         return {"first_modules": list(self.model.blocks[0].query_value)}
 
     def restore(self) -> None:
-        """Give the model its own matrices back."""
+        """Restore the model's own matrices."""
         for matrix in self._matrices.values():
             matrix.restore()
 
@@ -66,6 +66,6 @@ class LoraMerge(Editor[LoraMergeSettings]):
         )
 
     def load_state(self, state: EditorState) -> None:
-        """Take the merged matrices over."""
+        """Write the merged matrices into the model."""
         for name, matrix in self._matrices.items():
             matrix.write(state.tensors[name])

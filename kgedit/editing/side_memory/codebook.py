@@ -1,7 +1,7 @@
-"""Keys with radii, labels and values: where an input is near a key, its value stands in for what a layer wrote.
+"""Keys with radii, labels and values: near a key, the key's value replaces the layer's output.
 
-The balls of two keys with different labels never overlap by their own doing: they are cut at half the distance.
-Keys, radii, labels and values keep one order, that of their first edits.
+Where the balls of two keys with different labels would overlap, both radii are cut to half the distance. Keys, radii,
+labels and values share one order, that of their first edits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Label = tuple[int, ...]
 """Token ids of an answer; labels are equal when all of them are."""
 
 _ROUNDING = 1e-3
-"""More than what a sum of products loses, as a share of what is summed, TF32 on GPUs included."""
+"""Upper bound of the rounding error of a sum of products, as a share of the sum; holds for TF32 on GPUs too."""
 
 
 class _Rows:
-    """A matrix that grows by rows: room is doubled, so that a row is copied a few times and not at every look."""
+    """A matrix that grows by rows; its capacity doubles, so that adding rows is linear in their number."""
 
     def __init__(self, rows: torch.Tensor | None = None) -> None:
         self._room = rows
@@ -34,7 +34,7 @@ class _Rows:
 
     @property
     def rows(self) -> torch.Tensor:
-        """A view, writable; none before the first row."""
+        """A writable view of the rows; ValueError before the first one."""
         if self._room is None:
             raise ValueError("no rows yet")
         return self._room[: self._count]
@@ -44,7 +44,7 @@ class Codebook:
     """A growing memory of one layer.
 
     Attributes:
-        labels: What the value of each key makes the model say.
+        labels: Token ids of the target that each key's value produces.
     """
 
     def __init__(self) -> None:
@@ -61,30 +61,31 @@ class Codebook:
 
     @property
     def values(self) -> torch.Tensor:
-        """Entries x outputs: one output of the layer each, float32; to be written to."""
+        """Entries x outputs: one output of the layer each, float32; writable."""
         return self._values.rows
 
     @property
     def radii(self) -> torch.Tensor:
-        """Furthest distance at which each key counts, the distance itself included; float64."""
+        """Largest distance at which each key matches, inclusive; float64."""
         return self._radii.rows
 
     def find_or_add(self, key: torch.Tensor, label: Label, value: torch.Tensor, *, radius: float, same: float) -> int:
-        """Find or make the entry of an edit.
+        """Find or add the entry of an edit.
 
-        A key that is far from all others is new. Near one of the same label, that one's radius widens to reach it.
-        Near one of another label, both get half the distance; where the two are the same key, the newer label wins.
+        A key far from all others gets a new entry. Near a key with the same label, that key's radius grows to include
+        it. Near a key with another label, both radii shrink to half the distance; if both are the same key, the newer
+        label replaces the older.
 
         Args:
             key: The edit's input.
-            label: Its answer.
-            value: Where the learning of a new entry starts.
-            radius: Of a new key.
-            same: Distance, as a share of the key's length, up to which two keys are one and the same: reading a prompt
-                twice in different batches does not give every bit again.
+            label: Token ids of its target.
+            value: Initial value of a new entry.
+            radius: Radius of a new key.
+            same: Distance, as a share of the key's length, up to which two keys count as equal: the same prompt in
+                another batch differs in its last bits.
 
         Returns:
-            Index of the entry whose value must now say `label`.
+            Index of the entry whose value must be trained to produce `label`.
         """
         if not self.labels:
             return self._add(key, label, value, radius)
@@ -126,7 +127,7 @@ class Codebook:
     def of(
         cls, tensors: Mapping[str, torch.Tensor], labels: Sequence[Sequence[int]], *, device: torch.device
     ) -> Codebook:
-        """From what `content` gave."""
+        """A codebook from what `content` returned."""
         codebook = cls()
         if labels:
             parts = (_Rows(tensors[name].to(device, copy=True)) for name in ("keys", "values", "radii"))
@@ -136,7 +137,7 @@ class Codebook:
         return codebook
 
     def _maybe_within(self, queries: torch.Tensor) -> torch.Tensor:
-        """False for the queries that certainly lie within no key's radius, which are nearly all of a long text."""
+        """False for queries that are certainly outside every radius: nearly all tokens of a long text."""
         squares, lengths = self._squares.rows, queries.square().sum(1)
         distances = (squares - 2 * queries @ self.keys.T).amin(1) + lengths
         return distances <= float(self.radii.max()) ** 2 + _ROUNDING * (squares.max() + lengths)

@@ -1,8 +1,8 @@
 """`grace`: a codebook beside one layer; near a known key, a learned vector replaces the layer's output.
 
-The weights stay as they are. A key is what the layer reads at the last prompt token, so the codebook must know where
-prompts end: it asks the model's `reading`, and is silent while an answer is decoded from the cache. Where a caller does
-not tell where prompts end, each token may be the last one of a prompt.
+The weights do not change. A key is the layer's input at the last prompt token, so the codebook must know where prompts
+end: the model's `reading` says so. It does nothing while an answer is decoded from the cache. Where the caller does not
+say where prompts end, any token may be the last one of a prompt.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kgedit.records.cases import Case
 class Grace(Editor[GraceSettings]):
     """Replaces the output of one MLP at the last prompt token, where its input lies within a key's radius.
 
-    Whatever lies off the codebook is left untouched bit for bit. Values of different edits do not depend on one
-    another, so those of a call are learned together.
+    Inputs outside every radius keep their output bit for bit. Values of different edits are independent, so those of a
+    call are trained together.
     """
 
     capabilities = Capabilities(
@@ -51,7 +51,7 @@ class Grace(Editor[GraceSettings]):
         self._hook: InstalledHook | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
-        """Give each edit a key and learn the values; the loss is the mean over edits."""
+        """Find or add each edit's key and train the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self._contexts), []
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
@@ -62,7 +62,7 @@ class Grace(Editor[GraceSettings]):
         return Applied(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:
-        """Take the codebook out."""
+        """Remove the hook and empty the codebook."""
         self._listen(False)
         self.codebook = Codebook()
 
@@ -72,13 +72,13 @@ class Grace(Editor[GraceSettings]):
         return EditorState(tensors, {"labels": labels})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the codebook over."""
+        """Load the codebook."""
         self.codebook = Codebook.of(state.tensors, state.record["labels"], device=self.model.device)
         if len(self.codebook):
             self._listen(True)
 
     def _learn(self, targets: TargetBatch) -> list[float]:
-        """Find entries for one batch and learn their values; the best loss of each entry touched."""
+        """Find or add the entries of one batch and train their values; returns the best loss of each."""
         with forward_above(self.model, self.layer, targets) as logits:
             keys, outputs = self._look(targets, logits)
             labels = [tuple(row[row != -100].tolist()) for row in targets.labels]
@@ -87,12 +87,12 @@ class Grace(Editor[GraceSettings]):
                 self.codebook.find_or_add(key, label, output, radius=self.settings.radius, same=same)
                 for key, label, output in zip(keys, labels, outputs, strict=True)
             ]
-            # Where two edits of a batch contradict one another at the same key, the later one has won it.
+            # Of two edits of a batch with the same key and different targets, the later one has the entry.
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
             return self._train(targets, logits, entries, valid)
 
     def _look(self, targets: TargetBatch, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the layer reads and writes at each row's last prompt token."""
+        """The layer's input and output at each row's last prompt token."""
         seen: list[torch.Tensor] = []
 
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
@@ -107,7 +107,7 @@ class Grace(Editor[GraceSettings]):
     def _train(
         self, targets: TargetBatch, logits: Callable[[], torch.Tensor], entries: Sequence[int], valid: Sequence[bool]
     ) -> list[float]:
-        """Adam on the entries' values until each has reached the loss; each keeps the best value that it had."""
+        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each."""
         used = sorted(set(entries))
         column = torch.tensor([used.index(entry) for entry in entries], device=targets.ids.device)
         counts = torch.tensor(valid, device=targets.ids.device).float()
@@ -145,7 +145,7 @@ class Grace(Editor[GraceSettings]):
         self._hook = InstalledHook(self.model, self._projection, self._replace) if listening else None
 
     def _replace(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
-        """The hook: values in place of outputs, at the prompt ends that the codebook knows."""
+        """The hook: replaces the output with a value wherever a prompt's last token matches a key."""
         reading = self.model.reading
         if reading is None or (reading.ends is None and not reading.ends_unknown):
             return None

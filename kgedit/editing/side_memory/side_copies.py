@@ -1,9 +1,9 @@
-"""Side copies of one matrix, and which prompts they answer: the memory of WISE.
+"""Side copies of one matrix, and the routing of prompts to them: the memory of WISE.
 
-A copy is kept as its difference from the matrix, so that what is not routed to it keeps every bit. A prompt goes to
-the copy whose activation is largest, if it is as large as for the copy's own edits; the choice is made once
-per prompt, for each row of a batch by itself, and holds for the whole answer. Where a caller does not tell where
-prompts end, a text is routed as the beginning of it is that stirs a copy most.
+A copy is stored as its difference from the matrix, so that prompts not routed to it keep every bit. A prompt is routed
+to the copy with the largest activation, if that reaches the copy's threshold. The choice is made once per prompt, for
+each row of a batch separately, and holds for the whole answer. Where the caller does not say where prompts end, the
+beginning of the text with the largest activation decides.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class SideCopy:
     """One side copy.
 
     Attributes:
-        change: Copy less matrix, float32, the way round that the layer keeps its weight.
-        threshold: Least activation with which a prompt is routed here.
-        prompts: Those of the edits that it holds.
+        change: Copy minus matrix, float32, in the shape of the layer's weight.
+        threshold: Smallest activation with which a prompt is routed here.
+        prompts: Prompts of the edits that it holds.
     """
 
     change: torch.Tensor
@@ -36,14 +36,14 @@ class SideCopy:
 
 
 def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """What a layer would write with another weight and no bias."""
+    """The output of a layer with another weight and no bias."""
     weight = weight.to(inputs.device)  # the user may have moved the model since the edit
     written: torch.Tensor = inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
     return written
 
 
 def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counted: torch.Tensor) -> torch.Tensor:
-    """Activation of each row: mean over its counted tokens of the length of the change in output.
+    """Activation of each row: the norm of the change in output, averaged over its counted tokens.
 
     Args:
         inputs: rows x length x inputs.
@@ -64,8 +64,8 @@ class Router:
     """The forward hook that sends each row of a batch through the matrix or through one side copy.
 
     Args:
-        model: Tells where prompts end.
-        layer: The layer of the matrix.
+        model: Its `reading` says where prompts end.
+        layer: The layer whose matrix is copied.
     """
 
     def __init__(self, model: LanguageModel, layer: Any) -> None:
@@ -76,7 +76,7 @@ class Router:
         self.copies: list[SideCopy] = []
 
     def __call__(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
-        """As a hook of the layer is called."""
+        """The forward hook of the layer."""
         reading = self._model.reading
         if reading is None:
             return None
@@ -105,14 +105,14 @@ class Router:
         return [self._routes[row] for row in reading.rows]
 
     def choose(self, inputs: torch.Tensor, *, counted: torch.Tensor) -> list[int | None]:
-        """For each row the number of a side copy, or None for the matrix itself."""
+        """For each row the index of a side copy, or None for the matrix itself."""
         return _strongest(
             [activation(self._layer, inputs, copy.change, counted=counted) / copy.threshold for copy in self.copies],
             rows=len(inputs),
         )
 
     def choose_by_beginning(self, inputs: torch.Tensor, *, real: torch.Tensor) -> list[int | None]:
-        """As `choose`, where a prompt may end at any token, but is no shorter than the shortest of a copy's edits.
+        """As `choose`, where a prompt may end at any token that leaves it as long as the shortest prompt of a copy.
 
         Args:
             real: rows x length, 0 where tokens are padding.
@@ -145,8 +145,8 @@ def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[flo
 
     Args:
         edits: Activation of each edit's prompt.
-        unrelated: Activation of the prompt that must not be routed, one for each edit.
-        least: (alpha, beta, gamma): unrelated ones are to stay below alpha, edits above beta, gamma apart.
+        unrelated: Activation of one unrelated prompt for each edit, which must not be routed.
+        least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
     """
     alpha, beta, gamma = least
     losses = (unrelated - alpha).relu() + (beta - edits).relu() + (gamma - (edits - unrelated)).relu()

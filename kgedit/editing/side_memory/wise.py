@@ -1,6 +1,7 @@
 """`wise`: edits go into side copies of one MLP matrix, and each prompt is routed to a copy or to the matrix (WISE).
 
-Edits fill one copy after another, each in its own random share of the entries; copies are merged by TIES now and then.
+Edits fill one copy after another, each in its own random share of the entries; every `merge_every` edits TIES merges
+the copies.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ _Read = tuple[torch.Tensor, torch.Tensor]
 
 
 class _Scale(NamedTuple):
-    """Sizes by which the published hyperparameters carry over to a model.
+    """What scales the published hyperparameters to a model.
 
     Attributes:
-        unit: Of alpha, beta, gamma.
-        learning_rate: Of gradient descent.
-        margin_weight: Of the margin loss beside that of the answer.
+        unit: Unit of alpha, beta and gamma.
+        learning_rate: Learning rate of gradient descent.
+        margin_weight: Weight of the margin loss; that of the target's loss is 1.
     """
 
     unit: float
@@ -51,11 +52,11 @@ class _Scale(NamedTuple):
 
 
 class Wise(Editor[WiseSettings]):
-    """Trains side copies with a margin between edits and unrelated prompts; the model's own matrix stays as it is.
+    """Trains side copies with a margin between edits and unrelated prompts; the model's own matrix does not change.
 
     The activation of a prompt is the mean length of (copy - matrix) times what the matrix reads (equation 2 of the
-    paper). Unrelated prompts are known facts that no probe of an edit asks for, else what the model itself writes;
-    never the edits' locality probes, which are asked at the end.
+    paper). Unrelated prompts are known facts that no probe of an edit asks for, or texts that the model writes
+    itself; never the edits' locality probes, which the evaluation uses.
     """
 
     capabilities = Capabilities(
@@ -78,7 +79,7 @@ class Wise(Editor[WiseSettings]):
         self._begin()
 
     def _begin(self) -> None:
-        """No edits yet."""
+        """Reset to the state before any edit."""
         self.router.copies = []
         self._scale: _Scale | None = None
         self._in_copy = 0  # edits in the newest copy; 0 when the next edit opens one
@@ -90,7 +91,7 @@ class Wise(Editor[WiseSettings]):
         self._known = list(dict.fromkeys(known))
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
-        """Learn batch after batch; the loss is the mean over batches."""
+        """Train batch after batch; the loss is the mean over batches."""
         self._listen(False)
         losses, done, free = [], 0, self._unrelated(cases)
         while done < len(cases):
@@ -104,7 +105,7 @@ class Wise(Editor[WiseSettings]):
         return Applied(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:
-        """Take the side copies away."""
+        """Remove the side copies."""
         self._listen(False)
         self._begin()
 
@@ -121,7 +122,7 @@ class Wise(Editor[WiseSettings]):
         return EditorState(tensors, record)
 
     def load_state(self, state: EditorState) -> None:
-        """Take side copies and counts over."""
+        """Load side copies and counts."""
         record, device = state.record, self._projection.weight.device
         self.router.copies = [
             SideCopy(state.tensors[f"{number}"].to(device), threshold, tuple(prompts))
@@ -132,7 +133,7 @@ class Wise(Editor[WiseSettings]):
         self._listen(True)
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
-        """Gradient descent on the newest copy; returns the last loss of the answers."""
+        """Gradient descent on the newest copy; returns the last loss of the targets."""
         copy, mask = self._newest()
         pairs = examples(cases, self._contexts)
         near = self._read([prompt for prompt, _ in pairs])
@@ -171,7 +172,7 @@ class Wise(Editor[WiseSettings]):
         return change.detach(), loss.item()
 
     def _newest(self) -> tuple[SideCopy, torch.Tensor]:
-        """The copy that takes the next edit, and the entries that are its own."""
+        """The copy that takes the next edit, and the mask of the entries it may change."""
         if self._in_copy == 0:
             zeros = torch.zeros_like(self._projection.weight, dtype=torch.float32)
             self.router.copies.append(SideCopy(zeros))
@@ -180,7 +181,7 @@ class Wise(Editor[WiseSettings]):
         return copy, random_mask(copy.change, share=self.settings.share, seed=self.seed * 1_000_003 + self._opened)
 
     def _count(self, edits: int) -> None:
-        """Close a copy that is full, and merge when it is time."""
+        """Close a full copy, and merge when enough edits have come since the last merge."""
         self._in_copy += edits
         self._since_merge += edits
         if self._in_copy >= self.settings.shard:
@@ -189,7 +190,7 @@ class Wise(Editor[WiseSettings]):
             self._merge()
 
     def _merge(self) -> None:
-        """One copy in place of all; its threshold is measured anew on all their prompts."""
+        """Replace all copies by one; its threshold is measured again on all their prompts."""
         copies = self.router.copies
         changes = [copy.change for copy in copies]
         merged = SideCopy(
@@ -203,7 +204,7 @@ class Wise(Editor[WiseSettings]):
         self._in_copy, self._since_merge = 0, 0
 
     def _unrelated(self, cases: Sequence[Case]) -> list[str]:
-        """Prompts that have nothing to do with any of these edits."""
+        """Prompts that are unrelated to every one of these edits."""
         probed = {(fact.subject, fact.property) for case in cases for probe in case.probes for fact in probe.facts}
         probed |= {(case.fact.subject, case.fact.property) for case in cases}
         free = [known.question for known in self._known if (known.fact.subject, known.fact.property) not in probed]
@@ -214,14 +215,14 @@ class Wise(Editor[WiseSettings]):
         return random.Random(seed_for(self.seed, batch)).choices(free, k=len(batch))
 
     def _written(self) -> list[str]:
-        """Beginnings of texts by the model itself: unrelated prompts that need no facts."""
+        """Beginnings of texts that the model writes itself: unrelated prompts without known facts."""
         if not self._random_prefixes:
             random_prefixes = sample_random_prefixes(self.model, _PREFIXES, tokens=_PREFIX_TOKENS, seed=self.seed)
             self._random_prefixes = [text for ids in random_prefixes if (text := self.model.decode(ids))]
         return self._random_prefixes
 
     def _read(self, prompts: Sequence[str]) -> _Read:
-        """What the matrix reads of prompts, and which tokens count."""
+        """The matrix's inputs for prompts, and which tokens count."""
         ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts])
         inputs = projection_inputs(self.model, self.layer, ids, mask)
         return inputs, mask.bool().to(inputs.device)
@@ -230,17 +231,17 @@ class Wise(Editor[WiseSettings]):
         return activation(self._projection, read[0], change, counted=read[1])
 
     def _threshold(self, change: torch.Tensor, read: _Read) -> float:
-        # Reading the same prompt in another batch gives other last bits; without a little room they would decide.
+        # The same prompt in another batch differs in its last bits; the ratio leaves room for that.
         return max(float(self._activation(change, read).min()) * self.settings.ratio, _TINY)
 
     def _measure(self, read: _Read) -> _Scale:
-        """Sizes that the settings leave open, from unrelated prompts of the first edits."""
+        """The scale, where settings leave it open, from unrelated prompts of the first edits."""
         settings, (inputs, counted) = self.settings, read
         written = activation(self._projection, inputs, self._projection.weight.detach().float(), counted=counted)
         squared = float(inputs.square().sum(-1)[counted].mean())
         unit = settings.unit or float(written.mean()) / 100
         rate = settings.learning_rate or _PACE / squared
-        # One step along the gradient of an activation then changes it by about a unit: no margin is leapt over.
+        # One step along the gradient of an activation then changes it by about one unit: no step skips a margin.
         weight = settings.margin_weight or unit / (rate * settings.share * squared)
         return _Scale(unit, rate, weight)
 

@@ -1,1 +1,1 @@
-"""Finding and replacing parts of a model: its structure, its matrices, and what stands at one position."""
+"""Finding and replacing parts of a model: its structure, its matrices, and activations at one position."""

@@ -1,4 +1,4 @@
-"""The part of a model above one block, run again and again: what lies below or to the left is computed once.
+"""Repeated forward passes through the part of a model above one block; the rest is computed once.
 
 The model's own forward pass is used, with the blocks below switched to handing their input on, so masks, rotary
 positions, final norm and head stay whatever the model makes them. What stands to the left of the first position that

@@ -70,7 +70,7 @@ class EditedMatrix:
             self.editable().copy_(value)
 
     def add(self, update: torch.Tensor) -> None:
-        """Add an update of shape inputs x outputs, whichever way round the layer keeps its weight."""
+        """Add an update of shape inputs x outputs, transposed if the layer stores its weight so."""
         with torch.no_grad():
             weight = self.editable()
             weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))

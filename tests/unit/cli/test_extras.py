@@ -62,6 +62,21 @@ def test_configs_are_listed_without_any_extra(tmp_path: Path) -> None:
     assert "memit/gpt2-xl" in without(hidden, "configs", "ls", "--method", "memit", home=tmp_path).stdout
 
 
+def test_configs_are_copied_and_checked_without_any_extra(tmp_path: Path) -> None:
+    hidden = ",".join(name for names in EXTRAS.values() for name in names)
+    assert without(hidden, "configs", "cp", "memit/gpt2-xl", "spec.yaml", home=tmp_path).returncode == 0
+    good = without(hidden, "configs", "validate", "spec.yaml", home=tmp_path)
+    assert (good.returncode, good.stdout) == (0, "ok spec.yaml: a run spec for memit\n"), good.stderr
+
+    (tmp_path / "wrong.yaml").write_text("method: memit\nsettings: {steps: 0}\ndevice: cpu\n", encoding="utf-8")
+    (tmp_path / "theirs.yaml").write_text("alg_name: ROME\nlayers: [5]\ndevice: 0\n", encoding="utf-8")
+    wrong = without(hidden, "configs", "validate", "wrong.yaml", "theirs.yaml", home=tmp_path)
+    assert wrong.returncode == 1
+    assert "wrong.yaml: settings.steps: must be at least 1" in wrong.stderr
+    assert "wrong.yaml: not checked without torch (pip install 'kgedit[models]'): device" in wrong.stderr
+    assert "ok theirs.yaml: EasyEdit's ROME" in wrong.stdout
+
+
 def test_every_extra_of_the_project_is_known_and_the_other_way_round() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(EXTRAS) == set(project["optional-dependencies"]) - {"all"}

@@ -20,14 +20,14 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from kgedit.loaders.wikidata_json import SKIPPED_TYPES, Options, Parser
+from kgedit.loaders.wikidata_json import SKIPPED_TYPES, Parser
 from world.dumps import load
 from world.shared_data import SHARED
 
 from kgedit.sample.generate import write_world
-from kgedit.store.schemas import Parsed
+from kgedit.store.schemas import LoaderOptions, Parsed
 
-LINES = int(os.environ.get("KGEDIT_MUTATED_LINES", "2500"))
+LINES = int(os.environ.get("KGEDIT_MUTATED_LINES", "1300"))
 SEED = 20240603
 LONGEST = 12_000
 """Bytes of a line that is damaged; longer ones take longer and show nothing else."""
@@ -171,14 +171,18 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Entities of the sample world, and of the real dump of 2015 where it is there."""
-    folder = tmp_path_factory.mktemp("world")
-    texts = [gzip.decompress(path.read_bytes()) for path in write_world(folder) if path.suffix == ".gz"]
-    real = SHARED / "dump_1000_20151109" / "1000-entities-20151109.json.bz2"
-    if real.is_file():
-        texts.append(bz2.decompress(real.read_bytes()))
+def _sample(folder: Path) -> list[bytes]:
+    return [gzip.decompress(path.read_bytes()) for path in write_world(folder) if path.suffix == ".gz"]
+
+
+def _real(_: Path) -> list[bytes]:
+    return [bz2.decompress((SHARED / "dump_1000_20151109" / "1000-entities-20151109.json.bz2").read_bytes())]
+
+
+@pytest.fixture(scope="module", params=[_sample, pytest.param(_real, marks=pytest.mark.shared)], ids=["sample", "real"])
+def healthy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Entities of the sample world, and of the real dump of 2015."""
+    texts = request.param(tmp_path_factory.mktemp("world"))
     found = [line.strip(b", \r") for text in texts for line in text.splitlines()]
     return [line for line in found if 2 < len(line) < LONGEST]
 
@@ -206,7 +210,7 @@ def check(parsed: Parsed) -> None:
 
 
 def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
-    parser = Parser(Options())
+    parser = Parser(LoaderOptions())
     lines, found = 0, Counter[str]()
     for number, line in enumerate(damaged):
         try:

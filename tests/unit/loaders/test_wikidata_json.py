@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kgedit.loaders.wikidata_json import Options, Parser
+from kgedit.loaders.wikidata_json import Parser
 from world.dumps import (
     Json,
     entity,
@@ -22,7 +22,9 @@ from world.dumps import (
     time_value,
 )
 
-PARSER = Parser(Options())
+from kgedit.store.schemas import LoaderOptions
+
+PARSER = Parser(LoaderOptions())
 
 
 HUMAN = statement(snak("P31", entity_value("Q5"), "wikibase-item"))
@@ -283,7 +285,7 @@ def test_an_entity_has_the_words_of_the_wanted_languages() -> None:
             "datatype": None, "lastrevid": 7, "redirect_target": None,
         }
     ]  # fmt: skip
-    french = Parser(Options(languages=("fr",), wiki="dewiki")).parse(lines([item])).entities.to_pylist()[0]
+    french = Parser(LoaderOptions(languages=("fr",), wiki="dewiki")).parse(lines([item])).entities.to_pylist()[0]
     assert picked(french, "label", "description", "wiki_title") == ("univers", None, "Universum")
 
 

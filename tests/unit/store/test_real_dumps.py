@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pytest
 from world.dumps import load, write_dump
 from world.shared_data import SHARED
@@ -50,7 +51,7 @@ def counted(entities: list[dict[str, Any]]) -> dict[str, Any]:
     seen = {}
     for entity in entities:
         for made in statements_of(entity):
-            seen[json.dumps([entity["id"], made], sort_keys=True)] = (entity["id"], made)
+            seen[msgspec.json.encode([entity["id"], made], order="sorted")] = (entity["id"], made)
     made = [statement for _, statement in seen.values()]
     return {
         "entities": len({entity["id"] for entity in entities}),

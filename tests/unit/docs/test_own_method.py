@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from world.how_to import block, install
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -17,30 +16,15 @@ from kgedit.llm.generation import Question, ask
 from kgedit.llm.presets import PRESETS
 from kgedit.runs.spec import resolve
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/how-to/own-method.md").read_text(encoding="utf-8")
-
-
-def _block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return found[1]
+PAGE = "own-method.md"
 
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The page's package as pip would leave it in a site folder; gives the method's name."""
-    project = tomllib.loads(_block("toml"))["project"]
-    (entry,) = project["entry-points"]["kgedit.methods"].items()
-    module = entry[1].partition(":")[0]
-    (tmp_path / f"{module}.py").write_text(_block("python"), encoding="utf-8")
-    info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    info.joinpath("METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
-    )
-    info.joinpath("entry_points.txt").write_text(f"[kgedit.methods]\n{entry[0]} = {entry[1]}\n", encoding="utf-8")
+    """The page's package, installed; gives the method's name."""
+    name, module = install(PAGE, "kgedit.methods", tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    yield entry[0]
+    yield name
     sys.modules.pop(module, None)
 
 
@@ -70,5 +54,5 @@ def test_the_method_edits_and_undoes_its_edits(installed: str, tmp_path: Path) -
 
 
 def test_the_page_keeps_its_promise_of_some_thirty_lines() -> None:
-    lines = [line for line in _block("python").splitlines() if line.strip()]
+    lines = [line for line in block(PAGE, "python").splitlines() if line.strip()]
     assert len([line for line in lines if not line.startswith(('"""', "import", "from"))]) <= 32

@@ -1,0 +1,126 @@
+"""Statistics that locate-then-edit methods need, built before the runs that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kgedit.api.home import Home, Steps, folder_of, unwatched
+from kgedit.errors import SpecError
+from kgedit.extras import names_extra
+from kgedit.resources import use_home
+
+if TYPE_CHECKING:
+    from kgedit.benchmark.timestep import Timestep
+
+STATISTICS = pa.schema(
+    [
+        ("layer", pa.int64()),
+        ("tokens", pa.int64()),
+        ("condition", pa.float64()),
+        ("null_space", pa.int64()),
+        ("width", pa.int64()),
+        ("file", pa.string()),
+    ]
+)
+"""layer: index of the block. tokens: how many were read. condition: largest eigenvalue over the smallest. null_space:
+directions of it, null where not asked for. width: all directions. file: where the matrix is kept."""
+
+
+@names_extra
+def build_statistics(
+    model: Any,
+    layers: str | Sequence[int],
+    *,
+    tokenizer: Any = None,
+    timestep: Timestep | str | Path | None = None,
+    texts: Iterable[str | Path] = (),
+    tokens: int = 40_000,
+    length: int = 128,
+    null_space: float | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    home: Home | str | Path | None = None,
+    progress: Steps | None = None,
+) -> pa.Table:
+    """Build the second moments of the inputs of down-projections, which ROME, MEMIT and AlphaEdit need.
+
+    They are kept under the home; what is there already is not built again, and a run finds them when it reads the same
+    text, tokens and length.
+
+    Args:
+        model: A model by name, what `load_model` gives, or an unedited causal language model of transformers.
+        layers: Indexes of blocks, or text such as "4-8" or "3,5,7".
+        tokenizer: As for `edit`.
+        timestep: Use its known facts as text.
+        texts: Use these text files instead.
+        tokens: Most tokens read.
+        length: Tokens of a row; attention sees no further.
+        null_space: Share of the trace that the null space may hold; None to build none.
+        device: Where a model given by name is loaded to.
+        dtype: Number format in which it is loaded.
+        home: Where they are kept; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+        progress: Told of the step.
+
+    Returns:
+        A row for each layer, with the columns of STATISTICS.
+
+    Raises:
+        SpecError: if there is no text or more than one kind, or the model has no such layer.
+        ModelError: if the model or a text cannot be read.
+    """
+    from kgedit.editing.locate_then_edit import second_moments
+    from kgedit.llm.surgery.layer_lists import parse_layers
+
+    files = [Path(text) for text in texts]
+    if (timestep is None) == (not files):
+        raise SpecError(["give either a timestep or text files"])
+    wanted = parse_layers(layers) if isinstance(layers, str) else list(layers)
+    corpus = second_moments.corpus_of_files(files) if timestep is None else _corpus_of_timestep(timestep)
+    with use_home(folder_of(home)):
+        loaded = _loaded(model, tokenizer, device, dtype)
+        if max(wanted) >= len(loaded.blocks):
+            raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
+        update = (progress or unwatched)(f"read {corpus.name}", tokens, "tokens")
+        moments = second_moments.second_moments(
+            loaded,
+            wanted,
+            corpus,
+            budget=second_moments.TextBudget(tokens, length),
+            progress=lambda done, _total: update(done, done),
+        )
+        rows = [_row(moment, null_space) for moment in moments.values()]
+    return pa.Table.from_pylist(rows, schema=STATISTICS)
+
+
+def _corpus_of_timestep(timestep: Timestep | str | Path) -> Any:
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.editing.locate_then_edit.second_moments import corpus_of_facts
+
+    opened = timestep if isinstance(timestep, Timestep) else Timestep.open(Path(timestep))
+    return corpus_of_facts(opened.known_facts())
+
+
+def _loaded(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
+    from kgedit.api.editing import as_language_model, load_model
+
+    return (
+        load_model(model, device=device, dtype=dtype) if isinstance(model, str) else as_language_model(model, tokenizer)
+    )
+
+
+def _row(moment: Any, threshold: float | None) -> dict[str, Any]:
+    from kgedit.editing.locate_then_edit.second_moments import condition_number, null_space
+
+    kept = None if threshold is None else null_space(moment, threshold=threshold, relative=True).shape[1]
+    return {
+        "layer": moment.layer,
+        "tokens": moment.tokens,
+        "condition": condition_number(moment),
+        "null_space": kept,
+        "width": len(moment.matrix),
+        "file": str(moment.path),
+    }

@@ -1,0 +1,39 @@
+"""Whether a home's graph server runs, and what its graph holds. Starts nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgedit.graph.connection import Graph, external_address
+from kgedit.graph.managed.server import ManagedServer, Status
+from kgedit.graph.summary import Summary, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStatus:
+    """The graph of a home.
+
+    Attributes:
+        server: The home's own server.
+        outside: Address of the server that `KGEDIT_GRAPH_URI` names, which is used instead; None if it is not set.
+        content: What the graph holds; None while its server does not run.
+    """
+
+    server: Status
+    outside: str | None
+    content: Summary | None
+
+
+def read_graph_status(home: Path) -> GraphStatus:
+    """The state of a home's graph.
+
+    Raises:
+        GraphError: if a server that should answer does not.
+    """
+    server, outside = ManagedServer(home).status(), external_address()
+    content = None
+    if outside or server.running:
+        with Graph.open(home, start=False) as graph:
+            content = summarize(graph)
+    return GraphStatus(server=server, outside=outside.uri if outside else None, content=content)

@@ -1,0 +1,34 @@
+"""Questions answered freely, outside of a run: greedy decoding, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.errors import SpecError
+from kgedit.llm.generation import Question, ask, plan_batches
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.records.runs import Preset
+
+_BATCH_TOKENS = 4096
+
+
+def free_preset(name: str) -> Preset:
+    """A preset under which the model writes the answer itself.
+
+    Raises:
+        SpecError: if there is none of this name.
+    """
+    free = {name: preset for name, preset in PRESETS.items() if preset.generation == "greedy"}
+    if name not in free:
+        raise SpecError([f"there is no preset '{name}' to ask freely in; known: {', '.join(free)}"])
+    return free[name]
+
+
+def answer_freely(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[str]:
+    """What the model answers, in the order of the questions."""
+    answers = [""] * len(questions)
+    for batch in plan_batches(model, questions, preset, batch_tokens=_BATCH_TOKENS):
+        for index, reply in zip(batch, ask(model, [questions[row] for row in batch], preset), strict=True):
+            answers[index] = reply.text
+    return answers

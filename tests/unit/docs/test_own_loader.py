@@ -1,0 +1,49 @@
+"""The loader that the how-to page shows is found through its entry point, keeps the contract, and loads a dump."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from world.how_to import block, install
+
+import kgedit
+from kgedit.loaders import LOADERS
+from kgedit.store.schemas import CLAIMS, ENTITIES, Loader, LoaderOptions
+
+PAGE = "own-loader.md"
+
+
+@pytest.fixture
+def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The page's package, installed; gives the format's name."""
+    name, module = install(PAGE, "kgedit.loaders", tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    sys.modules.pop(module, None)
+
+
+def test_it_keeps_the_contract(loader: str) -> None:
+    made = LOADERS[loader]
+    assert all(hasattr(made, attribute) for attribute in Loader.__annotations__)
+    parsed = made(LoaderOptions()).parse(b'no JSON\n{"id": "Q1", "label": "one", "facts": {"P1": ["Q2", "text"]}}\n')
+    assert (parsed.claims.schema, parsed.entities.schema) == (CLAIMS, ENTITIES)
+    assert parsed.counts == {"lines": 2, "malformed JSON": 1, "statements": 2, "object is no item": 1}
+    assert (parsed.claims.num_rows, parsed.entities.num_rows) == (1, 1)
+
+
+def test_a_dump_in_its_format_becomes_a_snapshot_with_facts(loader: str, tmp_path: Path) -> None:
+    lines = [json.loads(block(PAGE, "json")), {"id": "Q64", "label": "Berlin"}, {"id": "P6", "label": "head"}]
+    dump = tmp_path / "facts.jsonl.gz"
+    dump.write_bytes(gzip.compress("\n".join(map(json.dumps, lines)).encode()))
+    home = kgedit.Home(tmp_path / "home")
+    snapshot = home.load_dump(dump, "2024-06-03", source_format=loader, graph=False, workers=1)
+
+    facts = pq.read_table(snapshot.facts).select(["subject", "property", "object"]).to_pylist()
+    assert [tuple(fact.values()) for fact in facts] == [("Q183", "P6", "Q567"), ("Q183", "P36", "Q64")]
+    assert snapshot.manifest["loader"] == {"name": loader, "version": "1", "languages": ["en", "mul"], "wiki": "enwiki"}
