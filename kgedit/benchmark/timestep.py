@@ -123,6 +123,11 @@ class Timestep:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
 
+    @property
+    def unused_fields(self) -> tuple[str, ...]:
+        """None: what kgedit writes into a timestep it uses."""
+        return ()
+
     def table(self, name: str) -> pa.Table:
         """One of TABLES, read whole."""
         return pq.read_table(self.folder / f"{name}.parquet", schema=TABLES[name])

@@ -18,13 +18,13 @@ from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
-from kgedit.benchmark.timestep import TWO_HOPS
+from kgedit.benchmark.timestep import TWO_HOPS, Timestep
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.editor import EditorState
 from kgedit.editing.in_context.ike import InContextEditing
 from kgedit.errors import BenchmarkError, SpecError
-from kgedit.records.cases import AXES, KnownFact
+from kgedit.records.cases import KnownFact
 from kgedit.records.runs import RunSpec
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 from kgedit.runs.run_files import read_edit_costs, read_environment, read_preparation
@@ -142,9 +142,10 @@ def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[st
     rows = _content(run(_spec(world), tmp_path / "run"))["answers.jsonl"]
 
     asked = [(_last_timestep(row), row["timestep"], row["axis"], row["preset"]) for row in rows]
-    assert {axis for _, _, axis, _ in asked} == set(AXES)
+    axes = {probe.axis for case in Timestep.open(Path(world["first"])).cases() for probe in case.probes}
+    assert {axis for _, _, axis, _ in asked} == axes
     first, second = "20200101_20210101", "20210101_20220101"
-    for axis in AXES:
+    for axis in axes:
         for preset in ("synthetic", "wild"):
             assert asked.count((None, first, axis, preset)) == 4
             assert asked.count((None, second, axis, preset)) == 2
