@@ -64,6 +64,8 @@ class EditFormat:
         used: Fields that become part of a case, as dotted paths; lists are transparent, `*` stands for any name.
         unusable: Fields that are known and have no place in a case -> why.
         read_row: The cases of one row, in a fixed order; what it cannot use it counts in `left_out`.
+        declares_tag: Whether the file itself says if an edit is new or an update.
+        one_value: Whether a subject is meant to have one value of the relation.
         complete_rows: Fills in what a file beside this one has, given the path of the file and its rows; or None.
     """
 
@@ -73,6 +75,8 @@ class EditFormat:
     used: tuple[str, ...]
     unusable: Mapping[str, str]
     read_row: Callable[[Row, RowPlace], Iterator[ReadCase]]
+    declares_tag: bool = False
+    one_value: bool = True
     complete_rows: Callable[[Path, Sequence[Row]], Sequence[Row]] | None = None
 
     def recognises(self, row: object) -> bool:

@@ -73,10 +73,10 @@ def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
         place.left_out["two-hop questions without an answer"] += 1
     elif question:
         listed = _triples(row.get("mhop_ids"))
-        _, relation, thing = listed[1] if len(listed) > 1 else ("", "", "")
+        bridge, relation, thing = listed[1] if len(listed) > 1 else (fact.object, "", "")
         own = place.number
         second = Fact(
-            fact.object,
+            bridge,
             fact.object_label,
             relation or f"second-relation-{own}",
             "",
@@ -127,5 +127,6 @@ WIKIBIGEDIT = EditFormat(
     ),
     unusable={},
     read_row=_read_row,
+    declares_tag=True,
 )
 """Source: WikiBigEdit_Pipeline/combine_qa.py of ExplainableML/WikiBigEdit."""

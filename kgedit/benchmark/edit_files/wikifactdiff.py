@@ -162,6 +162,7 @@ WIKIFACTDIFF = EditFormat(
         "is_replace": "it follows from the objects",
     },
     read_row=_read_row,
+    one_value=False,
     complete_rows=with_prompts,
 )
 """Source: build/verbalize_wikifactdiff and clean_wikifactdiff.py of Orange-OpenSource/WikiFactDiff."""
