@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
+    from kgedit.api.describing import describe
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
     from kgedit.api.running import read_run, run, scores
+    from kgedit.benchmark.audit import Audit
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "BenchmarkError",
     "Case",
     "EditedModel",
@@ -55,6 +58,7 @@ __all__ = [
     "Timestep",
     "UnknownNameError",
     "__version__",
+    "describe",
     "edit",
     "load_edited",
     "load_model",
@@ -66,10 +70,12 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
+    "kgedit.api.describing": ("describe",),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
     "kgedit.api.running": ("read_run", "run", "scores"),
+    "kgedit.benchmark.audit": ("Audit",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

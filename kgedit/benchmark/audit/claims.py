@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from kgedit.benchmark.edit_files import EditFile, Edits
 from kgedit.benchmark.edit_files.contract import CaseDetails
+from kgedit.benchmark.timestep import Timestep
 from kgedit.records.cases import Case, Fact
 from kgedit.wikidata.patterns import is_entity_id
 
@@ -77,7 +78,7 @@ def claimed_rows(edits: Edits) -> Claimed:
     """Everything that the rows claim, in the order of the file."""
     rows: dict[str, list[dict[str, Any]]] = {"edits": [], "near": [], "hops": [], "questions": []}
     declares_tag = edits.edit_format.declares_tag if isinstance(edits, EditFile) else True
-    one_value = edits.edit_format.one_value if isinstance(edits, EditFile) else True
+    one_value = edits.edit_format.one_value if isinstance(edits, EditFile) else not _lists_all_values(edits)
     for place, (case, details) in enumerate(_with_details(edits)):
         rows["edits"].append(_edit(place, case, details, declares_tag=declares_tag, one_value=one_value))
         for number, probe in enumerate(case.probes):
@@ -98,7 +99,13 @@ def claimed_rows(edits: Edits) -> Claimed:
 def _with_details(edits: Edits) -> Iterator[tuple[Case, CaseDetails]]:
     if isinstance(edits, EditFile):
         return edits.details()
-    return ((case, CaseDetails()) for case in edits.cases())
+    scenario = "AddEntity" if _lists_all_values(edits) else None
+    return ((case, CaseDetails(scenario=scenario)) for case in edits.cases())
+
+
+def _lists_all_values(edits: Edits) -> bool:
+    """Whether edits are a timestep of WikiFactDiff's profile: several values, and subjects that are new, are right."""
+    return isinstance(edits, Timestep) and edits.manifest.get("profile") == "wikifactdiff"
 
 
 def _edit(place: int, case: Case, details: CaseDetails, *, declares_tag: bool, one_value: bool) -> dict[str, Any]:

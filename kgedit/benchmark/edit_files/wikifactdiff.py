@@ -38,7 +38,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     if lacks(place, {"update_prompt": prompt, "subject.label": text_at(subject, "label")}):
         return
     generalizations = tuple(without_blank(text) for text in texts_at(row, "generalization_prompts"))
-    scenario = scenario_of(row)
+    scenario = text_at(row, "scenario") or scenario_of(row)
     for index, thing in enumerate(new):
         fact = edited_fact(
             place.number,
@@ -146,6 +146,7 @@ WIKIFACTDIFF = EditFormat(
         "generalization_prompts",
         "subject_is_ph_new",
         "subject_popularity",
+        "scenario",
         "kind",
         *(f"neighborhood.subject.{field}" for field in _ENTITY),
         *(f"neighborhood.objects.object.{field}" for field in _ENTITY),
@@ -160,6 +161,8 @@ WIKIFACTDIFF = EditFormat(
         "neighborhood.dist": "a probe has no distance",
         "relation_is_temp_func": "it follows from the relation",
         "is_replace": "it follows from the objects",
+        "in_replacement_set": "which rows to run is chosen when a run is",
+        "random_neighborhood*": "locality asks about the nearest neighbours",
     },
     read_row=_read_row,
     one_value=False,
