@@ -35,6 +35,15 @@ Wikimedia portal, mapping relation type, on focus list of Wikimedia project, Wik
 WikiProject.
 """
 
+OFFICES = ("P6", "P35", "P169", "P286", "P488", "P1037", "P1308")
+"""Relations from an organisation, a place or an office to who heads or holds it: head of government, head of state,
+chief executive officer, head coach, chairperson, director, officeholder.
+"""
+POSITION_HELD = "P39"
+
+JURISDICTION = ("P1001", "P2389")
+"""From an office to what it governs: applies to jurisdiction, organisation directed by the office."""
+
 _PROPERTY = re.compile(r"P[1-9]\d*")
 
 

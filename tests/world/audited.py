@@ -74,6 +74,15 @@ TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
         [statement(snak("P1082", quantity_value("+950")))],
     ),
     "Q113": ("Vara", [_held("Q203")], [_held("Q204")]),
+    # Nothing is known of Q990 but that it is the mayor.
+    "Q115": ("Öjebyn", [_held("Q200")], [_held("Q990")]),
+    "Q116": ("Älmhult", [_held("Q202"), _held("Q204")], [_held("Q202"), _held("Q204")]),
+    # It lies in Hjo, so that who was born in Hjo is no news about it.
+    "Q114": (
+        "Åmål",
+        [_held("Q200"), _held("Q301", relation="P131")],
+        [_held("Q201"), _held("Q301", relation="P131")],
+    ),
 }
 
 
@@ -159,13 +168,20 @@ FAULTS: dict[str, Json] = {
     "locality: it changed in the window": row(
         "Q109", "Q203", loc="Where was Ada Holm born?", loc_ans="Hjo", loc_ids=[["Q201", "P19", "Q301"]]
     ),
+    "locality: several current values": row(
+        "Q109", "Q203", loc="Who is the mayor of Älmhult?", loc_ans="Per Lund", loc_ids=[["Q116", "P6", "Q202"]]
+    ),
     "locality: the question names the answer": row("Q109", "Q203", loc="Is Per Lund the mayor of Sala?"),
     "two hops: the second does not begin where the first ends": row(
         "Q109", "Q203", mhop="Where was its mayor born?", mhop_ans="Falun",
         mhop_ids=[["Q109", "P6", "Q203"], ["Q204", "P19", "Q300"]],
     ),
+    "two hops: the bridge is not in the newer snapshot": row(
+        "Q115", "Q200", object_id="Q990", **born("Q115", "Q990", "Q301")
+    ),
     "two hops: the second fact does not hold at the newer date": row("Q109", "Q203", **born("Q109", "Q203", "Q301")),
     "two hops: the old value gives the same answer": row("Q109", "Q203", **born("Q109", "Q203", "Q300")),
+    "two hops: the answer follows from the first subject": row("Q114", "Q201", **born("Q114", "Q201", "Q301")),
     "two hops: the question names the answer": row(
         "Q100", "Q201", **born("Q100", "Q201", "Q301") | {"mhop": "Was its mayor born in Hjo?"}
     ),

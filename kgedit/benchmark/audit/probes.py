@@ -9,6 +9,7 @@ from __future__ import annotations
 import duckdb
 
 from kgedit.benchmark.audit.checks import reason_of, verdict_of
+from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
 
 LOCALITY: tuple[tuple[str, str, str], ...] = (
     ("undecidable", "locality: its fact was not found", "subject IS NULL"),
@@ -27,6 +28,7 @@ TWO_HOPS: tuple[tuple[str, str, str], ...] = (
     ("undecidable", "two hops: the second fact was not found", "object IS NULL"),
     ("invalid", "two hops: the second fact does not hold at the newer date", "NOT current"),
     ("invalid", "two hops: the old value gives the same answer", "same_without_edit"),
+    ("invalid", "two hops: the answer follows from the first subject", "follows_from_subject"),
     ("invalid", "two hops: the question names the answer", "names_answer"),
 )
 
@@ -107,15 +109,19 @@ def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
         connection,
         "hop_verdict",
         TWO_HOPS,
-        """
+        f"""
         SELECT c.*, names_it(h.question, h.answer) AS names_answer,
                c.bridge IN (SELECT id FROM new_entities) AS bridge_in_new,
                (c.bridge, c.property, c.object) IN (SELECT (subject, property, object) FROM new_facts) AS current,
                EXISTS (FROM old_facts b JOIN (FROM old_facts UNION FROM new_facts) f ON f.subject = b.object
                        WHERE b.subject = v.subject AND b.property = v.property AND b.object <> c.bridge
-                         AND f.property = c.property AND f.object = c.object) AS same_without_edit
+                         AND f.property = c.property AND f.object = c.object) AS same_without_edit,
+               EXISTS (FROM (FROM old_facts UNION FROM new_facts) f
+                       WHERE f.subject = v.subject AND f.object = c.object
+                          OR f.subject = c.object AND f.object = v.subject AND f.property IN {JURISDICTION})
+                   OR v.property IN {OFFICES} AND c.property = '{POSITION_HELD}' AS follows_from_subject
         FROM hop_candidate c JOIN claimed_hops h USING (place, probe) JOIN edit_verdict v USING (place)
-        """,
+        """,  # noqa: S608 - our own names
     )
 
 

@@ -122,7 +122,8 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
         CREATE TABLE meant AS
         SELECT id FROM (
             SELECT subject AS id FROM claimed_edits UNION SELECT subject FROM claimed_near
-            UNION SELECT subject FROM claimed_hops UNION SELECT object FROM claimed_edits
+            UNION SELECT subject FROM claimed_hops UNION SELECT object FROM claimed_hops
+            UNION SELECT object FROM claimed_edits
             UNION SELECT unnest(old_objects) FROM claimed_edits UNION SELECT id FROM names
         ) WHERE id IS NOT NULL
         """
