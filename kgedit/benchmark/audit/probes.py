@@ -71,6 +71,15 @@ _HOPS = """
     FROM claimed c LEFT JOIN named n USING (place, probe)
 """
 
+_WAYS_WITHOUT_EDIT = """
+    CREATE TABLE way_without_edit AS
+    SELECT DISTINCT c.place, c.probe, c.property, c.object
+    FROM hop_candidate c JOIN edit_verdict v USING (place)
+    JOIN old_facts b ON b.subject = v.subject AND b.property = v.property AND b.object <> c.bridge
+    JOIN either_facts f ON f.subject = b.object AND f.property = c.property AND f.object = c.object
+"""
+"""Two-hop questions to which a value that the edit replaces gives the same answer, in either snapshot."""
+
 
 def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
     """Table ``near_verdict``: one row per locality question with place, probe, verdict and reason."""
@@ -104,7 +113,9 @@ def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
 
 def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
     """Table ``hop_verdict``: one row per two-hop question with place, probe, verdict and reason."""
+    connection.execute("CREATE TABLE either_facts AS FROM old_facts UNION FROM new_facts")
     connection.execute(_HOPS)
+    connection.execute(_WAYS_WITHOUT_EDIT)
     _judge(
         connection,
         "hop_verdict",
@@ -113,12 +124,11 @@ def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
         SELECT c.*, names_it(h.question, h.answer) AS names_answer,
                c.bridge IN (SELECT id FROM new_entities) AS bridge_in_new,
                (c.bridge, c.property, c.object) IN (SELECT (subject, property, object) FROM new_facts) AS current,
-               EXISTS (FROM old_facts b JOIN (FROM old_facts UNION FROM new_facts) f ON f.subject = b.object
-                       WHERE b.subject = v.subject AND b.property = v.property AND b.object <> c.bridge
-                         AND f.property = c.property AND f.object = c.object) AS same_without_edit,
-               EXISTS (FROM (FROM old_facts UNION FROM new_facts) f
-                       WHERE f.subject = v.subject AND f.object = c.object
-                          OR f.subject = c.object AND f.object = v.subject AND f.property IN {JURISDICTION})
+               (c.place, c.probe, c.property, c.object) IN (
+                   SELECT (place, probe, property, object) FROM way_without_edit) AS same_without_edit,
+               (v.subject, c.object) IN (SELECT (subject, object) FROM either_facts)
+                   OR (c.object, v.subject) IN (
+                       SELECT (subject, object) FROM either_facts WHERE property IN {JURISDICTION})
                    OR v.property IN {OFFICES} AND c.property = '{POSITION_HELD}' AS follows_from_subject
         FROM hop_candidate c JOIN claimed_hops h USING (place, probe) JOIN edit_verdict v USING (place)
         """,  # noqa: S608 - our own names
