@@ -44,7 +44,7 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
 
     audited = Home().audit(file, older, newer)
     for reason, count in audited.not_audited.items():
-        say(f"{file}: not audited: {count:,} {reason}")
+        say(f"{file}: not audited: {reason}: {count:,}")
     if form == "json":
         import json
 

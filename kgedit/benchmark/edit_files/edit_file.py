@@ -36,7 +36,7 @@ class UnusedField:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path} ({self.rows:,} objects): {self.reason}"
+        return f"{self.path} ({self.rows:,} object{'' if self.rows == 1 else 's'}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class EditFile:
         complete = edit_format.complete_rows(path, rows) if edit_format.complete_rows else rows
         read = tuple(_read_cases(complete, edit_format, _name(path), left_out))
         if not read:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(left_out.items()))
+            reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(left_out.items()))
             raise BenchmarkError(
                 f"{path} has the form {edit_format.name}, and none of its objects is an edit: {reasons}."
             )
@@ -99,7 +99,7 @@ class EditFile:
 
     def notes(self) -> tuple[str, ...]:
         """What of the file is not used, in words: fields, then objects and questions by reason."""
-        return self.unused_fields + tuple(f"{count:,} {reason}" for reason, count in self.left_out.items())
+        return self.unused_fields + tuple(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
     def cases(self) -> Iterator[Case]:
         """The cases of all objects, in file order."""

@@ -373,6 +373,7 @@ EDITS = [
         "rephrase_prompt": "Arvika is led by",
         "locality_prompt": "The mayor of Mora is",
         "locality_ground_truth": "Siv Nyman",
+        "cond": "Nils Ek >> Olof Gren",
     },
     {
         "id": 3,
@@ -401,6 +402,11 @@ def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path
         ("edits", "edit:0:7", "update"),
     ]
     assert len(rows) == 12
+    told = "cond (1 object): prompt and both answers in one text, which MEND and SERAC train on"
+    assert result.stderr.count(f"{tmp_path}/edits.json: not used: {told}\n") == 1
+    environment = read_environment(tmp_path / "run")
+    assert environment is not None
+    assert [step.unused_fields for step in environment.timesteps] == [(told,)]
     assert {score.axis for score in measure_run(tmp_path / "run").scores} == {"update", "rephrase", "locality"}
 
 
