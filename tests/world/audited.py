@@ -20,6 +20,9 @@ PEOPLE = {
 }
 
 
+ALIASES = {"Q201": ("A. Holm",), "Q100": ("Arvika stad",)}
+
+
 def _held(person: str, *qualifiers: Json, rank: str = "normal", relation: str = "P6") -> Json:
     return statement(snak(relation, entity_value(person)), *qualifiers, rank=rank)
 
@@ -47,7 +50,10 @@ _COMMON = [
 
 
 def _people(births: dict[str, str]) -> list[Json]:
-    return [item(name, about("P19", births.get(name, "Q300")), label=label) for name, label in PEOPLE.items()]
+    return [
+        item(name, about("P19", births.get(name, "Q300")), label=label, aliases=ALIASES.get(name, ()))
+        for name, label in PEOPLE.items()
+    ]
 
 
 TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
@@ -77,6 +83,7 @@ TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
     # Nothing is known of Q990 but that it is the mayor.
     "Q115": ("Öjebyn", [_held("Q200")], [_held("Q990")]),
     "Q116": ("Älmhult", [_held("Q202"), _held("Q204")], [_held("Q202"), _held("Q204")]),
+    "Q117": ("Uddevalla", [], [statement(snak("P571", time_value("+2022-03-12T00:00:00Z", 11)))]),
     # It lies in Hjo, so that who was born in Hjo is no news about it.
     "Q114": (
         "Åmål",
@@ -90,7 +97,7 @@ def snapshots(folder: Path) -> tuple[Snapshot, Snapshot]:
     """2021-01-04 and 2023-02-27. Umeå is in the older one alone, Ystad in the newer one alone."""
     births = {"Q201": "Q301"}
     old = [item(name, *before, label=label) for name, (label, before, _) in TOWNS.items()]
-    new = [item(name, *after, label=label) for name, (label, _, after) in TOWNS.items()]
+    new = [item(name, *now, label=label, aliases=ALIASES.get(name, ())) for name, (label, _, now) in TOWNS.items()]
     # Another Arvika: the name alone does not tell which is meant.
     namesake = item("Q50", about("P19", "Q300"), label="arvika", aliases=("Arvika farm",))
     return two_snapshots(

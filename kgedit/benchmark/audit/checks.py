@@ -14,6 +14,7 @@ CHECKS: tuple[tuple[str, str, str], ...] = (
     ("undecidable", "the subject is not in the newer snapshot", "NOT subject_in_new"),
     ("invalid", "a qualifier, no main statement, has the property", "NOT found AND qualifier_only"),
     ("undecidable", "an object without a label may be the answer", "NOT found AND unlabelled"),
+    ("undecidable", "a literal that is written otherwise may be the answer", "NOT found AND literal"),
     ("invalid", "no main statement says so", "NOT found"),
     ("invalid", "deprecated", "deprecated"),
     ("invalid", "true only under a restrictive qualifier", "NOT current AND restricted"),
@@ -47,34 +48,38 @@ _FOUND = """
     JOIN new_statements s ON s.subject = c.subject AND s.property = coalesce(e.property, s.property)
     WHERE snak = 'value' AND CASE
         WHEN e.object IS NOT NULL THEN s.object = e.object
-        WHEN s.item IS NULL THEN bare(ltrim(s.value, '+')) = bare(ltrim(e.answer, '+'))
+        WHEN s.item IS NULL THEN says_the_same(s.value, e.answer)
         ELSE s.object IN (SELECT id FROM names WHERE name = bare(e.answer)) END
     GROUP BY ALL
 """
 
-_NOT_FOUND = """
+_NOT_FOUND = r"""
     CREATE TABLE not_found AS
     SELECT e.place, c.subject, e.property,
            coalesce(bool_or(list_contains(qualifier_properties, e.property)), false)
                AND NOT coalesce(bool_or(s.property = e.property), false) AS qualifier_only,
            e.object IS NULL AND coalesce(bool_or(s.item IS NOT NULL AND n.label IS NULL
-                                         AND s.property = coalesce(e.property, s.property)), false) AS unlabelled
+                                         AND s.property = coalesce(e.property, s.property)), false) AS unlabelled,
+           e.object IS NULL AND coalesce(bool_or(
+               s.item IS NULL AND s.snak = 'value' AND is_beyond_words(s.datatype, e.answer)
+               AND (s.property = e.property OR e.property IS NULL AND regexp_matches(e.answer, '\d'))
+           ), false) AS literal
     FROM claimed_edits e LEFT JOIN subject_candidate c USING (place)
     LEFT JOIN new_statements s ON s.subject = c.subject LEFT JOIN new_entities n ON n.id = s.object
     WHERE e.place NOT IN (SELECT place FROM found)
-    GROUP BY e.place, c.subject, e.property, e.object
+    GROUP BY e.place, c.subject, e.property, e.object, e.answer
 """
 
 _CANDIDATES = """
     CREATE TABLE edit_candidate AS
     WITH candidate AS (
-        SELECT *, true AS found, false AS qualifier_only, false AS unlabelled FROM found
+        SELECT *, true AS found, false AS qualifier_only, false AS unlabelled, false AS literal FROM found
         UNION ALL BY NAME SELECT *, false AS found FROM not_found
     ), now AS (
         SELECT subject, property, list({'object': object, 'said': coalesce(value, object)}) AS values
         FROM new_facts GROUP BY ALL
     ), before AS (
-        SELECT subject, property, list(object) AS objects, list(bare(value)) AS said FROM old_facts GROUP BY ALL
+        SELECT subject, property, list(object) AS objects, list(value) AS said FROM old_facts GROUP BY ALL
     ), old_name AS (
         SELECT DISTINCT b.subject, b.property, n.name FROM old_facts b JOIN names n ON n.id = b.object
         WHERE n.name IN (SELECT bare(unnest(old_answers)) FROM claimed_edits)
@@ -94,9 +99,10 @@ _CANDIDATES = """
            coalesce(list_contains(before.objects, c.object), false) AS held_before,
            coalesce(len(before.objects), 0) > 0 AS had_value,
            CASE WHEN len(e.old_objects) > 0 THEN coalesce(list_has_all(before.objects, e.old_objects), false)
-                ELSE len(e.old_answers) = 0 OR coalesce(list_has_all(
-                     coalesce(old_named.names, []) || coalesce(before.said, []),
-                     list_transform(e.old_answers, lambda x: bare(x))), false) END AS old_answers_held
+                ELSE len(list_filter(e.old_answers, lambda x: NOT (
+                         coalesce(list_contains(old_named.names, bare(x)), false)
+                         OR coalesce(len(list_filter(before.said, lambda y: says_the_same(y, x))), 0) > 0))) = 0
+                END AS old_answers_held
     FROM candidate c JOIN claimed_edits e USING (place)
     LEFT JOIN now ON now.subject = c.subject AND now.property = c.property
     LEFT JOIN before ON before.subject = c.subject AND before.property = c.property

@@ -5,6 +5,7 @@ An id that the file does not give is null; its label is resolved later.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ from kgedit.records.cases import Case, Fact
 from kgedit.wikidata.patterns import is_entity_id
 
 _STRINGS = pa.list_(pa.string())
+
+_LITERAL = re.compile("V[0-9a-f]{32}").fullmatch
+"""Id of a literal, as facts and timesteps have it (kgedit.store.facts)."""
 
 EDITS = pa.schema(
     [
@@ -116,7 +120,7 @@ def _edit(place: int, case: Case, details: CaseDetails, *, declares_tag: bool, o
         "answer": case.answer,
         "question": case.question,
         "tag": case.tag if declares_tag else None,
-        "old_objects": [old for old in case.old_objects if is_entity_id(old)],
+        "old_objects": [old for old in case.old_objects if _is_id(old)],
         "old_answers": list(case.old_answers),
         "other_objects": list(details.other_objects),
         "several_allowed": not one_value,
@@ -127,4 +131,8 @@ def _edit(place: int, case: Case, details: CaseDetails, *, declares_tag: bool, o
 
 def _ids(fact: Fact) -> dict[str, str | None]:
     given = {"subject": fact.subject, "property": fact.property, "object": fact.object}
-    return {name: value if is_entity_id(value) else None for name, value in given.items()}
+    return {name: value if _is_id(value) else None for name, value in given.items()}
+
+
+def _is_id(text: str) -> bool:
+    return is_entity_id(text) or _LITERAL(text) is not None

@@ -41,13 +41,13 @@ _NEAR = """
         -- A subject and a relation with a literal, or an answer without an id.
         SELECT n.place, n.probe, f.subject, f.property, f.object
         FROM claimed_near n JOIN new_facts f ON f.subject = n.subject AND f.property = coalesce(n.property, f.property)
-        WHERE n.object IS NULL AND (bare(f.value) = bare(n.answer)
+        WHERE n.object IS NULL AND (says_the_same(f.value, n.answer)
                                     OR f.object IN (SELECT id FROM names WHERE name = bare(n.answer)))
     ), named AS (
         SELECT n.place, n.probe, f.subject, f.property, f.object
         FROM claimed_near n JOIN mentioned m USING (place, probe) JOIN names s ON s.name = m.name
         JOIN new_facts f ON f.subject = s.id
-        WHERE n.subject IS NULL AND (bare(f.value) = bare(n.answer)
+        WHERE n.subject IS NULL AND (says_the_same(f.value, n.answer)
                                      OR f.object IN (SELECT id FROM names WHERE name = bare(n.answer)))
     ), candidate AS (FROM given UNION FROM valued UNION FROM named)
     SELECT place, probe, c.subject, c.property, c.object
@@ -63,7 +63,7 @@ _HOPS = """
     ), named AS (
         SELECT c.place, c.probe, f.property, f.object
         FROM claimed c JOIN new_facts f ON f.subject = c.bridge AND f.property = coalesce(c.property, f.property)
-        WHERE c.object IS NULL AND (bare(f.value) = bare(c.answer)
+        WHERE c.object IS NULL AND (says_the_same(f.value, c.answer)
                                     OR f.object IN (SELECT id FROM names WHERE name = bare(c.answer)))
     )
     SELECT c.place, c.probe, c.bridge, c.edited_object, coalesce(n.property, c.property) AS property,

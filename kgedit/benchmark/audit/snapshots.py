@@ -31,7 +31,7 @@ def open_snapshots(
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """The connection, closed at the end."""
     with open_engine(spill, memory=_MEMORY) as connection:
-        _add_macros(connection)
+        connection.execute(_MACROS)
         for name, snapshot in (("old", old), ("new", new)):
             connection.execute(
                 f"CREATE VIEW {name}_entities AS FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"
@@ -45,15 +45,27 @@ def open_snapshots(
         yield connection
 
 
-def _add_macros(connection: duckdb.DuckDBPyConnection) -> None:
-    connection.execute(r"CREATE MACRO spaced(text) AS trim(regexp_replace(lower(text), '[^\p{L}\p{N}]+', ' ', 'g'))")
-    # A name of signs alone, such as "!!!", is its own.
-    connection.execute(
-        "CREATE MACRO bare(text) AS CASE WHEN spaced(text) = '' THEN lower(trim(text)) ELSE spaced(text) END"
-    )
-    connection.execute(
-        "CREATE MACRO names_it(question, name) AS contains(' ' || bare(question) || ' ', ' ' || bare(name) || ' ')"
-    )
+_MACROS = r"""
+    CREATE MACRO spaced(text) AS trim(regexp_replace(lower(text), '[^\p{L}\p{N}]+', ' ', 'g'));
+    -- A name of signs alone, such as "!!!", is its own.
+    CREATE MACRO bare(text) AS CASE WHEN spaced(text) = '' THEN lower(trim(text)) ELSE spaced(text) END;
+    CREATE MACRO names_it(question, name) AS contains(' ' || bare(question) || ' ', ' ' || bare(name) || ' ');
+    CREATE MACRO number_of(text) AS
+        CASE WHEN regexp_full_match(replace(ltrim(text, '+'), ',', ''), '-?\d+(\.\d+)?( \D*)?')
+             THEN try_cast(regexp_extract(replace(ltrim(text, '+'), ',', ''), '^-?\d+(\.\d+)?') AS DOUBLE) END;
+    CREATE MACRO moment_of(text) AS
+        try_strptime(text, ['%Y-%m-%d', '%Y-%m', '%d-%m-%Y', '%m-%Y', '%d %B %Y', '%B %d, %Y', '%B %Y']);
+    CREATE MACRO says_the_same(value, answer) AS
+        coalesce(bare(ltrim(value, '+')) = bare(ltrim(answer, '+')), false)
+        OR coalesce(number_of(value) = number_of(answer), false)
+        OR coalesce(moment_of(value) = moment_of(answer), false);
+    -- Whether an answer in words cannot be compared with a literal of this datatype.
+    CREATE MACRO is_beyond_words(datatype, answer) AS CASE datatype
+        WHEN 'quantity' THEN number_of(answer) IS NULL
+        WHEN 'time' THEN moment_of(answer) IS NULL AND number_of(answer) IS NULL
+        ELSE datatype = 'globe-coordinate' END
+"""
+"""How names and literals are compared: a literal may be written as Wikidata, people or published sets write it."""
 
 
 def _add_claims(connection: duckdb.DuckDBPyConnection, claimed: Claimed) -> None:
@@ -151,7 +163,8 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
     connection.execute(
         f"""
         CREATE TABLE new_statements AS
-        SELECT c.subject, property, coalesce(target, {TERM}) AS object, c.object AS item, value, snak, rank, restricted,
+        SELECT c.subject, property, coalesce(target, {TERM}) AS object, c.object AS item, value, datatype, snak, rank,
+               restricted,
                qualifier_properties, start_first, end_precision, end_until
         FROM {literal(new.claims)} c LEFT JOIN redirects ON redirects.id = c.object
         WHERE subject IN (FROM meant)

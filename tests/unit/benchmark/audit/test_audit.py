@@ -48,6 +48,7 @@ def test_planted_faults_of_every_class_are_found_and_only_those(
     assert {reason for reason in verdicts if reason not in FAULTS} == {
         # These come of names without ids, or stand beside a fault of the edit.
         "an object without a label may be the answer",
+        "a literal that is written otherwise may be the answer",
         "locality: its fact was not found",
         "two hops: the edit itself was not found",
         "two hops: the second fact was not found",
@@ -76,6 +77,7 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
     rows = [
         row("Q100", "Q201", ids=False, **asked),
         row("Q102", "Q203", ids=False),
+        row("Q100", "Q201", ids=False, subject="Arvika stad", ans="A. Holm"),
         row("Q113", "Q201", ids=False),
         row("Q100", "Q201", ids=False, subject="Nowhere", update="Who is the mayor there?"),
         row("Q100", "Q201", ids=False, loc="Who is the mayor of Sala these days?", loc_ans="Eva Berg"),
@@ -91,6 +93,7 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
     assert [one["reasons"] for one in found] == [
         [],
         ["deprecated"],
+        [],
         ["no main statement says so"],
         ["no entity of the snapshots is the subject"],
         ["locality: its fact was not found"],
@@ -104,17 +107,29 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
 
 
 def test_a_literal_is_found_by_its_value(window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
-    def trosa(value: str) -> Json:
+    def trosa(value: str, old: str = "900") -> Json:
         things = [{"label": value, "description": "Quantity", "decision": "new"}]
         return {
             "subject": {"id": "Q112", "label": "Trosa"},
             "relation": {"id": "P1082", "label": "population"},
             "update_prompt": "The population of Trosa is ____",
-            "objects": [*things, {"label": "900", "description": "Quantity", "decision": "obsolete"}],
+            "objects": [*things, {"label": old, "description": "Quantity", "decision": "obsolete"}],
         }
 
-    found = _rows(_audit(window, tmp_path, trosa("+950"), trosa("950"), trosa("960")))
-    assert [one["verdict"] for one in found] == ["valid", "valid", "invalid"]
+    written = ("+950", "950", "950 inhabitants", "960", "nine hundred and fifty")
+    found = _rows(_audit(window, tmp_path, *map(trosa, written)))
+    assert [one["verdict"] for one in found] == ["valid", "valid", "valid", "invalid", "undecidable"]
+    assert found[-1]["reason"] == "a literal that is written otherwise may be the answer"
+    olds = _rows(_audit(window, tmp_path, *(trosa("950", old) for old in ("+900", "900 inhabitants", "901"))))
+    assert [one["reason"] for one in olds] == [None, None, "the old answer did not hold at the older date"]
+
+
+@pytest.mark.parametrize("written", ["2022-03-12", "12 March 2022", "March 12, 2022", "12-03-2022"])
+def test_a_date_may_be_written_as_people_do(written: str, window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
+    bare = {"subject": "Uddevalla", "update": "When did Uddevalla burn?", "ans": written, "tag": "new"}
+    (right, wrong) = _rows(_audit(window, tmp_path, bare, bare | {"ans": "13 March 2022"}))
+    assert (right["verdict"], right["property"]) == ("valid", "P571")
+    assert wrong["reason"] == "no main statement says so"
 
 
 def test_several_values_are_no_fault_where_the_form_lists_them(
