@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import duckdb
 
-CHECKS: tuple[tuple[str, str, str], ...] = (
+Check = tuple[str, str, str]
+"""Verdict, reason, and the condition under which it holds, in SQL."""
+
+CHECKS: tuple[Check, ...] = (
     ("undecidable", "no entity of the snapshots is the subject", "NOT subject_known"),
     ("undecidable", "the subject is not in the newer snapshot", "NOT subject_in_new"),
     ("invalid", "a qualifier, no main statement, has the property", "NOT found AND qualifier_only"),
@@ -29,7 +32,7 @@ CHECKS: tuple[tuple[str, str, str], ...] = (
     ("invalid", "called an update, and there was no value before", "tag = 'update' AND NOT had_value"),
     ("invalid", "a question names the answer", "names_answer"),
 )
-"""Verdict, reason and condition, in the order in which they are asked."""
+"""In the order in which they are asked."""
 
 _SUBJECTS = """
     CREATE TABLE subject_candidate AS
@@ -141,12 +144,12 @@ def judge_edits(connection: duckdb.DuckDBPyConnection, *, date: int) -> None:
     )
 
 
-def verdict_of(checks: tuple[tuple[str, str, str], ...]) -> str:
+def verdict_of(checks: tuple[Check, ...]) -> str:
     """SQL: the verdict of a column ``stage``, the index of the check that held, or how many there are."""
     return _by_stage([verdict for verdict, _, _ in checks]) or ""
 
 
-def reason_of(checks: tuple[tuple[str, str, str], ...]) -> str:
+def reason_of(checks: tuple[Check, ...]) -> str:
     """SQL: the reason of a column ``stage``; null for what is valid."""
     return _by_stage([reason for _, reason, _ in checks], otherwise="NULL")
 

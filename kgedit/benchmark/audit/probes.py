@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import duckdb
 
-from kgedit.benchmark.audit.checks import reason_of, verdict_of
+from kgedit.benchmark.audit.checks import Check, reason_of, verdict_of
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
 
-LOCALITY: tuple[tuple[str, str, str], ...] = (
+LOCALITY: tuple[Check, ...] = (
     ("undecidable", "locality: its fact was not found", "subject IS NULL"),
     ("undecidable", "locality: its subject is not in both snapshots", "NOT in_both"),
     ("invalid", "locality: it is one of the file's edits", "edited"),
@@ -21,7 +21,7 @@ LOCALITY: tuple[tuple[str, str, str], ...] = (
     ("invalid", "locality: the question names the answer", "names_answer"),
 )
 
-TWO_HOPS: tuple[tuple[str, str, str], ...] = (
+TWO_HOPS: tuple[Check, ...] = (
     ("undecidable", "two hops: the edit itself was not found", "edited_object IS NULL"),
     ("invalid", "two hops: the second does not begin where the first ends", "bridge <> edited_object"),
     ("undecidable", "two hops: the bridge is not in the newer snapshot", "NOT bridge_in_new"),
@@ -135,9 +135,7 @@ def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def _judge(
-    connection: duckdb.DuckDBPyConnection, name: str, checks: tuple[tuple[str, str, str], ...], candidates: str
-) -> None:
+def _judge(connection: duckdb.DuckDBPyConnection, name: str, checks: tuple[Check, ...], candidates: str) -> None:
     stage = " ".join(f"WHEN {condition} THEN {index}" for index, (_, _, condition) in enumerate(checks))
     connection.execute(
         f"""

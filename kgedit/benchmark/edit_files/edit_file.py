@@ -89,7 +89,7 @@ class EditFile:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending; its folder's where it is named after its form, as exports are."""
+        """The file's name without its ending; for an export in a timestep's folder the folder's."""
         return _name(self.path)
 
     @property
@@ -126,7 +126,8 @@ class EditFile:
 
 
 def _name(path: Path) -> str:
-    return path.absolute().parent.name if path.stem in EDIT_FORMATS else path.stem
+    folder = path.absolute().parent
+    return folder.name if (folder / "timestep.json").is_file() else path.stem
 
 
 def _first(probes: Sequence[Probe], axis: str) -> str:

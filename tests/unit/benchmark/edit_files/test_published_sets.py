@@ -131,6 +131,12 @@ def test_prompts_that_rows_lack_come_from_triple_verbs_beside_them(tmp_path: Pat
     assert given.question == "The mayor of Arvika is"
 
 
+def test_edits_are_called_after_their_file_or_the_timestep_that_it_lies_in(tmp_path: Path) -> None:
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == "zsre"
+    (tmp_path / "timestep.json").write_text("{}", encoding="utf-8")
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == tmp_path.name
+
+
 def test_two_cases_never_share_an_id(tmp_path: Path) -> None:
     first, second = _cases(tmp_path, WIKIFACTDIFF, WIKIFACTDIFF)
     assert [first.case_id, second.case_id] == ["Q100:P6:Q20", "Q100:P6:Q20#2"]
