@@ -174,9 +174,11 @@ def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_ou
     for case, details in found:
         times[case.case_id] += 1
         nth = times[case.case_id]
-        case_id = case.case_id if nth == 1 else f"{case.case_id}#{nth}"
         probes = tuple(_with_second_case(probe, ids) for probe in case.probes)
-        yield dataclasses.replace(case, case_id=case_id, probes=probes), details
+        if nth > 1 or probes != case.probes:
+            case_id = case.case_id if nth == 1 else f"{case.case_id}#{nth}"
+            case = dataclasses.replace(case, case_id=case_id, probes=probes)  # noqa: PLW2901
+        yield case, details
 
 
 def _with_second_case(probe: Probe, ids: set[str]) -> Probe:
