@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from kgedit.benchmark.easyedit import EditFile
+from kgedit.benchmark.edit_files import EditFile
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.fine_tuning import editor as fine_tuning
 from kgedit.llm.contexts import read_context

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import percent
-from kgedit.benchmark.easyedit import open_edits
+from kgedit.benchmark.edit_files import open_edits
 from kgedit.records.runs import UNEDITED, Answer
 from kgedit.records.scores import Score
 from kgedit.runs.run_files import read_answers, read_runs

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
+    from kgedit.api.describing import describe
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
     from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
+    from kgedit.benchmark.audit import Audit
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Audit",
     "BenchmarkError",
     "Case",
     "EditedModel",
@@ -59,6 +62,7 @@ __all__ = [
     "UnknownNameError",
     "__version__",
     "build_statistics",
+    "describe",
     "edit",
     "load_edited",
     "load_model",
@@ -71,12 +75,14 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
+    "kgedit.api.describing": ("describe",),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
     "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
+    "kgedit.benchmark.audit": ("Audit",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

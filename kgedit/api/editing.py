@@ -49,7 +49,7 @@ def make_case(*, prompt: str, subject: str, target: str) -> Case:
     Raises:
         SpecError: if the prompt or the target is empty.
     """
-    from kgedit.benchmark.easyedit import case_of_row
+    from kgedit.benchmark.edit_files.easyedit import case_of_row
 
     missing = [name for name, text in (("prompt", prompt), ("target", target)) if not text.strip()]
     if missing:

@@ -17,6 +17,7 @@ from kgedit.resources import home as default_home
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kgedit.benchmark.audit import Audit
     from kgedit.benchmark.timestep import Timestep
     from kgedit.graph.browser import BrowserPage
     from kgedit.graph.projection import Projected
@@ -399,6 +400,28 @@ class Home:
         from kgedit.wikidata.times import day_number
 
         return Timestep.open(self._timestep_folder(day_number(read_date(older)), day_number(read_date(newer))))
+
+    def audit(self, path: str | Path, older: Date, newer: Date) -> Audit:
+        """Check a file of edits, or a timestep, against two snapshots; no graph is needed.
+
+        Args:
+            path: A file in any form that `run` takes, or the folder of a timestep.
+            older: Day of the snapshot at which the edits did not hold yet.
+            newer: Day of the one at which they do.
+
+        Raises:
+            StoreError: if a snapshot is not loaded.
+            BenchmarkError: if the file cannot be read, or the dates are reversed.
+        """
+        from kgedit.benchmark.audit import audit_edits
+        from kgedit.benchmark.edit_files import open_edits
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import open_snapshot
+
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        spill = self.path / "snapshots" / f".audit-{os.getpid()}"
+        with disk_errors(self.path, again="give the same command again"):
+            return audit_edits(open_edits(Path(path)), old, new, spill=spill)
 
     @names_extra
     def stop_graph(self) -> bool:

@@ -20,6 +20,7 @@ FILTERS: tuple[Filter, ...] = (
     ("subject gone or redirected in the newer snapshot", "NOT subject_in_new"),
     ("subject not in the older snapshot", "NOT subject_in_old"),
     ("not entity to entity", "NOT item_valued"),
+    ("an item merged into the subject had the value", "len(added) > 0 AND list_has_all(inherited, added)"),
     ("value removed, none added", "len(added) = 0"),
     ("circular: subject is the object", "list_contains(new_objects, subject)"),
     ("no label in the languages asked for", "subject_label IS NULL OR object_unlabelled"),
@@ -33,13 +34,31 @@ FILTERS: tuple[Filter, ...] = (
 )
 """A change is dropped for the first one that holds."""
 
-CHANGES = ("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old", "subject_in_new")
-"""What the steps need of cypher/read/changed_edges; labels come from the two snapshots themselves."""
+CHANGES = (
+    *("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old", "subject_in_new"),
+    "inherited",
+)
+"""What the steps need of cypher/read/changed_edges, and ``inherited``; labels come from the snapshots themselves."""
 
 
 def find_changes(graph: Graph, window: Window) -> pa.Table:
     """The changed edges of a window that the graph holds; columns CHANGES."""
-    return changed_edges(graph, older=window.old.date, newer=window.new.date).select(list(CHANGES))
+    return with_inherited(window, changed_edges(graph, older=window.old.date, newer=window.new.date))
+
+
+def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
+    """Changes with a column ``inherited``: what items that were merged into the subject had in the older snapshot."""
+    return window.select(
+        f"""
+        WITH merged AS (
+            SELECT target AS subject, property, list(DISTINCT object ORDER BY object) AS inherited
+            FROM old_facts f JOIN new_redirects r ON r.id = f.subject GROUP BY ALL
+        )
+        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited
+        FROM changes LEFT JOIN merged USING (subject, property) ORDER BY subject, property
+        """,  # noqa: S608 - our own names
+        changes=changes.select(list(CHANGES[:-1])),
+    )
 
 
 def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:

@@ -138,6 +138,11 @@ class Timestep:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
 
+    @property
+    def unused_fields(self) -> tuple[str, ...]:
+        """None: what kgedit writes into a timestep it uses."""
+        return ()
+
     def _repr_html_(self) -> str:
         """For notebooks: how many rows each table has."""
         counts = [(name, pq.read_metadata(self.folder / f"{name}.parquet").num_rows) for name in TABLES]

@@ -25,6 +25,8 @@ COMMANDS: Registry[click.Command] = Registry(
         "browse": "kgedit.cli.browse:browse",
         "relations": "kgedit.cli.relations:relations",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
+        "describe": "kgedit.cli.describe:describe",
+        "audit": "kgedit.cli.audit:audit",
         "run-edit": "kgedit.cli.run_edit:run_edit",
         "configs": "kgedit.cli.configs:configs",
         "stats": "kgedit.cli.stats:stats",

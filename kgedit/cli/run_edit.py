@@ -48,7 +48,7 @@ _MOST_FAILURES = 5
 @click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
-@click.option("--edits", multiple=True, metavar="FILE", help="JSON file of edits, as EasyEdit takes; after timesteps.")
+@click.option("--edits", multiple=True, metavar="FILE", help="File of edits as others publish them; after timesteps.")
 @click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
 @click.option("--method", metavar="NAME", shell_complete=completion.methods, help=f"{', '.join(METHODS)}.")
 @click.option(
@@ -116,10 +116,24 @@ def run_edit(
     in_file = raw.get("settings") or {}
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}
+    _tell_unused(raw.get("timesteps"))
     with _progress() as progress:
         folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
     _tell_failures(folder)
     click.echo(folder)
+
+
+def _tell_unused(paths: object) -> None:
+    """What of files of edits becomes no part of a case; a file that cannot be read is the run's to report."""
+    from contextlib import suppress
+
+    from kgedit.benchmark.edit_files import EditFile
+    from kgedit.errors import KgeditError
+
+    for path in map(Path, map(str, paths if isinstance(paths, list) else [])):
+        with suppress(KgeditError):
+            for note in EditFile.open(path).notes() if path.is_file() else ():
+                click.echo(f"{path}: not used: {note}", err=True)
 
 
 def _tell_failures(folder: Path) -> None:

@@ -124,14 +124,17 @@ def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Pat
 
 
 def _wordings(lesson: Lesson) -> list[list[tuple[str, str]]]:
-    """For each fact, (prompt, answer) in every wording: both questions in every context, and the statement."""
+    """For each fact, (prompt, answer) in every wording: both questions in every context, and the statement.
+
+    A fact of a file may have a question alone, which then stands for the others.
+    """
     return [
         [
             (context.prompt(asked), fact.answer)
-            for asked in (fact.question, fact.rephrase)
+            for asked in (fact.question, fact.rephrase or fact.question)
             for context in lesson.contexts
         ]
-        + [(fact.cloze, fact.answer)]
+        + [(fact.cloze or fact.question, fact.answer)]
         for fact in lesson.facts
     ]
 

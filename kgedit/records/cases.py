@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Axis = Literal["update", "rephrase", "personas", "mhop", "locality"]
-"""The five axes of WikiBigEdit (section 3)."""
+Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality"]
+"""What a probe tests. Five are WikiBigEdit's (section 3).
 
-AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "mhop", "locality")
+The other two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies).
+"""
+
+AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence", "locality")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,10 @@ class Probe:
     """One question asked of the model for one case.
 
     Attributes:
-        axis: Which of the five axes it belongs to.
+        axis: What it tests.
         question: As asked, ending in "?".
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
-        facts: The fact that answers it; two, in order, for a two-hop question.
+        facts: The fact that answers it; two, in order, for a two-hop question and a consequence.
         second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
     """
 

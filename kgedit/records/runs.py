@@ -174,10 +174,17 @@ class EditedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedInput:
-    """A timestep or a file of edits."""
+    """A timestep or a file of edits.
+
+    Attributes:
+        name: Of its edits.
+        sha256: Of its content.
+        unused_fields: Fields of a file that are part of no case, each with the reason.
+    """
 
     name: str
     sha256: str
+    unused_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

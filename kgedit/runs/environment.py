@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kgedit.benchmark.easyedit import Edits
+from kgedit.benchmark.edit_files import Edits
 from kgedit.editing.editor import Editor
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import device_name
@@ -52,7 +52,9 @@ def describe_environment(
         ),
         source=editor.capabilities.source,
         settings=editor.settings.model_dump(),
-        timesteps=tuple(HashedInput(name=step.name, sha256=step.sha256) for step in timesteps),
+        timesteps=tuple(
+            HashedInput(name=step.name, sha256=step.sha256, unused_fields=step.unused_fields) for step in timesteps
+        ),
         contexts={context.name: context.sha256 for context in contexts},
     )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.easyedit import Edits, open_edits
+from kgedit.benchmark.edit_files import Edits, open_edits
 from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.editing.saved import save_edited

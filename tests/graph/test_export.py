@@ -54,6 +54,7 @@ EXPECTED = {
     (14, 0): {
         "Q18618891:P39": None,
         "Q19056310:P1308": (["Q18618891"], [], "subject gone or redirected in the newer snapshot"),
+        "Q866725:P1308": ([], ["Q18618891"], "an item merged into the subject had the value"),
     },
     (15, 0): {"Q115655652:P106": ([], ["Q43845"], "subject not in the older snapshot")},
     (16, 0): {"Q232:P36": None},

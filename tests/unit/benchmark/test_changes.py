@@ -10,8 +10,8 @@ import pytest
 from world.dumps import Json, entity, entity_value, snak, statement
 from world.two_days import about, changed_edges, item, two_snapshots
 
-from kgedit.benchmark.changes import FILTERS, filter_changes
-from kgedit.benchmark.labels import read_labels
+from kgedit.benchmark.changes import FILTERS, filter_changes, with_inherited
+from kgedit.benchmark.labels import LABELS, read_labels
 from kgedit.benchmark.window import Window
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
@@ -24,7 +24,7 @@ def judge(tmp_path: Path) -> Judge:
     def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
         before, after = two_snapshots(tmp_path, old, new)
         with Window(before, after, spill=tmp_path / "spill") as window:
-            changes = changed_edges(before, after)
+            changes = with_inherited(window, changed_edges(before, after))
             filtered = filter_changes(changes, read_labels(window, changes))
         reasons = dict.fromkeys(_keys(filtered.kept)) | dict(
             zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)
@@ -95,3 +95,29 @@ def test_case_28_a_preferred_unknown_value_is_a_removal(judge: Judge) -> None:
     things = [item("Q2")]
     before, after = [item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q2"), unknown), *things]
     assert judge(before, after) == {"Q1:P6": "value removed, none added"}
+
+
+def test_case_14_a_value_that_a_merged_item_brought_along_is_no_change() -> None:
+    strings = pa.list_(pa.string())
+    changes = pa.table(
+        {
+            "subject": ["Q1", "Q1", "Q2"],
+            "property": ["P6", "P7", "P6"],
+            "old_objects": pa.array([[], ["Q8"], []], strings),
+            "new_objects": pa.array([["Q9"], ["Q9"], []], strings),
+            "item_valued": [True] * 3,
+            "subject_in_old": [True] * 3,
+            "subject_in_new": [True] * 3,
+            "inherited": pa.array([["Q7", "Q9"], ["Q7"], ["Q9"]], strings),
+        }
+    )
+    rows = [
+        {"id": name, "label": f"Item {name}", "old_label": None, "aliases": [], "is_page": False}
+        for name in ["Q1", "Q2", "Q8", "Q9"]
+    ]
+    filtered = filter_changes(changes, pa.Table.from_pylist(rows, schema=LABELS))
+    assert _keys(filtered.kept) == ["Q1:P7"]
+    assert dict(zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)) == {
+        "Q1:P6": "an item merged into the subject had the value",
+        "Q2:P6": "value removed, none added",
+    }

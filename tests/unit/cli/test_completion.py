@@ -11,6 +11,7 @@ from click.shell_completion import ShellComplete
 
 from kgedit.cli import main
 from kgedit.editing import METHODS
+from kgedit.exporters import EXPORTERS
 from kgedit.llm.presets import PRESETS
 
 
@@ -60,7 +61,8 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 
 def test_formats() -> None:
     assert offered("load-dump", "--format") == ["wikidata_json"]
-    assert offered("export-timestep", "--form") == ["wikibigedit"]
+    assert offered("export-timestep", "--form") == list(EXPORTERS)
+    assert {"easyedit", "wikibigedit"} <= set(EXPORTERS)
 
 
 def test_nothing_heavy_is_imported_for_it() -> None:

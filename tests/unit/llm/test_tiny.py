@@ -61,3 +61,10 @@ def test_the_same_lesson_gives_the_same_bytes(lesson: Lesson, tmp_path: Path, mo
 def test_a_lesson_without_facts_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(ModelError, match="known facts"):
         tiny_folder(Lesson((), (), CONTEXTS))
+
+
+def test_facts_of_a_file_may_have_a_question_and_nothing_else(lesson: Lesson) -> None:
+    bare = tuple(replace(fact, rephrase="", cloze="") for fact in lesson.facts[:2])
+    # In batches of one, an empty prompt would leave no token to predict from.
+    folder = tiny_folder(replace(lesson, facts=bare, recipe=Recipe(vocabulary=400, width=32, epochs=1, batch=1)))
+    assert (folder / "model.safetensors").is_file()

@@ -18,13 +18,13 @@ from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
-from kgedit.benchmark.timestep import TWO_HOPS
+from kgedit.benchmark.timestep import TWO_HOPS, Timestep
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.editor import EditorState
 from kgedit.editing.in_context.ike import InContextEditing
 from kgedit.errors import BenchmarkError, SpecError
-from kgedit.records.cases import AXES, KnownFact
+from kgedit.records.cases import KnownFact
 from kgedit.records.runs import RunSpec
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 from kgedit.runs.run_files import read_edit_costs, read_environment, read_preparation
@@ -142,9 +142,10 @@ def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[st
     rows = _content(run(_spec(world), tmp_path / "run"))["answers.jsonl"]
 
     asked = [(_last_timestep(row), row["timestep"], row["axis"], row["preset"]) for row in rows]
-    assert {axis for _, _, axis, _ in asked} == set(AXES)
+    axes = {probe.axis for case in Timestep.open(Path(world["first"])).cases() for probe in case.probes}
+    assert {axis for _, _, axis, _ in asked} == axes
     first, second = "20200101_20210101", "20210101_20220101"
-    for axis in AXES:
+    for axis in axes:
         for preset in ("synthetic", "wild"):
             assert asked.count((None, first, axis, preset)) == 4
             assert asked.count((None, second, axis, preset)) == 2
@@ -372,6 +373,7 @@ EDITS = [
         "rephrase_prompt": "Arvika is led by",
         "locality_prompt": "The mayor of Mora is",
         "locality_ground_truth": "Siv Nyman",
+        "cond": "Nils Ek >> Olof Gren",
     },
     {
         "id": 3,
@@ -400,6 +402,11 @@ def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path
         ("edits", "edit:0:7", "update"),
     ]
     assert len(rows) == 12
+    told = "cond (1 object): prompt and both answers in one text, which MEND and SERAC train on"
+    assert result.stderr.count(f"{tmp_path}/edits.json: not used: {told}\n") == 1
+    environment = read_environment(tmp_path / "run")
+    assert environment is not None
+    assert [step.unused_fields for step in environment.timesteps] == [(told,)]
     assert {score.axis for score in measure_run(tmp_path / "run").scores} == {"update", "rephrase", "locality"}
 
 

@@ -1,0 +1,42 @@
+"""Any file of edits against two snapshots: which rows are right, and why the others are not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from kgedit.benchmark.audit.checks import judge_edits
+from kgedit.benchmark.audit.claims import claimed_rows
+from kgedit.benchmark.audit.probes import judge_locality, judge_two_hops
+from kgedit.benchmark.audit.result import Audit, summarise
+from kgedit.benchmark.audit.snapshots import open_snapshots
+from kgedit.benchmark.edit_files import Edits
+from kgedit.errors import BenchmarkError
+from kgedit.store.snapshots import Snapshot
+
+__all__ = ["Audit", "audit_edits"]
+
+
+def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, *, spill: Path) -> Audit:
+    """Check every edit with its locality and two-hop questions.
+
+    Args:
+        edits: A file of edits, or a timestep.
+        old: The snapshot at which the edits did not hold yet.
+        new: The one at which they do.
+        spill: Folder for what does not fit in memory; it is removed.
+
+    Raises:
+        BenchmarkError: if the snapshots are in the wrong order.
+    """
+    if old.date >= new.date:
+        raise BenchmarkError(f"--from {old.name} is not before --to {new.name}.")
+    claimed = claimed_rows(edits)
+    try:
+        with open_snapshots(old, new, claimed, spill=spill) as connection:
+            judge_edits(connection, date=new.date)
+            judge_locality(connection)
+            judge_two_hops(connection)
+            return summarise(connection, edits, old, new)
+    finally:
+        shutil.rmtree(spill, ignore_errors=True)

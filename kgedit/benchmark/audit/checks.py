@@ -1,0 +1,159 @@
+"""The checks of an edit, as one ordered table: of each candidate the first that holds is its verdict.
+
+A row without ids has as many candidates as its labels allow: the statements of every entity that bears the subject's
+name whose value bears the answer's name, by any relation where the file names none. The row's verdict is that of the
+candidate that gets farthest, so that a name that two entities bear does no harm if one of them has the fact.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+Check = tuple[str, str, str]
+"""Verdict, reason, and the condition under which it holds, in SQL."""
+
+CHECKS: tuple[Check, ...] = (
+    ("undecidable", "no entity of the snapshots is the subject", "NOT subject_known"),
+    ("undecidable", "the subject is not in the newer snapshot", "NOT subject_in_new"),
+    ("invalid", "a qualifier, no main statement, has the property", "NOT found AND qualifier_only"),
+    ("undecidable", "an object without a label may be the answer", "NOT found AND unlabelled"),
+    ("undecidable", "a literal that is written otherwise may be the answer", "NOT found AND literal"),
+    ("invalid", "no main statement says so", "NOT found"),
+    ("invalid", "deprecated", "deprecated"),
+    ("invalid", "true only under a restrictive qualifier", "NOT current AND restricted"),
+    ("invalid", "had ended at the newer date", "NOT current AND ended"),
+    ("invalid", "had not begun at the newer date", "NOT current AND not_begun"),
+    ("invalid", "a statement of better rank holds instead", "NOT current"),
+    ("invalid", "several current values", "several AND NOT several_allowed"),
+    ("undecidable", "the subject is not in the older snapshot", "NOT subject_in_old AND NOT new_entity"),
+    ("invalid", "held at the older date already", "held_before"),
+    ("invalid", "the old answer did not hold at the older date", "NOT old_answers_held"),
+    ("invalid", "called new, and there was a value before", "tag = 'new' AND had_value"),
+    ("invalid", "called an update, and there was no value before", "tag = 'update' AND NOT had_value"),
+    ("invalid", "a question names the answer", "names_answer"),
+)
+"""In the order in which they are asked."""
+
+_SUBJECTS = """
+    CREATE TABLE subject_candidate AS
+    SELECT place, id AS subject FROM claimed_edits JOIN names ON name = bare(subject_label) WHERE subject IS NULL
+    UNION SELECT place, subject FROM claimed_edits
+    WHERE subject IN (SELECT id FROM old_entities UNION ALL SELECT id FROM new_entities)
+"""
+
+_FOUND = """
+    CREATE TABLE found AS
+    SELECT c.place, c.subject, s.property, s.object, bool_and(rank = 'deprecated') AS deprecated,
+           bool_and(restricted OR rank = 'deprecated') AS restricted,
+           bool_and(rank = 'deprecated' OR coalesce(end_precision = -1 OR end_until <= $date, false)) AS ended,
+           bool_and(rank = 'deprecated' OR coalesce(start_first > $date, false)) AS not_begun
+    FROM claimed_edits e JOIN subject_candidate c USING (place)
+    JOIN new_statements s ON s.subject = c.subject AND s.property = coalesce(e.property, s.property)
+    WHERE snak = 'value' AND CASE
+        WHEN e.object IS NOT NULL THEN s.object = e.object
+        WHEN s.item IS NULL THEN says_the_same(s.value, e.answer)
+        ELSE s.object IN (SELECT id FROM names WHERE name = bare(e.answer)) END
+    GROUP BY ALL
+"""
+
+_NOT_FOUND = r"""
+    CREATE TABLE not_found AS
+    SELECT e.place, c.subject, e.property,
+           coalesce(bool_or(list_contains(qualifier_properties, e.property)), false)
+               AND NOT coalesce(bool_or(s.property = e.property), false) AS qualifier_only,
+           e.object IS NULL AND coalesce(bool_or(s.item IS NOT NULL AND n.label IS NULL
+                                         AND s.property = coalesce(e.property, s.property)), false) AS unlabelled,
+           e.object IS NULL AND coalesce(bool_or(
+               s.item IS NULL AND s.snak = 'value' AND is_beyond_words(s.datatype, e.answer)
+               AND (s.property = e.property OR e.property IS NULL AND regexp_matches(e.answer, '\d'))
+           ), false) AS literal
+    FROM claimed_edits e LEFT JOIN subject_candidate c USING (place)
+    LEFT JOIN new_statements s ON s.subject = c.subject LEFT JOIN new_entities n ON n.id = s.object
+    WHERE e.place NOT IN (SELECT place FROM found)
+    GROUP BY e.place, c.subject, e.property, e.object, e.answer
+"""
+
+_CANDIDATES = """
+    CREATE TABLE edit_candidate AS
+    WITH candidate AS (
+        SELECT *, true AS found, false AS qualifier_only, false AS unlabelled, false AS literal FROM found
+        UNION ALL BY NAME SELECT *, false AS found FROM not_found
+    ), now AS (
+        SELECT subject, property, list({'object': object, 'said': coalesce(value, object)}) AS values
+        FROM new_facts GROUP BY ALL
+    ), before AS (
+        SELECT subject, property, list(object) AS objects, list(value) AS said FROM old_facts GROUP BY ALL
+    ), old_name AS (
+        SELECT DISTINCT b.subject, b.property, n.name FROM old_facts b JOIN names n ON n.id = b.object
+        WHERE n.name IN (SELECT bare(unnest(old_answers)) FROM claimed_edits)
+    ), old_named AS (
+        SELECT subject, property, list(name) AS names FROM old_name GROUP BY ALL
+    )
+    SELECT c.* EXCLUDE (deprecated, restricted, ended, not_begun), coalesce(deprecated, false) AS deprecated,
+           coalesce(restricted, false) AS restricted, coalesce(ended, false) AS ended,
+           coalesce(not_begun, false) AS not_begun,
+           c.subject IS NOT NULL AS subject_known,
+           c.subject IN (SELECT id FROM new_entities) AS subject_in_new,
+           c.subject IN (SELECT id FROM old_entities)
+               OR c.subject IN (SELECT target FROM redirects JOIN old_entities USING (id)) AS subject_in_old,
+           (c.subject, c.property, c.object) IN (SELECT (subject, property, object) FROM new_facts) AS current,
+           coalesce(len(list_filter(now.values, lambda x: NOT list_contains(e.other_objects, x.object)
+                                                 AND NOT list_contains(e.other_objects, x.said))), 0) > 1 AS several,
+           coalesce(list_contains(before.objects, c.object), false) AS held_before,
+           coalesce(len(before.objects), 0) > 0 AS had_value,
+           CASE WHEN len(e.old_objects) > 0 THEN coalesce(list_has_all(before.objects, e.old_objects), false)
+                ELSE len(list_filter(e.old_answers, lambda x: NOT (
+                         coalesce(list_contains(old_named.names, bare(x)), false)
+                         OR coalesce(len(list_filter(before.said, lambda y: says_the_same(y, x))), 0) > 0))) = 0
+                END AS old_answers_held
+    FROM candidate c JOIN claimed_edits e USING (place)
+    LEFT JOIN now ON now.subject = c.subject AND now.property = c.property
+    LEFT JOIN before ON before.subject = c.subject AND before.property = c.property
+    LEFT JOIN old_named ON old_named.subject = c.subject AND old_named.property = c.property
+"""
+
+
+def judge_edits(connection: duckdb.DuckDBPyConnection, *, date: int) -> None:
+    """Table ``edit_verdict``: one row per edit with verdict, reason and the ids that it was found to mean.
+
+    Args:
+        connection: From open_snapshots.
+        date: Day number of the newer snapshot.
+    """
+    connection.execute(_SUBJECTS)
+    connection.execute(_FOUND, {"date": date})
+    connection.execute(_NOT_FOUND)
+    connection.execute(_CANDIDATES)
+    stage = " ".join(f"WHEN {condition} THEN {index}" for index, (_, _, condition) in enumerate(CHECKS))
+    connection.execute(
+        f"""
+        CREATE TABLE edit_verdict AS
+        WITH naming AS (
+            SELECT place, bool_or(names_it(question, answer)) AS names_answer
+            FROM claimed_questions WHERE part = 'edit' GROUP BY place
+        ), staged AS (
+            SELECT c.*, CASE {stage} ELSE {len(CHECKS)} END AS stage
+            FROM edit_candidate c JOIN claimed_edits e USING (place) JOIN naming USING (place)
+        ), best AS (
+            SELECT place, subject, property, object, stage FROM staged
+            QUALIFY row_number() OVER (
+                PARTITION BY place ORDER BY stage DESC, length(subject), subject, property, object) = 1
+        )
+        SELECT *, {verdict_of(CHECKS)} AS verdict, {reason_of(CHECKS)} AS reason FROM best
+        """  # noqa: S608 - our own names and numbers
+    )
+
+
+def verdict_of(checks: tuple[Check, ...]) -> str:
+    """SQL: the verdict of a column ``stage``, the index of the check that held, or how many there are."""
+    return _by_stage([verdict for verdict, _, _ in checks]) or ""
+
+
+def reason_of(checks: tuple[Check, ...]) -> str:
+    """SQL: the reason of a column ``stage``; null for what is valid."""
+    return _by_stage([reason for _, reason, _ in checks], otherwise="NULL")
+
+
+def _by_stage(texts: list[str], *, otherwise: str = "'valid'") -> str:
+    cases = " ".join(f"WHEN {index} THEN '{text.replace(chr(39), chr(39) * 2)}'" for index, text in enumerate(texts))
+    return f"CASE stage {cases} ELSE {otherwise} END"

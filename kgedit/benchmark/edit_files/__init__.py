@@ -1,0 +1,48 @@
+"""Edits that others publish, read as cases: one file per form, recognised by content.
+
+`open_edits` is the door; a timestep that kgedit exported goes through it as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from kgedit.benchmark.edit_files.edit_file import EditFile
+from kgedit.benchmark.edit_files.registry import EDIT_FORMATS
+from kgedit.benchmark.timestep import Timestep
+from kgedit.records.cases import Case, KnownFact
+
+__all__ = ["EDIT_FORMATS", "EditFile", "Edits", "open_edits"]
+
+
+class Edits(Protocol):
+    """The edits of one step of a run: an exported timestep, or a file of edits."""
+
+    @property
+    def name(self) -> str:
+        """Unique within a run."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of its content."""
+
+    @property
+    def unused_fields(self) -> tuple[str, ...]:
+        """Fields that are part of no case, in words."""
+
+    def cases(self) -> Iterator[Case]:
+        """Every case with its probes, in a fixed order."""
+
+    def known_facts(self) -> list[KnownFact]:
+        """Facts that held before, with questions."""
+
+
+def open_edits(path: Path) -> Edits:
+    """An exported timestep's folder, or a file of edits in any form.
+
+    Raises:
+        BenchmarkError: if it is neither.
+    """
+    return EditFile.open(path) if path.is_file() else Timestep.open(path)

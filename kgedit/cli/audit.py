@@ -1,0 +1,81 @@
+"""``kgedit audit``: which rows of a file of edits are right, by two snapshots."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.api.home import Home
+from kgedit.cli.dates import SNAPSHOT_DATE
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import say
+
+if TYPE_CHECKING:
+    from kgedit.benchmark.audit import Audit
+
+_EPILOG = examples(
+    "kgedit audit wiki_big_edit.json --from 2021-01-04 --to 2023-02-27",
+    "kgedit audit wiki_big_edit.json --from 2021-01-04 --to 2023-02-27 --format csv",
+    "kgedit audit kgedit-data/benchmark/20210104_20230227 --from 2021-01-04 --to 2023-02-27",
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--from", "older", required=True, **SNAPSHOT_DATE,
+              help="Date of the older snapshot.")  # fmt: skip
+@click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
+              help="Date of the newer snapshot.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@click.option("--limit", default=10, show_default=True, type=click.IntRange(min=0),
+              help="Rows that are not valid to show below the table.")  # fmt: skip
+def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:
+    """Check a file of edits against two snapshots.
+
+    FILE is any file that `run-edit --edits` takes, or a timestep. Labels are resolved to ids where ids are missing. A
+    row is valid if its edit is a current main statement that changed in the window, its locality questions ask for what
+    did not, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
+    (Wilson); csv has one line per row of the file; json has both. Reads the store; no server is needed.
+    """
+    from kgedit.cli.query import print_rows
+
+    audited = Home().audit(file, older, newer)
+    for reason, count in audited.not_audited.items():
+        say(f"{file}: not audited: {reason}: {count:,}")
+    if form == "json":
+        import json
+
+        click.echo(json.dumps(audited.as_json(), indent=2, ensure_ascii=False))
+    elif form == "csv":
+        print_rows(audited.rows.to_pylist(), "csv")
+    else:
+        print_rows([_shown(count) for count in audited.counts.to_pylist()], "table")
+        _show_rows(audited, limit)
+
+
+def _shown(count: dict[str, Any]) -> dict[str, str]:
+    return {
+        "part": count["part"],
+        "verdict": count["verdict"],
+        "reason": count["reason"] or "",
+        "rows": f"{count['rows']:,} of {count['of']:,}",
+        "share": f"{count['share']:.1%}",
+        "95 % interval": f"{count['low']:.1%} to {count['high']:.1%}",
+    }
+
+
+def _show_rows(audited: Audit, limit: int) -> None:
+    from kgedit.cli.query import print_rows
+
+    wrong = [row for row in audited.rows.to_pylist() if row["verdict"] != "valid"]
+    if wrong and limit:
+        click.echo()
+        print_rows(
+            [{name: row[name] for name in ("case_id", "reason", "question", "answer")} for row in wrong[:limit]],
+            "table",
+        )
+    if len(wrong) > limit:
+        say(f"{len(wrong) - limit:,} more rows are not valid: --format csv lists all")

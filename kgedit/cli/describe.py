@@ -1,0 +1,56 @@
+"""``kgedit describe``: what a timestep or a file of edits consists of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgedit.cli.examples import examples
+
+
+@click.command(
+    epilog=examples(
+        "kgedit describe kgedit-data/benchmark/20210104_20230227",
+        "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
+    )
+)
+@click.argument("timestep", type=click.Path(path_type=Path))
+@click.option("--model", metavar="NAME", help="Also count the tokens of this model.")
+@click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
+              help="Lines of each part in the table; json and csv have all.")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+def describe(timestep: Path, model: str | None, limit: int, form: str) -> None:
+    """Count what a timestep or a file of edits consists of.
+
+    TIMESTEP is a folder that export-timestep wrote, or a file that `run-edit --edits` takes. Counted are cases and
+    probes, the funnel, tags, scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions
+    and answers, and deciles of popularity: each where it is there.
+    """
+    from kgedit.api.describing import describe as described
+    from kgedit.cli.query import print_rows
+
+    rows = described(timestep, model=model).to_pylist()
+    print_rows(list(_shortened(rows, limit)) if form == "table" else rows, form)
+
+
+def _shortened(rows: list[dict[str, Any]], limit: int) -> list[dict[str, str]]:
+    """The first lines of each part, with a line that says how many more there are."""
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault(row["part"], []).append(row)
+    shown = []
+    for part, own in parts.items():
+        shown += [_shown(row) for row in own[:limit]]
+        if len(own) > limit:
+            shown.append({"part": part, "name": f"{len(own) - limit:,} more: --limit", "value": "", "share": ""})
+    return shown
+
+
+def _shown(row: dict[str, Any]) -> dict[str, str]:
+    value, share = row["value"], row["share"]
+    number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    # A day is no quantity.
+    number = f"{value:.0f}" if row["part"] == "dates" else number
+    return {"part": row["part"], "name": row["name"], "value": number, "share": "" if share is None else f"{share:.1%}"}

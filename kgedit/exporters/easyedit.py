@@ -1,0 +1,63 @@
+"""The JSON form of EasyEdit's KnowEdit sets, and behind their fields ids and accepted answers, which they lack.
+
+A group of `locality` or `portability` is a list of {prompt, ground_truth}; `ids` beside them are kgedit's, and so is
+the group Personas. EasyEdit reads groups and fields by name and ignores what it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kgedit.benchmark.edit_files.easyedit import PORTABILITY_AXES
+from kgedit.benchmark.timestep import Timestep
+from kgedit.records.cases import Axis, Case, Probe
+from kgedit.store.files import write_text
+
+_GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
+
+
+def export(timestep: Timestep) -> Path:
+    """Write easyedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
+    rows = ",\n".join(json.dumps(_row(case), ensure_ascii=False) for case in timestep.cases())
+    path = timestep.folder / "easyedit.json"
+    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    return path
+
+
+def _row(case: Case) -> dict[str, object]:
+    rephrases = _questions(case, "rephrase")
+    answers = case.probes[0].answers
+    near = [_entry(probe) for probe in case.probes if probe.axis == "locality"]
+    return {
+        "subject": case.fact.subject_label,
+        "prompt": case.question,
+        "target_new": case.answer,
+        # One text where there is one old answer, as in their sets; a list and null otherwise.
+        "ground_truth": case.old_answers[0] if len(case.old_answers) == 1 else list(case.old_answers) or None,
+        "rephrase_prompt": rephrases[0] if len(rephrases) == 1 else rephrases or None,
+        "locality": {"Relation_Specificity": near} if near else {},
+        "portability": {
+            group: [_entry(probe) for probe in case.probes if probe.axis == axis]
+            for axis, group in _GROUPS.items()
+            if _questions(case, axis)
+        },
+        "case_id": case.case_id,
+        "tag": case.tag,
+        "subject_id": case.fact.subject,
+        "relation_id": case.fact.property,
+        "relation": case.fact.property_label,
+        "object_id": case.fact.object,
+        "aliases": list(answers[1:]),
+        "old_object_ids": list(case.old_objects),
+        "cloze": case.cloze,
+    }
+
+
+def _questions(case: Case, axis: Axis) -> list[str]:
+    return [probe.question for probe in case.probes if probe.axis == axis]
+
+
+def _entry(probe: Probe) -> dict[str, object]:
+    ids = [[fact.subject, fact.property, fact.object] for fact in probe.facts]
+    return {"prompt": probe.question, "ground_truth": [list(probe.answers)], "ids": ids}

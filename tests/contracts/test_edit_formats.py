@@ -1,0 +1,118 @@
+"""What every form of edit files owes its users."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world.edit_files import ROWS, Json, write_json, write_lines, write_parquet
+
+from kgedit.benchmark.edit_files import EDIT_FORMATS, EditFile, open_edits
+from kgedit.errors import BenchmarkError
+
+NAMES = list(EDIT_FORMATS)
+
+
+def test_every_form_has_an_object_to_be_tested_with() -> None:
+    assert sorted(ROWS) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("write", [write_json, write_lines, write_parquet])
+def test_a_file_is_recognised_by_its_content_however_it_is_stored(name: str, write: Any, tmp_path: Path) -> None:
+    edits = EditFile.open(write(tmp_path / "edits.data", ROWS[name]))
+    (case,) = edits.cases()
+
+    assert edits.edit_format.name == name
+    assert [each for each in NAMES if EDIT_FORMATS[each].recognises(ROWS[name])] == [name]
+    assert (case.fact.subject_label, case.answer, case.timestep) == ("Arvika", "Olof Gren", "edits")
+    assert list(case.case_id).count(":") == 2
+    assert case.probes[0].axis == "update"
+    assert all(probe.answers and probe.question and probe.facts for probe in case.probes)
+    assert len(list(edits.cases())) == 1, "the cases can be read again"
+
+
+def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Keys that lead to each text, number or list of texts."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _paths(inner, (*prefix, key))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for index, inner in enumerate(value):
+            yield from _paths(inner, (*prefix, index))
+    else:
+        yield prefix
+
+
+def _without(row: Json, path: tuple[Any, ...]) -> Json:
+    """The object without what is there; a truth value becomes the other one."""
+    changed = copy.deepcopy(row)
+    inner: Any = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    value = inner.pop(path[-1])
+    if isinstance(value, bool):
+        inner[path[-1]] = not value
+    return changed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_field_is_part_of_what_is_read_or_is_listed_as_unused(name: str, tmp_path: Path) -> None:
+    row = ROWS[name]
+    file = tmp_path / "edits.json"
+    whole = EditFile.open(write_json(file, row))
+    unused = {field.path for field in whole.unused}
+    assert all(field.rows == 1 and field.reason for field in whole.unused)
+    for path in _paths(row):
+        dotted = ".".join(key for key in path if isinstance(key, str))
+        try:
+            read = EditFile.open(write_json(file, _without(row, path))).read
+        except BenchmarkError:
+            read = ()  # a field that an edit cannot do without
+        assert (read == whole.read) == (dotted in unused), dotted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_path: Path) -> None:
+    empty = copy.deepcopy(ROWS[name])
+    where = {"counterfact": "requested_rewrite", "wikifactdiff": "subject"}.get(name)
+    if where is None:
+        empty[EDIT_FORMATS[name].needs[0][0]] = ""
+    else:
+        empty[where] = {}
+    edits = EditFile.open(write_json(tmp_path / "edits.json", ROWS[name], empty, ROWS[name]))
+
+    assert len(edits.read) == 2
+    assert len({case.case_id for case in edits.cases()}) == 2
+    assert sum(edits.left_out.values()) == 1
+    assert next(iter(edits.left_out)).startswith("edits that lack ")
+    with pytest.raises(BenchmarkError, match=f"form {name}, and none of its objects is an edit: edits that lack .*: 1"):
+        EditFile.open(write_json(tmp_path / "edits.json", empty))
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"question": "a",\n "answer": "b"}', "it is one JSON dict with question, answer"),
+        ('{"question": "a"}\n{"question"', "line 2 is no JSON"),
+        ("[]", "its list is empty"),
+        ('["a", "b"]', "its first entry is a str"),
+        ('[{"question": "a", "answer": "b"}]', "its first object has question, answer"),
+        ("<html>", "it is no JSON"),
+        ("PAR1 and no more", "it begins as Parquet does"),
+        (b"\xff\xfe\x00", "neither Parquet nor text"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_was_found_and_the_forms_there_are(
+    content: str | bytes, found: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "edits.json"
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(BenchmarkError) as refused:
+        open_edits(file)
+    message = str(refused.value)
+    assert found in message
+    assert all(f"  {name}: " in message for name in NAMES)

@@ -1,0 +1,142 @@
+"""ZsRE, CounterFact, WikiBigEdit and WikiFactDiff become cases as their own code reads them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from world.edit_files import COUNTERFACT, WIKIBIGEDIT, WIKIFACTDIFF, ZSRE, Json, write_json, write_lines
+
+from kgedit.benchmark.edit_files import EditFile
+from kgedit.errors import BenchmarkError
+from kgedit.records.cases import Case
+
+
+def _cases(folder: Path, *rows: Json) -> list[Case]:
+    return list(EditFile.open(write_json(folder / "edits.json", *rows)).cases())
+
+
+def _asked(case: Case) -> list[tuple[str, str, str]]:
+    return [(probe.axis, probe.question, probe.answers[0]) for probe in case.probes]
+
+
+def test_zsre_teaches_alt_in_place_of_answers_and_asks_natural_questions_without_t5s_prefix(tmp_path: Path) -> None:
+    (case,) = _cases(tmp_path, ZSRE)
+    assert (case.question, case.answer, case.old_answers) == ("Who is the mayor of Arvika?", "Olof Gren", ("Nils Ek",))
+    assert _asked(case) == [
+        ("update", "Who is the mayor of Arvika?", "Olof Gren"),
+        ("rephrase", "Who leads Arvika?", "Olof Gren"),
+        ("mhop", "Where was Arvika's mayor born?", "Falun"),
+        ("locality", "which water does Mora lie at?", "Siljan"),
+    ]
+
+
+def test_counterfact_puts_the_subject_into_the_prompt_and_keeps_the_ids(tmp_path: Path) -> None:
+    (case,) = _cases(tmp_path, COUNTERFACT)
+    assert (case.question, case.cloze) == ("The mayor of Arvika is", "The mayor of Arvika is")
+    assert (case.fact.property, case.fact.object, case.old_objects) == ("P6", "Q20", ("Q10",))
+    assert _asked(case)[1:] == [
+        ("rephrase", "A parade began. Arvika is led by", "Olof Gren"),
+        ("rephrase", "Arvika's mayor is", "Olof Gren"),
+        ("locality", "The mayor of Mora is", "Nils Ek"),
+        ("locality", "The mayor of Hjo is", "Nils Ek"),
+    ]
+
+
+def test_wikibigedits_absent_probes_are_null_nan_or_missing(tmp_path: Path) -> None:
+    bare = WIKIBIGEDIT | {"loc": None, "mhop": float("nan"), "mhop_ans": float("nan"), "tag": "new"}
+    del bare["personas"]
+    first, second = _cases(tmp_path, WIKIBIGEDIT, bare)
+
+    assert [axis for axis, _, _ in _asked(first)] == ["update", "rephrase", "personas", "mhop", "locality"]
+    assert (first.tag, first.old_answers, second.tag) == ("update", (), "new")
+    assert [axis for axis, _, _ in _asked(second)] == ["update", "rephrase"]
+    assert first.probes[3].facts[0] == first.fact
+    assert first.probes[3].second_case_id is None
+
+
+def test_wikifactdiffs_clozes_lose_their_blank_and_neighbours_are_locality(tmp_path: Path) -> None:
+    ((case, details),) = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF)).details()
+    assert case.case_id == "Q100:P6:Q20"
+    assert (case.old_objects, case.old_answers) == (("Q10",), ("Nils Ek",))
+    assert _asked(case) == [
+        ("update", "The mayor of Arvika is", "Olof Gren"),
+        ("rephrase", "Arvika is led by", "Olof Gren"),
+        ("rephrase", "Arvika's mayor is", "Olof Gren"),
+        ("locality", "The mayor of Mora is", "Siv Nyman"),
+    ]
+    assert case.probes[3].facts[0].object == "Q19"
+    assert (details.scenario, details.popularity, details.other_objects) == ("ReplaceObject", 4.5, ())
+
+
+def _with_objects(*decisions: str, **changes: object) -> Json:
+    things = [{"id": f"Q{30 + n}", "label": f"Thing {n}", "decision": name} for n, name in enumerate(decisions)]
+    return copy.deepcopy(WIKIFACTDIFF) | {"objects": things} | changes
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario", "others"),
+    [
+        (_with_objects("new", "obsolete"), "ReplaceObject", [()]),
+        (_with_objects("learn", "forget"), "ReplaceObject", [()]),
+        (_with_objects("new", "static"), "AddObject", [("Q31",)]),
+        (_with_objects("new", "new"), "AddRelation", [("Q31",), ("Q30",)]),
+        (_with_objects("new", subject_is_ph_new=True), "AddEntity", [()]),
+        (_with_objects("new", "obsolete", "static"), "Other", [("Q32",)]),
+    ],
+)
+def test_every_new_object_of_a_scenario_is_a_case(
+    row: Json, scenario: str, others: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    read = EditFile.open(write_json(tmp_path / "edits.json", row)).read
+    assert [details.scenario for _, details in read] == [scenario] * len(others)
+    assert [details.other_objects for _, details in read] == others
+
+
+def test_an_archived_fact_has_nothing_to_teach_and_is_counted(tmp_path: Path) -> None:
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete")))
+    assert len(edits.read) == 1
+    assert edits.left_out == {"rows without a new object: there is nothing to teach": 1}
+
+
+def test_a_literal_has_a_label_and_no_id(tmp_path: Path) -> None:
+    row = _with_objects() | {"objects": [{"label": "1200", "description": "Quantity", "decision": "new"}]}
+    (case,) = _cases(tmp_path, row)
+    assert (case.answer, case.fact.object[0]) == ("1200", "o")
+
+
+def test_prompts_that_rows_lack_come_from_triple_verbs_beside_them(tmp_path: Path) -> None:
+    bare = copy.deepcopy(WIKIFACTDIFF)
+    del bare["update_prompt"], bare["generalization_prompts"]
+    file = write_json(tmp_path / "triples.json", bare, WIKIFACTDIFF)
+    with pytest.raises(BenchmarkError, match=r"Put WikiFactDiff's triple_verbs\.jsonl"):
+        EditFile.open(file)
+
+    def verbs(subject: str, *wordings: str) -> Json:
+        triple = {"subject": {"label": subject}, "relation": {"id": "P6"}, "object": {"label": "x"}}
+        return {"triple": triple, "verbalizations": [{"fill_in_the_blank": text} for text in wordings], "error": None}
+
+    write_lines(
+        tmp_path / "triple_verbs.jsonl",
+        verbs("Mora", "mora is headed by ____", "The head of Mora is ____"),
+        verbs("Hjo", "The head of Hjo is ____", "Nobody knows ____"),
+    )
+    own, given = EditFile.open(file).cases()
+    assert [(probe.axis, probe.question) for probe in own.probes[:2]] == [
+        ("update", "The head of Arvika is"),
+        ("rephrase", "Arvika is headed by"),
+    ]
+    assert len(own.probes) == 3
+    assert given.question == "The mayor of Arvika is"
+
+
+def test_edits_are_called_after_their_file_or_the_timestep_that_it_lies_in(tmp_path: Path) -> None:
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == "zsre"
+    (tmp_path / "timestep.json").write_text("{}", encoding="utf-8")
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == tmp_path.name
+
+
+def test_two_cases_never_share_an_id(tmp_path: Path) -> None:
+    first, second = _cases(tmp_path, WIKIFACTDIFF, WIKIFACTDIFF)
+    assert [first.case_id, second.case_id] == ["Q100:P6:Q20", "Q100:P6:Q20#2"]

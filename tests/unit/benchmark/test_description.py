@@ -1,0 +1,82 @@
+"""What describe counts of a timestep and of files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from world.edit_files import WIKIBIGEDIT, WIKIFACTDIFF, write_json
+from world.small_models import save, small_model
+from world.small_timestep import write_timestep
+
+import kgedit
+
+Told = dict[tuple[str, str], tuple[float, float | None]]
+
+
+def _told(path: Path, **more: str) -> Told:
+    table = kgedit.describe(path, **more)
+    return {(row["part"], row["name"]): (row["value"], row["share"]) for row in table.to_pylist()}
+
+
+def test_a_timestep_tells_its_funnel_tags_relations_and_lengths(tmp_path: Path) -> None:
+    folder = write_timestep(tmp_path / "step", towns=range(4)).folder
+    manifest = {"timestep": "20200101_20210101", "funnel": {"changed": 9, "dropped": {"circular": 5}, "kept": 4}}
+    (folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    told = _told(folder)
+
+    assert told["cases", "cases"] == (4, None)
+    assert {name: value for (part, name), (value, _) in told.items() if part == "probes"} == dict.fromkeys(
+        ("update", "rephrase", "personas", "mhop", "locality"), 4
+    )
+    assert [told["dates", name][0] for name in ("from", "to")] == [20200101, 20210101]
+    assert [told["funnel", name][0] for name in ("changed", "dropped: circular", "kept")] == [9, 5, 4]
+    assert told["tags", "update"] == (4, 1.0)
+    assert told["relations", "head of government (P6)"] == (4, 1.0)
+    # Who is the mayor of Arvika?
+    assert told["words of a question", "mean"] == (6, None)
+    assert told["words of an answer", "most"] == (2, None)
+    assert not {"scenarios", "kinds", "years", "popularity", "tokens of a question"} & {part for part, _ in told}
+
+
+def test_columns_that_a_profile_adds_are_described(tmp_path: Path) -> None:
+    folder = write_timestep(tmp_path / "step", towns=range(4)).folder
+    cases = pq.read_table(folder / "cases.parquet").append_column(
+        "kind", pa.array(["update", "update", "backfill", None])
+    )
+    times = {"start_time": ["2021-12-08", "1999", None, "-0044-03"], "point_in_time": [None, "2020", "2022", None]}
+    for name, values in times.items():
+        cases = cases.set_column(cases.schema.get_field_index(name), name, pa.array(values))
+    pq.write_table(cases, folder / "cases.parquet")
+    updates = {"scenario": ["AddObject"] * 3, "popularity": [1.0, 2.0, 3.0]}
+    pq.write_table(pa.table(updates), folder / "updates.parquet")
+    told = _told(folder)
+
+    assert told["kinds", "update"] == (2, pytest.approx(2 / 3, abs=1e-6))
+    assert [name for part, name in told if part == "years"] == ["-44", "1999", "2021", "2022"]
+    assert told["years in all", "dated"] == (4, 1.0)
+    assert told["years in all", "after 2000"] == (2, 0.5)
+    assert told["scenarios", "AddObject"] == (3, 1.0)
+    assert [told["popularity", f"decile {number}"][0] for number in (5, 10)] == [2.0, 3.0]
+
+
+def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -> None:
+    archived = WIKIFACTDIFF | {"objects": [{"id": "Q1", "label": "Nils Ek", "decision": "obsolete"}]}
+    told = _told(write_json(tmp_path / "edits.json", WIKIFACTDIFF, archived))
+    assert told["not used", "rows without a new object: there is nothing to teach"] == (1, None)
+    assert told["scenarios", "ReplaceObject"] == (1, 1.0)
+    assert told["popularity", "decile 10"] == (4.5, None)
+    assert told["relations", "head of government (P6)"] == (1, 1.0)
+    bare = _told(write_json(tmp_path / "bare.json", WIKIBIGEDIT))
+    assert bare["relations", "not named"] == (1, 1.0)
+    assert not [part for part, _ in bare if part in ("dates", "funnel", "not used")]
+
+
+def test_tokens_are_counted_as_a_model_counts_them(tmp_path: Path) -> None:
+    model = small_model()
+    told = _told(write_json(tmp_path / "edits.json", WIKIBIGEDIT), model=str(save(model, tmp_path / "model")))
+    assert told["tokens of a question", "most"][0] == len(model.encode(str(WIKIBIGEDIT["update"])))
+    assert told["words of a question", "most"][0] == 6

@@ -1,0 +1,88 @@
+"""What kgedit exports, its readers read back as the same cases."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from world.small_timestep import write_timestep
+
+from kgedit.benchmark.edit_files import EDIT_FORMATS, EditFile
+from kgedit.benchmark.timestep import Timestep
+from kgedit.exporters import EXPORTERS
+from kgedit.records.cases import Case, Fact
+
+NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS]
+
+
+@pytest.fixture
+def timestep(tmp_path: Path) -> Timestep:
+    return write_timestep(tmp_path / "20200101_20210101", towns=range(4))
+
+
+def _told(case: Case, *, aliases: bool) -> dict[str, object]:
+    """What a case says, without what no form has a place for: labels of facts beside the edit."""
+    probes = [
+        (
+            probe.axis,
+            probe.question,
+            probe.answers if aliases else probe.answers[:1],
+            [(fact.subject, fact.property, fact.object) for fact in probe.facts],
+            probe.second_case_id,
+        )
+        for probe in case.probes
+    ]
+    plain = dataclasses.asdict(dataclasses.replace(case, probes=(), cloze=case.cloze if aliases else ""))
+    return plain | {"probes": sorted(probes)}
+
+
+def test_forms_that_are_written_and_read_have_the_same_name() -> None:
+    assert {"easyedit", "wikibigedit"} <= set(NAMES)
+
+
+@pytest.mark.parametrize(("name", "aliases"), [("easyedit", True), ("wikibigedit", False)])
+def test_an_export_is_read_back_as_the_same_cases(name: str, aliases: bool, timestep: Timestep) -> None:
+    edits = EditFile.open(EXPORTERS[name](timestep))
+    assert (edits.edit_format.name, edits.name) == (name, timestep.name)
+    assert (edits.unused, edits.left_out) == ((), {})
+    written = [_told(case, aliases=aliases) for case in timestep.cases()]
+    assert [_told(case, aliases=aliases) for case in edits.cases()] == written
+    assert len(written[0]["probes"]) == 5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["easyedit", "wikibigedit"])
+def test_old_answers_are_known_facts_of_what_is_read_back(name: str, timestep: Timestep) -> None:
+    edits = EditFile.open(EXPORTERS[name](timestep))
+    known = {(fact.fact.subject, fact.fact.property, fact.fact.object): fact.answer for fact in edits.known_facts()}
+    assert known["Q100", "P6", "Q10"] == "Nils Ek"
+    assert known["Q100", "P206", "Q30"] == "Byälven"
+    assert all(isinstance(fact.fact, Fact) for fact in edits.known_facts())
+
+
+def test_easyedits_own_fields_are_where_its_data_sets_look_for_them(timestep: Timestep) -> None:
+    row = json.loads(EXPORTERS["easyedit"](timestep).read_text(encoding="utf-8"))[0]
+    assert list(row)[:7] == [
+        "subject",
+        "prompt",
+        "target_new",
+        "ground_truth",
+        "rephrase_prompt",
+        "locality",
+        "portability",
+    ]
+    assert row["ground_truth"] == "Nils Ek"
+    near = row["locality"]["Relation_Specificity"][0]
+    assert (near["prompt"], near["ground_truth"][0][0]) == ("Which water does Arvika lie at?", "Byälven")
+    assert row["portability"]["Reasoning"][0]["ground_truth"][0][0] == "Eksjö"
+
+
+def test_a_second_hop_that_is_a_case_of_the_file_is_named_again(timestep: Timestep) -> None:
+    path = EXPORTERS["wikibigedit"](timestep)
+    rows = json.loads(path.read_text(encoding="utf-8"))
+    rows[0]["mhop_ids"][1] = [rows[1][name] for name in ("subject_id", "relation_id", "object_id")]
+    rows[0]["object_id"] = rows[1]["subject_id"]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    first = next(EditFile.open(path).cases())
+    assert [probe.second_case_id for probe in first.probes if probe.axis == "mhop"] == [rows[1]["case_id"]]
