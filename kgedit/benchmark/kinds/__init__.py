@@ -1,8 +1,8 @@
 """Kinds of change: is a changed value an update in the world, or something else?
 
 Of real edits of values fewer than a third are updates; the others make a value more or less precise, write it
-otherwise, repair a link, or enter what was true all the time. Signals are computed from snapshots, and an ordered table of rules
-(kgedit.benchmark.kinds.rules) gives each change a kind, a confidence and the signals that led there.
+otherwise, repair a link, or enter what was true all the time. Signals are computed from snapshots, and an ordered table
+of rules (kgedit.benchmark.kinds.rules) gives each change a kind, a confidence and the signals that led there.
 """
 
 from __future__ import annotations

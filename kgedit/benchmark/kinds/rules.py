@@ -3,7 +3,7 @@
 A condition is SQL over signals (kgedit.benchmark.kinds.signals). A signal that cannot be decided is null, and then the
 condition is not true: the rule does not hold. The last rule always holds, so every change has a kind.
 
-Confidences of rules that yield to a classifier are the share of right verdicts that the rule reached on one half of
+Confidences of BY_LIKENESS and OTHERWISE are the share of right verdicts that the rule reached on one half of
 human-labelled edits, at most 0.98 (docs/kinds-of-change.md); the others are judgement, because no labelled edits come
 with snapshots.
 """
@@ -11,7 +11,7 @@ with snapshots.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -29,15 +29,12 @@ class Rule:
         condition: SQL over signals.
         kind: The verdict, one of KINDS.
         confidence: How sure it is, in [0, 1].
-        yields: Whether a trained classifier, if there is one, decides in its place: true where the two values alone
-            speak, and not what the snapshots say of them.
     """
 
     name: str
     condition: str
     kind: str
     confidence: float
-    yields: bool = False
 
     @property
     def signals(self) -> list[str]:
@@ -48,7 +45,7 @@ class Rule:
 
 _NAMES = frozenset(signal.name for signal in SIGNALS)
 
-_BY_SNAPSHOTS = (
+BY_SNAPSHOTS = (
     Rule("merged", "merged", "link repair", 0.98),
     Rule("begins in the window", "starts_in_window", "update", 0.95),
     Rule("old value ends in the window", "old_ends_in_window", "update", 0.9),
@@ -63,7 +60,7 @@ _BY_SNAPSHOTS = (
 )
 """Identity, dates in the window, ranks, history, containment."""
 
-_BY_LIKENESS = (
+BY_LIKENESS = (
     # Quantities.
     Rule("sign flipped", "is_quantity AND sign_flipped AND NOT unit_changed", "reformatting", 0.98),
     Rule("same number", "is_quantity AND same_number AND whole_number AND NOT unit_changed", "reformatting", 0.98),
@@ -103,7 +100,7 @@ _BY_LIKENESS = (
 )  # fmt: skip
 """The new value says the same as the old one."""
 
-_BY_TIME = (
+BY_TIME = (
     Rule("contradiction", "starts_before_old_value", "backfill", 0.9),
     Rule("late entry", "starts_before", "backfill", 0.93),
     Rule("a date in the window", "date_in_window", "update", 0.95),
@@ -121,7 +118,7 @@ _BY_TIME = (
 )
 """Another value; when it became true is said by dates, or by what kind of property it is."""
 
-_OTHERWISE = (
+OTHERWISE = (
     Rule("another number", "is_quantity", "update", 0.98),
     Rule("another date", "is_time", "update", 0.98),
     Rule("another thing, rewritten in place", "is_item AND statement_kept", "update", 0.6),
@@ -136,12 +133,7 @@ _OTHERWISE = (
 )  # fmt: skip
 """Another value, and no word on when."""
 
-RULES: tuple[Rule, ...] = (
-    *_BY_SNAPSHOTS,
-    *(replace(rule, yields=True) for rule in _BY_LIKENESS),
-    *_BY_TIME,
-    *(replace(rule, yields=True) for rule in _OTHERWISE),
-)
+RULES: tuple[Rule, ...] = (*BY_SNAPSHOTS, *BY_LIKENESS, *BY_TIME, *OTHERWISE)
 """The table: the first rule whose condition holds decides."""
 
 
