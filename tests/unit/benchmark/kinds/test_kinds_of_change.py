@@ -8,14 +8,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from world.dumps import Json, entity, entity_value, load, quantity_value, snak, statement, text_value, time_value
-from world.dumps import write_dump
-from world.two_days import NEW, OLD, changed_edges, two_snapshots
+from world.dumps import (
+    Json,
+    entity,
+    entity_value,
+    load,
+    quantity_value,
+    snak,
+    statement,
+    text_value,
+    time_value,
+    write_dump,
+)
+from world.two_days import changed_edges, two_snapshots
 
 from kgedit.benchmark.kinds import KINDS, KINDS_OF_CHANGES, RULES, describe_kinds, find_signals, judge_kinds
-from kgedit.benchmark.kinds.signals import SIGNALS, SIGNALS_OF_CHANGES
 from kgedit.errors import BenchmarkError
 from kgedit.store.snapshots import Snapshot
 
@@ -79,6 +86,11 @@ def day(value: str, precision: int = 11, of: str = "P729") -> Json:
     return statement(snak(of, time_value(f"+{value}T00:00:00Z", precision)))
 
 
+def other_day(value: str, precision: int = 11, calendar: str = "Q1985727") -> Json:
+    """As day(), of another era or calendar."""
+    return statement(snak("P729", time_value(f"{value}T00:00:00Z", precision, calendar)))
+
+
 def since(value: str) -> Json:
     return snak("P580", time_value(f"+{value}T00:00:00Z", 11))
 
@@ -120,8 +132,8 @@ CASES = [
     case("same number", "reformatting", [number("+12.0")], [number("+12")]),
     case("more digits", "refinement", [number("+12.5")], [number("+12.53")]),
     case("fewer digits", "unrefinement", [number("+12.53")], [number("+12.5")]),
-    case("era flipped", "reformatting", [day("0044-01-01", 9)], [statement(snak("P729", time_value("-0044-01-01T00:00:00Z", 9)))]),
-    case("same days", "reformatting", [day("1700-03-04")], [statement(snak("P729", time_value("+1700-03-04T00:00:00Z", 11, "Q1985786")))]),
+    case("era flipped", "reformatting", [day("0044-01-01", 9)], [other_day("-0044-01-01", 9)]),
+    case("same days", "reformatting", [day("1700-03-04")], [other_day("+1700-03-04", 11, "Q1985786")]),
     case("1 January for a year", "reformatting", [day("1700-01-01")], [day("1700-00-00", 9)]),
     case("first day for a month", "reformatting", [day("1700-05-01")], [day("1700-05-00", 10)]),
     case("part of the old date", "refinement", [day("1700-00-00", 9)], [day("1700-05-07")]),
@@ -145,7 +157,7 @@ CASES = [
     case("fewer words", "unrefinement", [text("old mill in Ardia")], [text("mill in Ardia")]),
     case("few other letters", "text edit", [text("the old water mill")], [text("the old watter mill")]),
     case("longer text", "refinement", [text("mill in Ardia")], [text("water mill beside the old road of Ardia")]),
-    case("shorter text", "unrefinement", [text("water mill beside the old road of Ardia")], [text("mill in old Dunmark")]),
+    case("shorter text", "unrefinement", [text("water mill beside the old road")], [text("mill in old Dunmark")]),
     case("text of about the same length", "refinement", [text("mill of Ardia")], [text("mill near Elm")]),
     case("contradiction", "backfill", [link("Q5", since("2001-05-01"))], [link("Q6", since("1999-05-01"))]),
     case("late entry", "backfill", [], [link("Q6", since("1999-05-01"))]),
@@ -158,7 +170,8 @@ CASES = [
     case("fixed since the subject began", "backfill", [], [link("Q10", of="P19")], BORN),
     case("fixed, of a subject without dates", "backfill", [], [link("Q10", of="P19")]),
     case("rarely changes", "backfill", [], [link("Q1", of="P27")]),
-    case("rank moved", "backfill", [link("Q5", rank="preferred"), link("Q6")], [link("Q5"), link("Q6", rank="preferred")]),
+    case("rank moved", "backfill",
+         [link("Q5", rank="preferred"), link("Q6")], [link("Q5"), link("Q6", rank="preferred")]),
     case("outranked", "update", [link("Q5")], [link("Q5"), link("Q6", rank="preferred")]),
     case("added without dates", "backfill", [], [link("Q6")]),
     case("another number", "update", [number("+12")], [number("+19")]),
@@ -170,7 +183,7 @@ CASES = [
     case("another identifier", "update", [text("abc-123")], [text("xyz-987")]),
     case("identifier, akin", "update", [text("abcdef-12")], [text("abcdef-34")]),
     case("another text", "update", [text("old mill")], [text("Quiz Show")]),
-    case("nothing known", "update", [statement(snak("P1448", text_value("old mill")))], [statement(snak("P1448", quantity_value("+4")))]),
+    case("nothing known", "update", [text("old mill")], [statement(snak("P1448", quantity_value("+4")))]),
 ]  # fmt: skip
 MERGED = "merged"
 """Needs a redirect, which the dumps of this world lack: it has a test of its own."""
