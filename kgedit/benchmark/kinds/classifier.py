@@ -19,7 +19,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from kgedit.benchmark.kinds.columns import KINDS, KINDS_OF_CHANGES, VALUES
-from kgedit.benchmark.kinds.features import Embedder, common_properties, feature_table, known_features, matrix
+from kgedit.benchmark.kinds.features import Embedder, Numbers, common_properties, feature_table, known_features, matrix
 from kgedit.benchmark.kinds.rules import BY_SNAPSHOTS, BY_TIME, OTHERWISE, judge_kinds
 from kgedit.benchmark.kinds.signals import signals_of_values
 from kgedit.errors import BenchmarkError
@@ -50,7 +50,7 @@ class KindClassifier:
     models: tuple[Any, ...]
     embed: Embedder | None
 
-    def probabilities(self, signals: pa.Table) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def probabilities(self, signals: pa.Table) -> Numbers:
         """Probability of each of `kinds`, row by row: rows x kinds.
 
         Args:
@@ -59,7 +59,8 @@ class KindClassifier:
         if signals.num_rows == 0:
             return np.zeros((0, len(self.kinds)))
         features = matrix(feature_table(signals, self.properties, self.embed), self.features)
-        return np.mean([model.predict_proba(features) for model in self.models], axis=0)
+        mean: Numbers = np.mean([model.predict_proba(features) for model in self.models], axis=0)
+        return mean
 
 
 def read_labelled(path: Path) -> pa.Table:
