@@ -7,8 +7,8 @@ printed. The classifier never sees an entity that it is measured on. The file ha
 statements, ranks and history are unknown here, and its "update" is any other value, corrections included: nothing in it
 says when a value became true. Of an edit with several labels the first one counts.
 
-With ``--subclasses`` containment by P279 is known for some of the items, from a file of statements of one dump: it shows
-what snapshots add, and no rule was developed with it.
+With ``--subclasses`` containment by P279 is known for some of the items, from the statements of one dump: it shows what
+snapshots add, and no rule was developed with it.
 
 Meanings of texts need an embedder (``--embedder all-minilm-l6-v2``, a few minutes of CPU) and are left out without.
 """
@@ -147,35 +147,44 @@ def date_of(text: str) -> tuple[str | None, str | None]:
     return read.text, str(read.precision)
 
 
-def score(title: str, edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> None:
-    """Print precision of "update" at the recall, by how sure of an update, and macro-F1; overall and by value type."""
+def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> dict[str, tuple[int, float, float]]:
+    """Edits, precision of "update" at the recall by how sure of an update, and macro-F1; overall and by value type."""
     types = np.array(edits.values["value_type"].to_pylist())
+    measured = {}
     for name in SHOWN:
         rows = np.ones(len(types), bool) if name == "all" else types == name
         precision, recall, _ = precision_recall_curve(edits.kinds[rows] == "update", update[rows])
         macro = f1_score(
             edits.kinds[rows], kinds[rows], average="macro", labels=np.unique(edits.kinds[rows]), zero_division=0
         )
-        found = precision[recall >= RECALL].max()
-        print(f"{title:34} {name:9} {rows.sum():6} {found:10.3f} {macro:9.3f}")
+        measured[name] = (int(rows.sum()), float(precision[recall >= RECALL].max()), float(macro))
+    return measured
 
 
-def by_rules(title: str, edits: Edits, *, show_rules: bool = False) -> None:
+def show(title: str, measured: dict[str, tuple[int, float, float]]) -> None:
+    for name, (count, precision, macro) in measured.items():
+        print(f"{title:34} {name:9} {count:6} {precision:10.3f} {macro:9.3f}")
+
+
+def by_rules(edits: Edits, *, show_rules: bool = False) -> dict[str, tuple[int, float, float]]:
     judged = judge_kinds(edits.signals)
     kinds, confidence = np.array(judged["kind"].to_pylist()), np.array(judged["confidence"].to_pylist())
-    score(title, edits, kinds, np.where(kinds == "update", confidence, -confidence))
-    if show_rules:
-        rules = np.array(judged["rule"].to_pylist())
-        for rule in RULES:
-            decided = rules == rule.name
-            if decided.any():
-                right = (edits.kinds[decided] == rule.kind).mean()
-                print(
-                    f"    {rule.name:40} {rule.kind:13} {decided.sum():5} right {right:.2f} said {rule.confidence:.2f}"
-                )
+    rules = np.array(judged["rule"].to_pylist())
+    for rule in RULES if show_rules else ():
+        decided = rules == rule.name
+        if decided.any():
+            shares = f"right {(edits.kinds[decided] == rule.kind).mean():.2f} said {rule.confidence:.2f}"
+            print(f"    {rule.name:40} {rule.kind:13} {decided.sum():5} {shares}")
+    return measure(edits, kinds, np.where(kinds == "update", confidence, -confidence))
 
 
-def by_classifier(title: str, edits: Edits, folds: int, seed: int, embed: Embedder | None) -> None:
+def halves(edits: Edits) -> tuple[Edits, Edits]:
+    """The edits on which the rules were developed, and those on which they are measured."""
+    developed = np.array([zlib.crc32(str(entity).encode()) % 2 == 0 for entity in edits.entities])
+    return edits.take(np.flatnonzero(developed)), edits.take(np.flatnonzero(~developed))
+
+
+def by_classifier(edits: Edits, folds: int, seed: int, embed: Embedder | None) -> dict[str, tuple[int, float, float]]:
     names = np.unique(edits.kinds)
     probabilities = np.zeros((len(edits.kinds), len(names)))
     for train, test in GroupKFold(folds).split(edits.kinds, groups=edits.entities):
@@ -188,7 +197,7 @@ def by_classifier(title: str, edits: Edits, folds: int, seed: int, embed: Embedd
             if verdict["rule"] != "classifier":
                 probabilities[row] = (1 - verdict["confidence"]) / len(names)
                 probabilities[row, list(names).index(verdict["kind"])] = verdict["confidence"]
-    score(title, edits, names[probabilities.argmax(axis=1)], probabilities[:, list(names).index("update")])
+    return measure(edits, names[probabilities.argmax(axis=1)], probabilities[:, list(names).index("update")])
 
 
 def embedding_once(embed: Embedder) -> Embedder:
@@ -225,15 +234,16 @@ def main() -> None:
     print(f"{len(edits.kinds)} edits of {len(set(edits.entities))} entities: {counted}")
     print(f"{'':34} {'':9} {'edits':>6} {f'P at R {RECALL:g}':>10} {'macro-F1':>9}")
     if options.only != "classifier":
-        developed = np.array([zlib.crc32(str(entity).encode()) % 2 == 0 for entity in edits.entities])
-        by_rules(
-            "rules, half of their development", edits.take(np.flatnonzero(developed)), show_rules=options.show_rules
-        )
-        by_rules("rules, the other half", edits.take(np.flatnonzero(~developed)), show_rules=options.show_rules)
-        score("everything is an update", edits, np.full(len(edits.kinds), "update"), np.ones(len(edits.kinds)))
+        for title, half in zip(
+            ("rules, half of their development", "rules, the other half"), halves(edits), strict=True
+        ):
+            show(title, by_rules(half, show_rules=options.show_rules))
+        naive = measure(edits, np.full(len(edits.kinds), "update"), np.ones(len(edits.kinds)))
+        show("everything is an update", naive)
     if options.only != "rules":
         embed = embedding_once(load_embedder(options.embedder, device="cpu")) if options.embedder else None
-        by_classifier(f"classifier, {options.embedder or 'no embedder'}", edits, options.folds, options.seed, embed)
+        title = f"classifier, {options.embedder or 'no embedder'}"
+        show(title, by_classifier(edits, options.folds, options.seed, embed))
 
 
 if __name__ == "__main__":
