@@ -52,6 +52,7 @@ BY_SNAPSHOTS = (
     Rule("old value deprecated", "old_deprecated", "retraction", 0.95),
     Rule("back again", "held_earlier", "revert", 0.85),
     Rule("removed: had ended before", "added = 0 AND old_ended_before", "backfill", 0.9),
+    Rule("removed: ended, undecided when", "added = 0 AND old_ended", "update", 0.6),
     Rule("removed: still stated, not current", "added = 0 AND old_still_stated", "retraction", 0.6),
     Rule("removed", "added = 0", "retraction", 0.8),
     Rule("within the old value", "new_within_old", "refinement", 0.93),

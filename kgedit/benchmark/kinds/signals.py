@@ -53,6 +53,8 @@ SNAPSHOT_SIGNALS = (
            "coalesce(c.end_first, o.end_first) > $old AND coalesce(c.end_until, o.end_until) <= $until"),
     Signal("old_ended_before", "the old value's end lies before the older snapshot",
            "coalesce(c.end_until, o.end_until) <= $old"),
+    Signal("old_ended", "the old value has an end by now, whenever it is",
+           "CASE WHEN p.old_object IS NOT NULL THEN coalesce(c.ended, false) END"),
     # The history of the statements.
     Signal("statement_kept", "the statement of the old value now has the new one",
            "list_has_any(o.statement_ids, n.statement_ids)"),

@@ -143,7 +143,8 @@ def _make_stated(connection: duckdb.DuckDBPyConnection) -> None:
             f"""
             CREATE TABLE {name}_stated AS
             SELECT subject, property, coalesce(target, term) AS object, bool_and(rank = 'deprecated') AS deprecated,
-                   max(end_first) AS end_first, max(end_until) AS end_until
+                   max(end_first) AS end_first, max(end_until) AS end_until,
+                   bool_or(end_precision IS NOT NULL) AS ended
             FROM (SELECT *, {TERM} AS term FROM {name}_claims SEMI JOIN change USING (subject, property))
             LEFT JOIN redirect ON redirect.id = term
             WHERE term IS NOT NULL GROUP BY ALL

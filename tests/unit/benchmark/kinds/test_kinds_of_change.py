@@ -95,8 +95,8 @@ def since(value: str) -> Json:
     return snak("P580", time_value(f"+{value}T00:00:00Z", 11))
 
 
-def until(value: str) -> Json:
-    return snak("P582", time_value(f"+{value}T00:00:00Z", 11))
+def until(value: str, precision: int = 11) -> Json:
+    return snak("P582", time_value(f"+{value}T00:00:00Z", precision))
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ CASES = [
     case("old value deprecated", "retraction", [link("Q5")], [link("Q5", rank="deprecated"), link("Q6")]),
     case("back again", "revert", [link("Q5")], [link("Q6")], earlier=(link("Q6"),)),
     case("removed: had ended before", "backfill", [link("Q5")], [link("Q5", until("2001-05-01"))]),
+    case("removed: ended, undecided when", "update", [link("Q5")], [link("Q5", until("2021-00-00", 9))]),
     case("removed: still stated, not current", "retraction", [link("Q5")], [link("Q5", snak("P518", "somevalue"))]),
     case("removed", "retraction", [link("Q5")], []),
     case("within the old value", "refinement", [link("Q4")], [link("Q2", since("2001-01-01"))]),
