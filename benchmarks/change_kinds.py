@@ -1,0 +1,250 @@
+"""Kinds of change on human-labelled edits: the rules alone, and the classifier by five folds over entities.
+
+    OMP_NUM_THREADS=1 python benchmarks/change_kinds.py --edits ../shared/data/wd_change_gold/edits.csv
+
+The rules were developed on the entities whose id has an even CRC-32 and are measured on the others; both halves are
+printed. The classifier never sees an entity that it is measured on. The file has no snapshots, so containment, dates of
+statements, ranks and history are unknown here, and its "update" is any other value, corrections included: nothing in it
+says when a value became true. Of an edit with several labels the first one counts.
+
+With ``--subclasses`` containment by P279 is known for some of the items, from the statements of one dump: it shows what
+snapshots add, and no rule was developed with it.
+
+Meanings of texts need an embedder (``--embedder all-minilm-l6-v2``, a few minutes of CPU) and are left out without.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from sklearn.metrics import f1_score, precision_recall_curve
+from sklearn.model_selection import GroupKFold
+
+from kgedit.benchmark.kinds import RULES, judge_kinds, judge_with_classifier, train_classifier
+from kgedit.benchmark.kinds.columns import VALUES
+from kgedit.benchmark.kinds.features import Embedder
+from kgedit.benchmark.kinds.signals import signals_of_values
+from kgedit.benchmark.kinds.snapshot_tables import MAX_DEPTH
+from kgedit.llm.embeddings import load_embedder
+from kgedit.wikidata.times import DAY, parse_time
+
+KIND_OF_LABEL = {
+    "property_value_update": "update",
+    "refinement": "refinement",
+    "unrefinement": "unrefinement",
+    "re_formatting": "reformatting",
+    "link_change": "link repair",
+    "textual_change": "text edit",
+}
+VALUE_TYPES = {"wikibase-entityid": "item", "unknown-values": "string"}
+SHOWN = ("all", "string", "time", "quantity", "item")
+RECALL = 0.8
+
+
+@dataclass(frozen=True)
+class Edits:
+    """Labelled edits as columns VALUES, their kinds and the ids of their entities."""
+
+    values: pa.Table
+    kinds: NDArray[np.str_]
+    entities: NDArray[np.str_]
+    within: list[bool | None]
+    around: list[bool | None]
+
+    def take(self, rows: NDArray[np.int64]) -> Edits:
+        within, around = ([column[row] for row in rows] for column in (self.within, self.around))
+        return Edits(self.values.take(rows), self.kinds[rows], self.entities[rows], within, around)
+
+    @property
+    def labelled(self) -> pa.Table:
+        return self.values.append_column("kind", pa.array(self.kinds))
+
+    @property
+    def signals(self) -> pa.Table:
+        """Signals of the values, with what is known of containment."""
+        signals = signals_of_values(self.values)
+        for name, known_of in (("new_within_old", self.within), ("old_within_new", self.around)):
+            place = signals.schema.get_field_index(name)
+            signals = signals.set_column(place, name, pa.array(known_of, pa.bool_()))
+        return signals
+
+
+def read_edits(path: Path, subclasses: Path | None) -> Edits:
+    """The labelled edits, with values in the spelling of the store."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    values = pa.Table.from_pylist([values_of(row) for row in rows], VALUES)
+    kinds = np.array([KIND_OF_LABEL[row["label"].split(",")[0]] for row in rows])
+    classes = read_subclasses(subclasses) if subclasses else {}
+    ids = [(row["old_value"].strip('"'), row["new_value"].strip('"')) for row in rows]
+    within = [contains(classes, old, new) for old, new in ids]
+    around = [contains(classes, new, old) for old, new in ids]
+    return Edits(values, kinds, np.array([row["entity_id"] for row in rows]), within, around)
+
+
+def read_subclasses(path: Path) -> dict[str, set[str]]:
+    """Class -> classes above it, from KGTK's edges (tab-separated, gzip, columns node1 and node2)."""
+    above: dict[str, set[str]] = defaultdict(set)
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            above[row["node1"]].add(row["node2"])
+    return above
+
+
+def contains(above: dict[str, set[str]], outer: str, inner: str) -> bool | None:
+    """Whether the inner one is below the outer one; None where nothing is above it."""
+    if inner not in above:
+        return None
+    reached, last = set[str](), {inner}
+    for _ in range(MAX_DEPTH):
+        last = {one for name in last for one in above.get(name, ())} - reached
+        reached |= last
+    return outer in reached
+
+
+def values_of(row: dict[str, str]) -> dict[str, str | None]:
+    """One edit as a row of VALUES; the file names labels and descriptions as properties -1 and -2."""
+    value_type = VALUE_TYPES.get(row["datatype"], row["datatype"])
+    values: dict[str, str | None] = {
+        "subject": f"Q{row['entity_id']}",
+        "property": {"-1": "label", "-2": "description"}.get(row["property_id"], f"P{row['property_id']}"),
+        "property_label": known(row["property_label"]),
+        "value_type": value_type,
+    }
+    for side in ("old", "new"):
+        text = row[f"{side}_value"].removeprefix('"').removesuffix('"')
+        if value_type == "item":
+            values[f"{side}_text"] = known(row[f"{side}_value_label"])
+            values[f"{side}_description"] = known(row[f"{side}_value_description"])
+        elif value_type == "time":
+            values[f"{side}_text"], values[f"{side}_precision"] = date_of(text)
+        else:
+            values[f"{side}_text"] = text.removeprefix("+") if value_type == "quantity" else text
+    return values
+
+
+def known(text: str) -> str | None:
+    return None if text in ("", "NULL") else text
+
+
+def date_of(text: str) -> tuple[str | None, str | None]:
+    """The store's text and precision; the file has no precision, but writes 00 for what is not said."""
+    try:
+        read = parse_time(text.replace(" ", ""), DAY)
+    except ValueError:
+        return None, None
+    return read.text, str(read.precision)
+
+
+def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> dict[str, tuple[int, float, float]]:
+    """Edits, precision of "update" at the recall by how sure of an update, and macro-F1; overall and by value type."""
+    types = np.array(edits.values["value_type"].to_pylist())
+    measured = {}
+    for name in SHOWN:
+        rows = np.ones(len(types), bool) if name == "all" else types == name
+        precision, recall, _ = precision_recall_curve(edits.kinds[rows] == "update", update[rows])
+        macro = f1_score(
+            edits.kinds[rows], kinds[rows], average="macro", labels=np.unique(edits.kinds[rows]), zero_division=0
+        )
+        measured[name] = (int(rows.sum()), float(precision[recall >= RECALL].max()), float(macro))
+    return measured
+
+
+def show(title: str, measured: dict[str, tuple[int, float, float]]) -> None:
+    for name, (count, precision, macro) in measured.items():
+        print(f"{title:34} {name:9} {count:6} {precision:10.3f} {macro:9.3f}")
+
+
+def by_rules(edits: Edits, *, show_rules: bool = False) -> dict[str, tuple[int, float, float]]:
+    judged = judge_kinds(edits.signals)
+    kinds, confidence = np.array(judged["kind"].to_pylist()), np.array(judged["confidence"].to_pylist())
+    rules = np.array(judged["rule"].to_pylist())
+    for rule in RULES if show_rules else ():
+        decided = rules == rule.name
+        if decided.any():
+            shares = f"right {(edits.kinds[decided] == rule.kind).mean():.2f} said {rule.confidence:.2f}"
+            print(f"    {rule.name:40} {rule.kind:13} {decided.sum():5} {shares}")
+    return measure(edits, kinds, np.where(kinds == "update", confidence, -confidence))
+
+
+def halves(edits: Edits) -> tuple[Edits, Edits]:
+    """The edits on which the rules were developed, and those on which they are measured."""
+    developed = np.array([zlib.crc32(str(entity).encode()) % 2 == 0 for entity in edits.entities])
+    return edits.take(np.flatnonzero(developed)), edits.take(np.flatnonzero(~developed))
+
+
+def by_classifier(edits: Edits, folds: int, seed: int, embed: Embedder | None) -> dict[str, tuple[int, float, float]]:
+    names = np.unique(edits.kinds)
+    probabilities = np.zeros((len(edits.kinds), len(names)))
+    for train, test in GroupKFold(folds).split(edits.kinds, groups=edits.entities):
+        classifier = train_classifier(edits.labelled.take(train), seed=seed, embed=embed)
+        tested = edits.take(test).signals
+        found = classifier.probabilities(tested)
+        judged = judge_with_classifier(classifier, tested).to_pylist()
+        for row, of_classifier, verdict in zip(test, found, judged, strict=True):
+            probabilities[row, np.searchsorted(names, classifier.kinds)] = of_classifier
+            if verdict["rule"] != "classifier":
+                probabilities[row] = (1 - verdict["confidence"]) / len(names)
+                probabilities[row, list(names).index(verdict["kind"])] = verdict["confidence"]
+    return measure(edits, names[probabilities.argmax(axis=1)], probabilities[:, list(names).index("update")])
+
+
+def embedding_once(embed: Embedder) -> Embedder:
+    """The embedder, with each text embedded once over all folds."""
+    remembered: dict[str, NDArray[np.float32]] = {}
+
+    def embedded(texts: Sequence[str]) -> NDArray[np.float32]:
+        new = [text for text in dict.fromkeys(texts) if text not in remembered]
+        if new:
+            remembered.update(zip(new, embed(new), strict=True))
+        return np.stack([remembered[text] for text in texts])
+
+    return embedded
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    shared = Path(__file__).resolve().parents[2] / "shared" / "data" / "wd_change_gold" / "edits.csv"
+    parser.add_argument("--edits", type=Path, default=shared, help="the labelled edits")
+    parser.add_argument("--subclasses", type=Path, help="P279 edges, as gzipped KGTK file, for containment of items")
+    parser.add_argument("--embedder", help="embedder for meanings of texts; none without")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", choices=("rules", "classifier"), help="leave the other one out")
+    parser.add_argument("--show-rules", action="store_true", help="how often each rule was right")
+    options = parser.parse_args()
+    if not options.edits.is_file():
+        print(f"No labelled edits at {options.edits}: nothing is measured.")
+        return
+    edits = read_edits(options.edits, options.subclasses)
+    counted = ", ".join(
+        f"{row['values']} {row['counts']}" for row in pc.value_counts(pa.array(edits.kinds)).to_pylist()
+    )
+    print(f"{len(edits.kinds)} edits of {len(set(edits.entities))} entities: {counted}")
+    print(f"{'':34} {'':9} {'edits':>6} {f'P at R {RECALL:g}':>10} {'macro-F1':>9}")
+    if options.only != "classifier":
+        for title, half in zip(
+            ("rules, half of their development", "rules, the other half"), halves(edits), strict=True
+        ):
+            show(title, by_rules(half, show_rules=options.show_rules))
+        naive = measure(edits, np.full(len(edits.kinds), "update"), np.ones(len(edits.kinds)))
+        show("everything is an update", naive)
+    if options.only != "rules":
+        embed = embedding_once(load_embedder(options.embedder, device="cpu")) if options.embedder else None
+        title = f"classifier, {options.embedder or 'no embedder'}"
+        show(title, by_classifier(edits, options.folds, options.seed, embed))
+
+
+if __name__ == "__main__":
+    main()
