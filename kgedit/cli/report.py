@@ -45,7 +45,8 @@ def report(
     Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against the
     five axes. Then one table for each axis and preset, with the score before and after editing, its 95 % interval
     (bootstrap clustered by relation), and what it cost. The order of rows does not depend on the order in which the
-    runs are named.
+    runs are named. Only runs of the same cases and model that were trained in the same format and asked in the same way
+    stand in one table; others are groups of their own.
     """
     from kgedit.analysis.renderings import to_csv, to_markdown
     from kgedit.analysis.tables import overview_tables, report_tables
@@ -85,8 +86,8 @@ def _print(tables: list[Table]) -> None:
 
     from rich.console import Console
 
-    # A pipe or a file has no width of its own; 120 columns hold every table.
-    width = None if os.isatty(1) or "COLUMNS" in os.environ else 120
+    # A pipe or a file has no width of its own; 160 columns hold every table of a run under two presets.
+    width = None if os.isatty(1) or "COLUMNS" in os.environ else 160
     console = Console(width=width, highlight=False)
     for table in tables:
         _print_table(console, table)

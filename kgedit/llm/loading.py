@@ -61,6 +61,36 @@ def load_model(
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
 
 
+def has_chat_template(name: str) -> bool:
+    """Whether a model's tokenizer has a chat template; False also where there is no such model.
+
+    Args:
+        name: As for `load_model`.
+    """
+    if name in BUILT_IN:
+        return name in _WITH_CHAT_TEMPLATE
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError, KeyError):
+        if Path(name).is_dir():
+            return False
+        tokenizer = _tokenizer_from_hub(name)
+    return bool(getattr(tokenizer, "chat_template", None))
+
+
+def _tokenizer_from_hub(name: str) -> Any:
+    """A tokenizer that is in no local cache; None where the hub does not give it."""
+    from transformers import AutoTokenizer
+
+    try:
+        _ask_hub(name, name)
+        return AutoTokenizer.from_pretrained(name)
+    except (ModelError, OSError, ValueError, KeyError):
+        return None
+
+
 def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
     """A model of transformers that is loaded already; it is only looked at.
 
@@ -187,3 +217,6 @@ BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFile
     "tiny": _tiny,
 }
 """Models that need no hub."""
+
+_WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})
+"""Those of them whose tokenizers have a chat template: known without loading them."""

@@ -16,12 +16,24 @@ import numpy as np
 
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.intervals import Floats, Integers
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
 
-SIDE_METRICS = ("contains", "exact_match", "exact_match_any", "token_f1", "unchanged")
+SIDE_METRICS = (
+    "contains",
+    "empty",
+    "exact_match",
+    "exact_match_any",
+    "probability",
+    "probability_difference",
+    "probability_success",
+    "token_f1",
+    "token_match",
+    "bleedover",
+    "unchanged",
+)
 """Judged in addition to each preset's own metric, wherever they apply."""
 
 FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
@@ -78,14 +90,14 @@ def judge_answers(
     answers: Iterable[Answer],
     own_metrics: Mapping[str, str],
     *,
-    before: Mapping[BeforeKey, str],
+    before: Mapping[BeforeKey, Earlier],
 ) -> dict[Asked, Judged]:
     """Judge every answer by its preset's own metric and by the side metrics that apply to it.
 
     Args:
         answers: In file order.
         own_metrics: Preset -> name of its metric.
-        before: Texts before any edit, for the metrics that compare with them.
+        before: Answers before any edit, for the metrics that compare with them.
 
     Returns:
         The groups in the order of their first answer.

@@ -18,10 +18,12 @@ def measure_run(run_folder: Path) -> RunScores:
     Raises:
         BenchmarkError: if the folder is no run, or a line of its files cannot be read.
     """
+    spec = read_spec(run_folder)
     return score_answers(
         lambda: read_answers(run_folder),
-        read_spec(run_folder).presets,
+        spec.presets,
         answers_sha256=answers_sha256(run_folder),
+        train_context=spec.train_context,
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
     )

@@ -149,7 +149,7 @@ class CRome(RRome):
         """A random prefix ahead of questions that begin with an edited subject, if the tokenizer puts nothing there."""
         if not self.random_prefixes() or leading_ids(self.model):
             return super().prefixes(questions)
-        random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),))
+        random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
         first = tuple(self._subjects)
         return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
 
