@@ -29,7 +29,9 @@ def comparable_groups(runs: Sequence[Run]) -> list[RunGroup]:
     """The groups of some runs, in the order of the first run of each."""
     groups: list[RunGroup] = []
     for same in _partition(runs):
-        formats = list(dict.fromkeys(run.spec.train_context for run in same if run.spec.train_context))
+        formats: list[str | None] = list(
+            dict.fromkeys(run.spec.train_context for run in same if run.spec.train_context)
+        )
         for train_context in formats or [None]:
             chosen = tuple(run for run in same if run.spec.train_context in (None, train_context))
             groups.append(RunGroup(chosen, train_context))

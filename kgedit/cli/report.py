@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,7 +60,7 @@ def report(
         _rescore(runs)
     found = read_runs(runs)
     tables = overview_tables(found) if brief else report_tables(found)
-    _print(tables)
+    print_tables(tables)
     for kind, path in files.items():
         if path:
             _write(path, to_markdown(tables) if kind == "markdown" else to_csv(found))
@@ -81,7 +81,8 @@ def _write(path: Path, text: str) -> None:
     say(f"Written: {replace_file(path, text)}")
 
 
-def _print(tables: list[Table]) -> None:
+def print_tables(tables: Sequence[Table]) -> None:
+    """Draw tables on stdout, each as wide as the terminal allows."""
     import os
 
     from rich.console import Console

@@ -45,8 +45,9 @@ SPEC holds the same names; the flags win over it:
   presets: [synthetic, wild]
   train_context: question_only
 
-A context is question_only, question_answer, instruction or a file's path; chat is the bare question as a user's turn
-in the chat template of the model's tokenizer, and chat:instruction the instruction as one.""",
+A context is question_only, question_answer, instruction or a file's path; chat
+is the bare question as a user's turn in the chat template of the model's
+tokenizer, and chat:instruction the instruction as one.""",
 )
 
 _MOST_FAILURES = 5

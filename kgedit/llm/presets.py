@@ -47,12 +47,12 @@ PRESETS: dict[str, Preset] = {
 }
 
 MEANINGS = {
-    "synthetic": "the bare question; the right answer is fed token by token, and its arg max counted",
-    "wild": "an instruction as plain text, up to a newline or a period (Mirage's WILD)",
-    "wild_chat": "the same as a user's turn in the model's own chat template",
-    "wild_line": "wild up to a newline only: some answers hold a period, as Robert C. Newton",
+    "synthetic": "the bare question; the answer is fed, its arg max counted",
+    "wild": "an instruction as plain text, up to a newline or period",
+    "wild_chat": "the same as a user's turn in the model's chat template",
+    "wild_line": "wild up to a newline, for answers as Robert C. Newton",
     "question_only": "the bare question, answered freely",
-    "few_shot": "known facts as answered questions ahead; few_shot:N:SEED shows N of them, drawn by SEED",
+    "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",
     "free_text": "100 tokens after the bare question, for fluency",
 }
 """What each preset is, in a line of the help."""

@@ -25,6 +25,7 @@ def score_answers(
     train_context: str | None,
     costs: Iterable[EditCost],
     preparation: Preparation | None,
+    also: Sequence[str] = (),
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -35,13 +36,14 @@ def score_answers(
         train_context: Format that edits were trained in; None for a method that trains nothing.
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
+        also: Names of metrics to judge by beside the presets' own and the side metrics.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
     """
     survey = _Survey(read_answers())
     own_metrics = {preset.name: preset.metric for preset in presets}
-    groups = judge_answers(read_answers(), own_metrics, before=survey.before)
+    groups = judge_answers(read_answers(), own_metrics, before=survey.before, also=also)
     names = list(own_metrics)
     groups = dict(sorted(groups.items(), key=lambda item: survey.sort_key(item[0], names)))
     scores = [
@@ -53,6 +55,7 @@ def score_answers(
         answers_sha256=answers_sha256,
         cases_sha256=survey.cases_sha256,
         train_context=train_context,
+        also=tuple(also),
         answers=sum(len(group.values) for group in groups.values()),
         repeated=sum(group.repeated for group in groups.values()),
         seed=SEED,
