@@ -34,6 +34,15 @@ PRESETS: dict[str, Preset] = {
             max_new_tokens=50,
             metric="token_match",
         ),
+        Preset(
+            name="cloze",
+            context="question_only",
+            generation="teacher_forcing",
+            truncation="gold_length",
+            max_new_tokens=50,
+            metric="token_match",
+            wording="cloze",
+        ),
         _freely("wild", context="instruction", truncation="newline_period"),
         _freely("wild_chat", context="chat:instruction", truncation="newline_period", metric="contains"),
         _freely("wild_line", context="instruction", truncation="newline"),
@@ -48,6 +57,7 @@ PRESETS: dict[str, Preset] = {
 
 MEANINGS = {
     "synthetic": "the bare question; the answer is fed, its arg max counted",
+    "cloze": "synthetic, the update worded as a cloze (WikiFactDiff)",
     "wild": "an instruction as plain text, up to a newline or period",
     "wild_chat": "the same as a user's turn in the model's chat template",
     "wild_line": "wild up to a newline, for answers as Robert C. Newton",

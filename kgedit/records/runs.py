@@ -30,6 +30,7 @@ class Preset:
         metric: Name in the registry of metrics.
         shots: Known facts that are shown as answered questions ahead of every question.
         shots_seed: Which ones.
+        wording: "question", or "cloze": the update probe is asked as the case's cloze, where it has one.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Preset:
     metric: str
     shots: int = 0
     shots_seed: int = 0
+    wording: Literal["question", "cloze"] = "question"
 
 
 @dataclass(frozen=True, slots=True)

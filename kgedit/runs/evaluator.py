@@ -143,8 +143,9 @@ def word(
     """A probe as it is sent: in its context, behind as much of the prefix as the model has room for."""
     case, probe = asked.case, asked.probe
     old = _old_answers(case, probe) if preset.generation == "teacher_forcing" else ()
+    cloze = case.cloze if preset.wording == "cloze" and probe.axis == "update" else ""
     kept, question = fit_prefix(
-        model, prefix, probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
+        model, prefix, cloze or probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
     )
     return WordedProbe(asked, kept, question)
 

@@ -49,6 +49,9 @@ class GivenPreset(BaseModel):
     metric: str = Field(description="name of a metric")
     shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
     shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
+    wording: Literal["question", "cloze"] = Field(
+        "question", description="cloze: the update probe is asked as the case's cloze"
+    )
 
 
 _NamedOrOwn = Annotated[
@@ -174,7 +177,8 @@ def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[RunS
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
     if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
-    problems.extend(_problems_of_selection(given))
+    presets = _presets(given.presets or _default_presets(given.model), problems)
+    problems.extend(_problems_of_selection(given, presets))
     spec = RunSpec(
         timesteps=timesteps,
         model=given.model or "",
@@ -182,7 +186,7 @@ def _read(raw: Mapping[str, Any], *, optional: Sequence[str] = ()) -> tuple[RunS
         settings=_settings(given, method, problems),
         protocol=protocol,
         batch_size=_batch_size(given.batch_size, protocol, method, problems),
-        presets=_presets(given.presets or _default_presets(given.model), problems),
+        presets=presets,
         train_context=_train_context(given.train_context, method, problems),
         limit=given.limit,
         sample=given.sample,
@@ -267,8 +271,11 @@ def _placing(given: GivenRun, problems: list[str]) -> tuple[str, str]:
         return "cpu", "float32"
 
 
-def _problems_of_selection(given: GivenRun) -> list[str]:
+def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[str]:
     found = []
+    judges_by = presets[0].metric if presets else ""
+    if given.only_failed and judges_by in METRICS and not METRICS[judges_by].of_correctness:
+        found.append(f"only_failed needs a first preset whose metric tells right from wrong; {judges_by} does not")
     if given.limit is not None and given.sample is not None:
         found.append("limit takes the first cases and sample draws them: give one of the two")
     if given.stratify is not None and given.sample is None:

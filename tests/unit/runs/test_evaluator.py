@@ -18,7 +18,7 @@ from kgedit.llm.generation import Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case
 from kgedit.records.runs import Answer, ModelState
-from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.evaluator import AskedProbe, Evaluator, word
 from kgedit.runs.run_folder import RunFolder
 
 ASKED = (PRESETS["synthetic"], PRESETS["wild"])
@@ -110,3 +110,19 @@ def test_the_old_answers_probability_is_told_where_the_edited_fact_is_asked_for(
     assert {axis for (axis, preset), value in told.items() if value is not None} == {"update", "rephrase", "personas"}
     assert {preset for (_, preset), value in told.items() if value is not None} == {"synthetic"}
     assert all((answer.probability is None) == (answer.preset == "wild") for answer in answers)
+
+
+def test_a_cloze_preset_words_the_update_as_the_cases_cloze_and_nothing_else(tmp_path: Path) -> None:
+    case = next(write_timestep(tmp_path).cases())
+    bare = read_context("question_only")
+    prompts = {
+        probe.axis: word(small_model(), AskedProbe(case, probe), PRESETS["cloze"], context=bare).question.prompt
+        for probe in case.probes
+    }
+    plain = {probe.axis: probe.question for probe in case.probes}
+
+    assert prompts == plain | {"update": "The mayor of Arvika is"}
+    unworded = replace(case, cloze="")
+    update = next(probe for probe in case.probes if probe.axis == "update")
+    asked = word(small_model(), AskedProbe(unworded, update), PRESETS["cloze"], context=bare)
+    assert asked.question.prompt == update.question
