@@ -52,6 +52,14 @@ def chat_format(tokenizer: Any) -> ChatFormat | None:
     return ChatFormat(_without_beginning(tokenizer, before), after, joint, _end(tokenizer, closing))
 
 
+def usable_chat_format(tokenizer: Any) -> ChatFormat | None:
+    """The chat format of a tokenizer; None also where its chat template cannot be used."""
+    try:
+        return chat_format(tokenizer)
+    except ModelError:
+        return None
+
+
 def _rendered(tokenizer: Any, turns: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
     from jinja2 import TemplateError
 

@@ -87,8 +87,8 @@ class Context:
         if chat is None:
             raise SpecError(
                 [
-                    f"the context '{self.name}' is a chat's, and the model's tokenizer has no chat template; "
-                    f"ask in '{self.name.partition(':')[2] or BARE}', as the preset wild does"
+                    f"the context '{self.name}' is a chat's, and the model's tokenizer has no chat template that can "
+                    f"be used; ask in '{self.name.partition(':')[2] or BARE}', as the preset wild does"
                 ]
             )
         return replace(self, before=chat.before, after=chat.after)

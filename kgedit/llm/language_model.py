@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kgedit.llm.chat import ChatFormat, chat_format
+from kgedit.llm.chat import ChatFormat, usable_chat_format
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 _SAMPLE = 4096
@@ -89,8 +89,8 @@ class LanguageModel:
 
     @cached_property
     def chat(self) -> ChatFormat | None:
-        """What the tokenizer's chat template puts around turns; None where it has none."""
-        return chat_format(self.tokenizer)
+        """What the tokenizer's chat template puts around turns; None where it has none that can be used."""
+        return usable_chat_format(self.tokenizer)
 
     @cached_property
     def end_ids(self) -> frozenset[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.chat import usable_chat_format
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
@@ -62,7 +63,7 @@ def load_model(
 
 
 def has_chat_template(name: str) -> bool:
-    """Whether a model's tokenizer has a chat template; False also where there is no such model.
+    """Whether a model's tokenizer has a chat template that can be used; False also where there is no such model.
 
     Args:
         name: As for `load_model`.
@@ -77,7 +78,7 @@ def has_chat_template(name: str) -> bool:
         if Path(name).is_dir():
             return False
         tokenizer = _tokenizer_from_hub(name)
-    return bool(getattr(tokenizer, "chat_template", None))
+    return usable_chat_format(tokenizer) is not None
 
 
 def _tokenizer_from_hub(name: str) -> Any:

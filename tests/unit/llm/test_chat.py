@@ -106,6 +106,15 @@ def test_what_a_tokenizer_lacks_or_cannot_render_is_said() -> None:
         chat_format(_tokenizer("{{ raise_exception('roles alternate') }}"))
 
 
+def test_a_template_that_cannot_be_used_is_no_hindrance_to_other_prompts(tmp_path: Path) -> None:
+    model = _model("nothing")
+    assert model.chat is None
+    assert model.end_ids == {0}
+    assert len(ask(model, [Question("Who?", "Asta")], PRESETS["question_only"])) == 1
+    model.tokenizer.save_pretrained(tmp_path / "odd")
+    assert not has_chat_template(str(tmp_path / "odd"))
+
+
 def test_a_template_that_tells_the_date_gives_the_same_prompt_every_day() -> None:
     dated = "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
     found = chat_format(_tokenizer(dated + "Today: {{ date_string }}\n{{ messages[0].content }}\n"))

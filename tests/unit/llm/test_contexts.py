@@ -102,6 +102,6 @@ def test_an_unknown_context_lists_the_known_ones() -> None:
 
 
 def test_a_chat_context_needs_a_chat_template() -> None:
-    with pytest.raises(SpecError, match="no chat template; ask in 'instruction'"):
+    with pytest.raises(SpecError, match="no chat template that can be used; ask in 'instruction'"):
         read_context("chat:instruction").for_model(None)
     assert read_context("instruction").for_model(None).prompt("Who?") == read_context("instruction").prompt("Who?")
