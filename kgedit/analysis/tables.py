@@ -133,9 +133,7 @@ def presets_table(runs: Sequence[Run]) -> Table:
         first = presets[0]
         rephrased, kept = (run.pooled("own", axis, first) for axis in ("rephrase", "locality"))
         updates = [run.pooled("own", "update", preset) for preset in presets]
-        empty = (
-            percent(scores.get("empty")) for scores, preset in zip(updates, presets, strict=True) if preset in free
-        )
+        empty = (_empty(run, preset) for preset in presets if preset in free)
         cells = (*map(_with_contains, updates), *empty, percent(_main(rephrased)), percent(kept.get("unchanged")))
         rows.append((*_who(number, run), *cells, seconds(run.cpu_seconds_per_edit), gibibytes(run)))
     columns = (
@@ -148,9 +146,15 @@ def presets_table(runs: Sequence[Run]) -> Table:
     )
     note = (
         "Presets: update after the edits, by the preset's own metric in %, and contains in brackets. "
-        "empty: update answers without a word, after the edits. unchanged: locality answers that are as before."
+        "empty: update answers without a word, before any edit → after the edits. "
+        "unchanged: locality answers that are as before."
     )
     return Table("Presets side by side", columns, tuple(rows), note)
+
+
+def _empty(run: Run, preset: str) -> str:
+    before, after = (run.pooled(stage, "update", preset).get("empty") for stage in COMPARED_STAGES)
+    return f"{percent(before)}→{percent(after)}" if before or after else NOTHING
 
 
 def _with_contains(scores: dict[str, Score]) -> str:

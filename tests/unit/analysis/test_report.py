@@ -98,11 +98,22 @@ def test_presets_stand_side_by_side_with_contains_locality_and_costs(runs: list[
     assert column(table, "protocol") == ["per_timestep"] * 3
     assert column(table, "synthetic") == ["50.0", "50.0", "50.0"]
     assert column(table, "wild") == ["75.0 (75.0)", "62.5 (62.5)", "75.0 (75.0)"]
-    assert column(table, "empty, wild") == ["0.0", "0.0", "0.0"]
+    assert column(table, "empty, wild") == ["0.0→0.0"] * 3
     assert "empty, synthetic" not in [entry.name for entry in table.columns]
     assert column(table, "unchanged, synthetic") == ["–", "–", "–"]
     assert column(table, "CPU s per edit") == ["0.375", "0.188", "0.188"]
     assert column(table, "peak GiB") == ["0.9", "0.9", "0.9"]
+
+
+def test_empty_answers_are_shown_before_and_after(tmp_path: Path) -> None:
+    before = [answer(f"Q{number}:P6:Q9", text="", after=None) for number in (1, 2)]
+    after = [answer(f"Q{number}:P6:Q9", text=text) for number, text in ((1, ""), (2, "Ottawa"))]
+    write_run(tmp_path / "run", [*before, *after])
+    write_scores(tmp_path / "run")
+
+    table = presets_table(read_runs([tmp_path / "run"]))
+    assert column(table, "empty, wild") == ["100.0→50.0"]
+    assert "without a word" in table.note
 
 
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
