@@ -21,7 +21,7 @@ from kgedit.analysis.tables import (
 from kgedit.records.cases import AXES
 from kgedit.records.scores import Score
 
-_RUN = ("folder", "method", "protocol", "model", "edits", "seed")
+_RUN = ("folder", "method", "protocol", "model", "edits", "seed", "trained_in", "cases")
 _AXIS = ("preset", "axis", "metric", "before", "after", "low", "high", "n")
 _COST = ("seconds_per_edit", "cpu_seconds_per_edit", "questions_per_second")
 
@@ -66,6 +66,8 @@ def to_csv(runs: Sequence[Run]) -> str:
             run.model,
             str(run.scores.edits.edits),
             str(run.spec.seed),
+            run.spec.train_context or NOTHING,
+            run.scores.cases_sha256[:8],
         )
         for preset in preset_names([run]):
             per_edit = (seconds(run.seconds_per_edit), seconds(run.cpu_seconds_per_edit))

@@ -15,6 +15,8 @@ SCORES = pa.schema(
         ("method", pa.string()),
         ("protocol", pa.string()),
         ("seed", pa.int64()),
+        ("train_context", pa.string()),
+        ("cases_sha256", pa.string()),
         ("stage", pa.string()),
         ("edited_timestep", pa.string()),
         ("edits", pa.int64()),
@@ -30,8 +32,9 @@ SCORES = pa.schema(
         ("high", pa.float64()),
     ]
 )
-"""run: its folder. edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null
-where timesteps are pooled; the other columns from stage on are the fields of a `Score` (kgedit.records.scores)."""
+"""run: its folder. train_context and cases_sha256: scores compare where these two and the model are the same.
+edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null where timesteps are
+pooled; the other columns from stage on are the fields of a `Score` (kgedit.records.scores)."""
 
 _OF_SCORE = SCORES.names[SCORES.names.index("timestep") :]
 
@@ -45,6 +48,8 @@ def score_table(runs: Sequence[Run]) -> pa.Table:
             "method": run.spec.method,
             "protocol": run.spec.protocol,
             "seed": run.spec.seed,
+            "train_context": run.spec.train_context,
+            "cases_sha256": run.scores.cases_sha256,
             "stage": score.stage,
             "edited_timestep": score.model_state and score.model_state.timestep,
             "edits": score.model_state and score.model_state.edits,

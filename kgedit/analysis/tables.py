@@ -5,9 +5,10 @@ Shares are percentages with one decimal; "–" stands where nothing was measured
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from kgedit.analysis.groups import RunGroup, comparable_groups
 from kgedit.analysis.runs import Run
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.scores import EvaluationStage, Retention, Score
@@ -59,18 +60,60 @@ _WHO = (
 
 
 def overview_tables(runs: Sequence[Run]) -> list[Table]:
-    """Presets side by side, axes side by side, what edits did as they added up, and what the runs were."""
+    """For each group of runs that compare: presets and axes side by side, edits as they added up, the runs."""
+    return _by_group(runs, _overviews)
+
+
+def report_tables(runs: Sequence[Run]) -> list[Table]:
+    """Every table of a report on these runs: for each group of runs that compare, the most compact first."""
+    return _by_group(runs, lambda own: [*_overviews(own), *_details(own)])
+
+
+def _by_group(runs: Sequence[Run], tables_of: Callable[[Sequence[Run]], list[Table]]) -> list[Table]:
+    """Tables of each group; where there are several a table of the groups first, and their numbers in all titles."""
+    groups = comparable_groups(runs)
+    if len(groups) == 1:
+        return tables_of(groups[0].runs)
+    named = [
+        replace(table, title=f"Group {number}: {table.title}")
+        for number, group in enumerate(groups, start=1)
+        for table in tables_of(group.runs)
+    ]
+    return [groups_table(groups), *named]
+
+
+def groups_table(groups: Sequence[RunGroup]) -> Table:
+    """Which runs compare with which."""
+    rows = tuple(
+        (
+            str(number),
+            group.runs[0].model,
+            group.train_context or NOTHING,
+            group.runs[0].scores.cases_sha256[:8],
+            ", ".join(dict.fromkeys(preset for preset in preset_names(group.runs))),
+            ", ".join(run.folder.name for run in group.runs),
+        )
+        for number, group in enumerate(groups, start=1)
+    )
+    words = ("model", "trained in", "cases", "presets", "runs")
+    columns = (Column("group", key=True), *(Column(name, number=False) for name in words))
+    note = (
+        "Runs of different groups differ in cases, model, training format or in what a preset is, and are not ranked "
+        "together. Methods that train nothing stand in every group of their cases and model."
+    )
+    return Table("Groups", columns, rows, note)
+
+
+def _overviews(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
     tables += [table for preset in presets if (table := schedule_table(runs, preset))]
     return [*tables, runs_table(runs)]
 
 
-def report_tables(runs: Sequence[Run]) -> list[Table]:
-    """Every table of a report on these runs, the most compact first."""
+def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
-    tables = overview_tables(runs)
-    tables += [table for axis in AXES for preset in presets if (table := axis_table(runs, axis, preset=preset))]
+    tables = [table for axis in AXES for preset in presets if (table := axis_table(runs, axis, preset=preset))]
     tables += [table for preset in presets if (table := retention_table(runs, preset))]
     tables += [table for preset in presets if (table := retrieval_table(runs, preset))]
     return tables
@@ -84,25 +127,34 @@ def preset_names(runs: Sequence[Run]) -> list[str]:
 def presets_table(runs: Sequence[Run]) -> Table:
     """One row a run, one column a preset: the same edits asked for in every way, and what they cost."""
     presets = preset_names(runs)
+    free = {preset.name for run in runs for preset in run.spec.presets if preset.generation != "teacher_forcing"}
     rows = []
     for number, run in enumerate(runs, start=1):
         first = presets[0]
         rephrased, kept = (run.pooled("own", axis, first) for axis in ("rephrase", "locality"))
-        updates = (_with_contains(run.pooled("own", "update", preset)) for preset in presets)
-        cells = (*updates, percent(_main(rephrased)), percent(kept.get("unchanged")))
+        updates = [run.pooled("own", "update", preset) for preset in presets]
+        empty = (_empty(run, preset) for preset in presets if preset in free)
+        cells = (*map(_with_contains, updates), *empty, percent(_main(rephrased)), percent(kept.get("unchanged")))
         rows.append((*_who(number, run), *cells, seconds(run.cpu_seconds_per_edit), gibibytes(run)))
     columns = (
         *_WHO,
         *(Column(preset) for preset in presets),
+        *(Column(f"empty, {preset}") for preset in presets if preset in free),
         *(Column(f"{name}, {presets[0]}") for name in ("rephrase", "unchanged")),
         Column("CPU s per edit"),
         Column("peak GiB"),
     )
     note = (
         "Presets: update after the edits, by the preset's own metric in %, and contains in brackets. "
+        "empty: update answers without a word, before any edit → after the edits. "
         "unchanged: locality answers that are as before."
     )
     return Table("Presets side by side", columns, tuple(rows), note)
+
+
+def _empty(run: Run, preset: str) -> str:
+    before, after = (run.pooled(stage, "update", preset).get("empty") for stage in COMPARED_STAGES)
+    return f"{percent(before)}→{percent(after)}" if before or after else NOTHING
 
 
 def _with_contains(scores: dict[str, Score]) -> str:
@@ -183,6 +235,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
             f"{run.scores.edits.failed:,}",
             str(len(run.scores.timesteps)),
             str(run.spec.seed),
+            run.spec.train_context or NOTHING,
             seconds(run.scores.edits.preparation_seconds),
             seconds(run.seconds_per_edit),
             seconds(run.cpu_seconds_per_edit),
@@ -198,6 +251,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
         Column("failed"),
         Column("time steps"),
         Column("seed"),
+        Column("trained in", number=False),
         Column("s before edits"),
         Column("s per edit"),
         Column("CPU s per edit"),

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
-from kgedit.llm.contexts import read_context
 from kgedit.llm.free_answers import answer_freely, free_preset
 from kgedit.llm.generation import Question
 from kgedit.runs.evaluator import fit_prefix
+from kgedit.runs.wording import asked_contexts
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor
@@ -104,7 +105,8 @@ class EditedModel:
 
         Args:
             question: One question, or several, which are asked in batches.
-            preset: wild, wild_line, question_only or few_shot: how the question is put and where the answer ends.
+            preset: wild, wild_chat, wild_line, question_only or few_shot: how the question is put and where the answer
+                ends. Demonstrations are facts of the bundled sample.
 
         Raises:
             SpecError: if there is no such preset.
@@ -147,8 +149,10 @@ class EditedModel:
             self._flags.restore()
 
     def _asked(self, questions: Sequence[str], preset: Preset) -> list[Question]:
-        context = read_context(preset.context)
+        edited = {case.question for case in self.edits}
+        shown = [fact for fact in sample_facts() if fact.question not in {*edited, *questions}] if preset.shots else []
+        context = asked_contexts([preset], shown)[preset.name].for_model(self.model.chat)
         return [
-            fit_prefix(self.model, prefix, context.prompt(question), gold="", preset=preset)[1]
+            fit_prefix(self.model, prefix, question, context=context, preset=preset)[1]
             for prefix, question in zip(self._editor.prefixes(questions), questions, strict=True)
         ]

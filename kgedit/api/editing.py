@@ -89,7 +89,8 @@ def edit(
         settings: Hyperparameters by name; the rest is as published for the model, by default, or derived from it.
         known_facts: What held before, for methods that build statistics, demonstrations or unrelated prompts from it
             (`Timestep.known_facts()`); None for those of the bundled sample. Facts that are edited are left out.
-        contexts: Those in which it will be asked, by name; `lora` and `lora_merge` train in each.
+        contexts: Those that edits are trained in, by name: question_only, question_answer, instruction, a file's path;
+            chat, or chat:NAME, for a user's turn in the model's chat template.
         seed: Source of all randomness.
         home: Where statistics and trained networks are kept and found again; None for `$KGEDIT_HOME`, else
             `./kgedit-data`.
@@ -105,7 +106,7 @@ def edit(
 
     chosen = _cases(prompt, subject, target, cases)
     language_model = as_language_model(model, tokenizer)
-    read = [read_context(name) for name in contexts]
+    read = [read_context(name).for_model(language_model.chat) for name in contexts]
     flags = ModuleFlags(language_model.module)
     with use_home(folder_of(home)), ExitStack() as on_error:
         on_error.callback(flags.restore)

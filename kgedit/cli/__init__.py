@@ -30,6 +30,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "run-edit": "kgedit.cli.run_edit:run_edit",
         "configs": "kgedit.cli.configs:configs",
         "stats": "kgedit.cli.stats:stats",
+        "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",
         "write-sample": "kgedit.cli.write_sample:write_sample",
     },

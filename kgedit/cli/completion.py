@@ -36,6 +36,14 @@ def presets(_: click.Context) -> Iterable[str]:
 
 
 @_offer
+def metrics(_: click.Context) -> Iterable[str]:
+    """Metrics."""
+    from kgedit.metrics import METRICS
+
+    return METRICS
+
+
+@_offer
 def protocols(_: click.Context) -> Iterable[str]:
     """Protocols."""
     from kgedit.records.runs import PROTOCOLS

@@ -44,7 +44,8 @@ def report(
     Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against the
     five axes. Then one table for each axis and preset, with the score before and after editing, its 95 % interval
     (bootstrap clustered by relation), and what it cost. The order of rows does not depend on the order in which the
-    runs are named.
+    runs are named. Only runs of the same cases and model that were trained in the same format and asked in the same way
+    stand in one table; others are groups of their own.
     """
     from kgedit.api.reports import report as make_report
 
@@ -54,18 +55,19 @@ def report(
     if rescore:
         for run in made.runs:
             say(f"Measured again: {run.folder / 'scores.json'}")
-    _print(made.tables)
+    print_tables(made.tables)
     for path in made.files:
         say(f"Written: {path}")
 
 
-def _print(tables: Sequence[Table]) -> None:
+def print_tables(tables: Sequence[Table]) -> None:
+    """Draw tables on stdout, each as wide as the terminal allows."""
     import os
 
     from rich.console import Console
 
-    # A pipe or a file has no width of its own; 120 columns hold every table.
-    width = None if os.isatty(1) or "COLUMNS" in os.environ else 120
+    # A pipe or a file has no width of its own; 160 columns hold every table of a run under two presets.
+    width = None if os.isatty(1) or "COLUMNS" in os.environ else 160
     console = Console(width=width, highlight=False)
     for table in tables:
         _print_table(console, table)

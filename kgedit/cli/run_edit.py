@@ -15,13 +15,14 @@ from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
-from kgedit.llm.presets import PRESETS
+from kgedit.llm.presets import MEANINGS, PRESETS
 
 if TYPE_CHECKING:
     from kgedit.runs.runner import Progress
 
 _PRESETS = "\n".join(
-    f"  {preset.name:14} {preset.context:14} {preset.generation:16} {preset.metric}" for preset in PRESETS.values()
+    f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
+    for preset in PRESETS.values()
 )
 _EPILOG = examples(
     "kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m",
@@ -29,6 +30,8 @@ _EPILOG = examples(
     "kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50",
     "kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot",
     "kgedit run-edit spec.yaml --seed 1 --out runs/ft_m-seed1",
+    "kgedit run-edit --timestep A --model smollm2-135m --method ft_m --sample 100 --stratify relation --only-failed",
+    "kgedit run-edit --timestep A --model smollm2-135m --method lora --train-context asked --preset few_shot:5:1",
     "kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20",
     before=f"""\
 Presets, with context, generation and metric:
@@ -39,7 +42,12 @@ SPEC holds the same names; the flags win over it:
   model: smollm2-135m
   method: ft_m
   settings: {{steps: 25, learning_rate: 5e-4}}
-  presets: [synthetic, wild]""",
+  presets: [synthetic, wild]
+  train_context: question_only
+
+A context is question_only, question_answer, instruction or a file's path; chat
+is the bare question as a user's turn in the chat template of the model's
+tokenizer, and chat:instruction the instruction as one.""",
 )
 
 _MOST_FAILURES = 5
@@ -64,10 +72,28 @@ _MOST_FAILURES = 5
     multiple=True,
     metavar="NAME",
     shell_complete=completion.presets,
-    help="One of those below; repeat. Default: synthetic and wild.",
+    help="One of those below; repeat. Default: synthetic and wild, or wild_chat for a model with a chat template.",
+)
+@click.option(
+    "--train-context",
+    metavar="NAME",
+    help="Format that edits are trained in: a context, default question_only, or asked for those of the presets.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
+@click.option("--sample", metavar="N", help="N cases of each timestep, drawn by --seed.")
+@click.option("--stratify", metavar="relation", help="A sample with each relation's share.")
+@click.option(
+    "--only-failed",
+    is_flag=True,
+    default=None,
+    help="Leave out what the unedited model answers right, by the first preset's metric.",
+)
+@click.option(
+    "--only-cases",
+    metavar="FILE",
+    help="Only these case ids, one a line, as edited_cases.txt of other runs has them.",
+)
 @click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
 @click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
@@ -97,8 +123,9 @@ def run_edit(
     """Edit a model, and evaluate it before and after.
 
     SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
-    well. The run folder is printed; it holds spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl,
-    checkpoints and scores.json. The same command resumes a run that was stopped.
+    well. The run folder is printed; it holds spec.yaml, environment.json, selection.json, edited_cases.txt,
+    prepared.json, answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command resumes a run that was
+    stopped.
     """
     import warnings
 

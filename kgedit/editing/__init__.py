@@ -54,7 +54,7 @@ def make_editor(
     Args:
         method: Name in METHODS.
         settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
-        contexts: Contexts in which the model will be evaluated.
+        contexts: Those that edits are trained in, as the model's tokenizer words them; none for the bare question.
         seed: Source of all randomness.
 
     Raises:
@@ -62,9 +62,10 @@ def make_editor(
         SpecError: naming everything that is wrong with the settings.
     """
     from kgedit.hparams.settings import read_settings
+    from kgedit.llm.contexts import BARE, read_context
 
     kind = METHODS[method]
     given, problems = read_settings(kind.settings_type, settings or {}, method=method)
     if given is None:
         raise SpecError(problems)
-    return kind(model, given.resolve(model).settings, contexts=contexts, seed=seed)
+    return kind(model, given.resolve(model).settings, contexts=contexts or (read_context(BARE),), seed=seed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -68,6 +68,11 @@ class Capabilities:
         """Whether edits are, wholly or in part, in what `Editor.memory` returns."""
         return self.changes_forward or self.changes_prompt
 
+    @property
+    def trains_on_prompts(self) -> bool:
+        """Whether an edit is learned from its prompt, so that the prompt's format matters."""
+        return self.in_files_of_a_model or self.changes_forward
+
 
 @dataclass(frozen=True, slots=True)
 class Applied:
@@ -84,26 +89,43 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class PrefixPart:
-    """A piece of a prefix that is never cut; `case_id` is the case that it was retrieved from, or ""."""
+    """A piece of a prefix that is never cut.
+
+    Attributes:
+        text: As it is read.
+        case_id: The case that it was retrieved from, or "".
+        pair: A question with its answer, which each context words in its own form; it follows the text.
+        ending: What follows the pair.
+    """
 
     text: str
     case_id: str = ""
+    pair: tuple[str, str] | None = None
+    ending: str = ""
+
+    def worded(self, context: Context) -> str:
+        """The piece as it is read in a context."""
+        return f"{self.text}{context.answered(*self.pair) if self.pair else ''}{self.ending}"
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Text that goes ahead of one prompt.
+    """Text that goes ahead of one question, behind whatever instruction the context begins with.
 
     Attributes:
-        parts: In reading order. If they exceed the model's context, the first are left out, never the last.
+        parts: As they are read. Where a model has no room for all of them the first are left out, never the last.
+        first_only: Whether it is meant for questions that would stand at the very beginning of the text; other contexts
+            leave it out.
     """
 
     parts: tuple[PrefixPart, ...] = ()
+    first_only: bool = False
 
-    @property
-    def text(self) -> str:
-        """The whole prefix."""
-        return "".join(part.text for part in self.parts)
+    def worded(self, context: Context) -> str:
+        """What is read in a context."""
+        if self.first_only and context.before_question:
+            return ""
+        return "".join(part.worded(context) for part in self.parts)
 
     @property
     def retrieved(self) -> tuple[str, ...]:
@@ -111,8 +133,8 @@ class Prefix:
         return tuple(part.case_id for part in reversed(self.parts) if part.case_id)
 
     def without(self, first: int) -> Prefix:
-        """The prefix without its first `first` parts."""
-        return Prefix(self.parts[first:])
+        """The prefix without its first so many parts."""
+        return replace(self, parts=self.parts[first:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +182,7 @@ class Editor(ABC, Generic[OwnSettings]):
     Args:
         model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
         settings: Hyperparameters, an instance of ``settings_type``.
-        contexts: Contexts in which the model will be evaluated.
+        contexts: Those that edits are trained in, as the model's tokenizer words them; at least one.
         seed: Source of all randomness.
     """
 
@@ -219,5 +241,5 @@ class Editor(ABC, Generic[OwnSettings]):
         save_pretrained(self.model, folder)
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Text to put ahead of each question's prompt; methods that change prompts override this."""
+        """Text to put ahead of each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]

@@ -83,7 +83,10 @@ def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequen
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=capabilities.needs_memory,
         settings=editor.settings.model_dump(),
-        contexts=tuple(SavedContext(name=one.name, template=one.template) for one in editor.contexts),
+        contexts=tuple(
+            SavedContext(name=one.name, template=one.template, in_chat=one.in_chat, demonstrations=one.demonstrations)
+            for one in editor.contexts
+        ),
         seed=editor.seed,
         edits=tuple(_edit(case) for case in edits),
     )
@@ -125,7 +128,10 @@ def load_saved(
             stacklevel=3,
         )
     kept = saved.weights == "model" and not saved.memory
-    contexts = [Context(one.name, one.template, "") for one in saved.contexts]
+    contexts = [
+        Context(one.name, one.template, one.in_chat, demonstrations=one.demonstrations).for_model(base.chat)
+        for one in saved.contexts
+    ]
     editor = make_editor(
         "none" if kept else saved.method, base, {} if kept else saved.settings, contexts=contexts, seed=saved.seed
     )

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.errors import SpecError
-from kgedit.hparams.settings import PRESETS
-from kgedit.llm.contexts import Context, read_context
+from kgedit.llm.contexts import Context
 from kgedit.records.cases import Case
-
-
-def training_contexts(choice: str, contexts: Sequence[Context]) -> list[Context]:
-    """The contexts that a `context` setting stands for, without repetition."""
-    if choice != PRESETS:
-        return [read_context(choice)]
-    if not contexts:
-        raise SpecError(["settings.context is 'presets', but the run has no presets"])
-    return list(dict.fromkeys(contexts))
 
 
 def examples(cases: Sequence[Case], contexts: Sequence[Context]) -> list[tuple[str, str]]:

@@ -189,7 +189,7 @@ FOUND_BY_ITSELF = frozenset({
 _WITHOUT = "kgedit trains without it"
 _BATCH = "the protocol says how many edits go together: --protocol sequential --batch-size N"
 _FORMAT = "the model's number format is an option: --dtype float16 or bfloat16"
-_CHAT = "the context of training is a setting: --set context=NAME"
+_CHAT = "the format of training is the run's: --train-context NAME"
 _NO_TOKENS = "kgedit's statistics are of `tokens` tokens: --set tokens=N"
 
 _COMMON = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kgedit.hparams.settings import CONTEXT_MEANING, Settings, setting
+from kgedit.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import choose_layer
 from kgedit.records.runs import Setting
 
@@ -24,7 +24,6 @@ class FineTuningSettings(Settings):
     steps: int = setting("most steps of Adam per call", default=25, ge=1)
     learning_rate: float = setting("of Adam, fresh at each call", derived="by width", gt=0)
     stop_loss: float = setting("a call ends at this loss", default=1e-2, ge=0)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kgedit.hparams.settings import CONTEXT_MEANING, Settings, readable_by, setting
+from kgedit.hparams.settings import Settings, readable_by, setting
 from kgedit.llm.surgery.layer_lists import MATRICES_MEANING, parse_matrices, parse_roles
 from kgedit.llm.surgery.layers import blocks_between, check_layers
 from kgedit.records.runs import Setting
@@ -29,7 +29,6 @@ class MendSettings(Settings):
     learning_rate: float = setting("of Adam on the network", default=3e-4, gt=0)
     rate_speed: float = setting("of Adam on the logarithms of the edit rates", default=0.03, gt=0)
     edit_weight: float = setting("of the answer's loss beside the divergence", default=0.1, gt=0)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
 
@@ -45,7 +44,6 @@ class UltraEditSettings(Settings):
     learning_rate: float = setting("scale of the values", derived="by width", gt=0)
     batch: int = setting("edits per backward pass and solve", default=100, ge=1)
     warm_up: int = setting("known facts that the statistics see before the first edit", default=0, ge=0)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod

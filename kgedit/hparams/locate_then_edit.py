@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kgedit.hparams.settings import CONTEXT_MEANING, Settings, readable_by, setting
+from kgedit.hparams.settings import Settings, readable_by, setting
 from kgedit.llm.surgery.layer_lists import parse_layers
 from kgedit.records.runs import Setting
 
@@ -30,7 +30,6 @@ class LocateSettings(Settings):
     prompts: int = setting("prompts per edit: the bare one, and one behind each random prefix", default=6, ge=1)
     prefix_tokens: int = setting("tokens of a random prefix, which the model itself writes", default=10, ge=1)
     search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     corpus: str = setting(
         "text of the statistics: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
     )

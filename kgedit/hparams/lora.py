@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kgedit.hparams.settings import CONTEXT_MEANING, PRESETS, Settings, setting
+from kgedit.hparams.settings import Settings, setting
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ class LoraSettings(Settings):
     batch: int = setting("examples per step", default=32, ge=1)
     learning_rate: float = setting("peak, of Adam", derived="by width", gt=0)
     warmup: float = setting("share of the steps in which the rate rises", default=0.1, ge=0, le=1)
-    context: str = setting(CONTEXT_MEANING, default=PRESETS)
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
 
     @classmethod

@@ -25,9 +25,6 @@ from kgedit.records.runs import Setting
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
-PRESETS = "presets"
-CONTEXT_MEANING = 'context that edits are trained in; "presets": each context of the run\'s presets'
-
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "yes": True, "no": False, "none": None, "null": None}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kgedit.hparams.settings import CONTEXT_MEANING, Settings, setting
+from kgedit.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import choose_layer
 from kgedit.records.runs import Setting
 
@@ -23,7 +23,6 @@ class GraceSettings(Settings):
     learning_rate: float = setting("of Adam, on the values", default=1.0, gt=0)
     stop_loss: float = setting("a value is learned at this loss", default=1e-2, ge=0)
     batch: int = setting("edits whose values are learned together", default=16, ge=1)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod
@@ -59,7 +58,6 @@ class WiseSettings(Settings):
     merge_every: int = setting("edits between two merges of all copies", default=1000, ge=1)
     density: float = setting("entries of a copy that a merge keeps", default=0.53, gt=0, le=1)
     batch: int = setting("edits learned together", default=1, ge=1)
-    context: str = setting(CONTEXT_MEANING, default="question_only")
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod

@@ -14,6 +14,9 @@ from kgedit.llm.generation import Question, Reply
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Preset
 
+_VERSION = 2
+"""Of what a reply tells: an older one lacks probabilities, and the match ratio of free answers."""
+
 
 class AnswerCache:
     """Replies of one unedited model.
@@ -41,10 +44,12 @@ class AnswerCache:
 
 
 def _key(question: Question, preset: Preset) -> str:
-    uses_gold = preset.generation == "teacher_forcing" or preset.truncation == "gold_length"
+    forced = preset.generation == "teacher_forcing"
     parts = [
+        _VERSION,
         question.prompt,
-        question.gold if uses_gold else None,
+        question.gold,
+        question.old if forced else (),
         preset.generation,
         preset.truncation,
         preset.max_new_tokens,

@@ -1,18 +1,30 @@
 """Contexts: the files under prompts/contexts that turn a question into the prompt sent to a model.
 
-A file is a header of `#` lines, a line `---`, and the text; the newline at the file's end is no part of the text.
+A file is a header of `#` lines, a line `---`, and the text; the newline at the file's end is no part of the text. Facts
+that a method shows go between the instruction and the question, in the form in which the context asks.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgedit.errors import SpecError
 from kgedit.resources import data_folder
 
+if TYPE_CHECKING:
+    from kgedit.llm.chat import ChatFormat
+
+BARE = "question_only"
+"""The context that adds nothing."""
+
+CHAT = "chat"
+"""The bare question as a user's turn; "chat:NAME" puts the context NAME into that turn."""
+
 _SLOT = "{question}"
+_FACTS = "{facts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,40 +32,120 @@ class Context:
     """A text with one slot for a question.
 
     Attributes:
-        name: File name without its ending, or the path of the user's own file.
-        template: The text, holding "{question}" once.
-        sha256: Hash of the text, for the run's environment.json.
+        name: File name without its ending, or the path of the user's own file; ahead of it "chat:" for a user's turn.
+        template: The text, holding "{question}" once. It may hold "{facts}" ahead of that; where it does not, facts go
+            ahead of the line with the question.
+        in_chat: Whether the text is a user's turn in the chat template of the model's tokenizer.
+        before: What the chat template puts ahead of the user's turn; "" until `for_model` has filled it in.
+        after: What it puts behind, up to where the model answers.
+        demonstrations: Pairs of question and answer that are shown ahead of every question.
     """
 
     name: str
     template: str
-    sha256: str
+    in_chat: bool = False
+    before: str = ""
+    after: str = ""
+    demonstrations: tuple[tuple[str, str], ...] = ()
 
-    def prompt(self, question: str) -> str:
-        """The question in its context; braces within the question stay as they are."""
-        before, after = self.template.split(_SLOT)
-        return before + question + after
+    def prompt(self, question: str, facts: str = "") -> str:
+        """The question in its context; braces within the question stay as they are.
+
+        Args:
+            facts: Text of an editing method, which ends where the question may begin.
+        """
+        ahead, rest = self._form
+        return f"{self._lead}{facts}{ahead}{question}{rest}{self.after}"
+
+    def answered(self, question: str, answer: str) -> str:
+        """A question with its answer, in the form in which this context asks: "Q: Who?\\nA: Ada" or "Who? Ada"."""
+        ahead, rest = self._form
+        asked = f"{ahead}{question}{rest}"
+        return f"{asked}{'' if asked[-1:].isspace() else ' '}{answer}"
+
+    @property
+    def before_question(self) -> str:
+        """The text that stands ahead of a question without facts."""
+        return self._lead + self._form[0]
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the text as it is sent, for the run's environment.json."""
+        return hashlib.sha256(self.prompt(_SLOT, facts=_FACTS).encode()).hexdigest()
+
+    def for_model(self, chat: ChatFormat | None) -> Context:
+        """The context as a model's tokenizer words it.
+
+        Args:
+            chat: Of the model's tokenizer; None where it has no chat template.
+
+        Raises:
+            SpecError: if a chat template is needed and there is none.
+        """
+        if not self.in_chat:
+            return self
+        if chat is None:
+            raise SpecError(
+                [
+                    f"the context '{self.name}' is a chat's, and the model's tokenizer has no chat template that can "
+                    f"be used; ask in '{self.name.partition(':')[2] or BARE}', as the preset wild does"
+                ]
+            )
+        return replace(self, before=chat.before, after=chat.after)
+
+    def with_demonstrations(self, pairs: tuple[tuple[str, str], ...]) -> Context:
+        """The context with answered questions ahead of every question."""
+        return replace(self, demonstrations=pairs)
+
+    @property
+    def _lead(self) -> str:
+        """All that stands ahead of the facts."""
+        shown = "".join(f"{self.answered(question, answer)}\n" for question, answer in self.demonstrations)
+        return self.before + self._parts[0] + shown
+
+    @property
+    def _form(self) -> tuple[str, str]:
+        """The question's own line or lines, ahead of the question and behind it."""
+        ahead, _, rest = self._parts[1].partition(_SLOT)
+        return ahead, rest
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        """The template up to where facts go, and from there on."""
+        if _FACTS in self.template:
+            lead, _, form = self.template.partition(_FACTS)
+            return lead, form
+        start = self.template.rfind("\n", 0, self.template.index(_SLOT)) + 1
+        return self.template[:start], self.template[start:]
 
 
 def context_names() -> list[str]:
-    """Names of the contexts that come with kgedit."""
+    """Names of the contexts that come with kgedit; each may follow "chat:"."""
     return sorted(path.stem for path in (data_folder("prompts") / "contexts").glob("*.txt"))
 
 
 def read_context(name: str) -> Context:
     """A context by name, or by the path of a file of the user's own.
 
+    Args:
+        name: Of a context; "chat" for the bare question as a user's turn, "chat:NAME" for another context as one.
+
     Raises:
         SpecError: if there is none, or if it lacks its slot for the question.
     """
-    shipped = data_folder("prompts") / "contexts" / f"{name}.txt"
-    path = shipped if name in context_names() else Path(name)
+    in_chat = name.partition(":")[0] == CHAT
+    own = (name.partition(":")[2] or BARE) if in_chat else name
+    shipped = data_folder("prompts") / "contexts" / f"{own}.txt"
+    path = shipped if own in context_names() else Path(own)
     if not path.is_file():
-        raise SpecError([f"there is no context '{name}'; known: {', '.join(context_names())}, or give a file's path"])
+        known = ", ".join([*context_names(), CHAT])
+        raise SpecError([f"there is no context '{own}'; known: {known}, chat:NAME, or give a file's path"])
     template = read_template(path)
     if template.count(_SLOT) != 1:
         raise SpecError([f"the context {path} must hold {_SLOT} exactly once, after the line '---'"])
-    return Context(name, template, hashlib.sha256(template.encode()).hexdigest())
+    if template.count(_FACTS) > 1 or _FACTS in template.partition(_SLOT)[2]:
+        raise SpecError([f"the context {path} may hold {_FACTS} once, ahead of {_SLOT}"])
+    return Context(name, template, in_chat=in_chat)
 
 
 def read_template(path: Path) -> str:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
+from kgedit.llm.targets import row_losses
 from kgedit.records.runs import Preset
 
 _MOST_ROWS = 256
@@ -21,10 +22,17 @@ _MOST_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A prompt as sent, and the gold answer, which teacher forcing feeds and "gold_length" measures."""
+    """What is asked.
+
+    Attributes:
+        prompt: As sent.
+        gold: The correct answer, which teacher forcing feeds and "gold_length" measures; "" where nobody knows it.
+        old: Answers that were correct before the edit; teacher forcing tells their probability too.
+    """
 
     prompt: str
     gold: str
+    old: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +44,28 @@ class Reply:
     prompt_tokens: int
     new_tokens: int
     seconds: float
+    probability: float | None = None
+    old_probability: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """What teacher forcing found for one target.
+
+    Attributes:
+        best: The arg max at each token of the target.
+        probability: exp of the mean log-probability of the target's tokens (WikiFactDiff, section 5).
+    """
+
+    best: list[int]
+    probability: float
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
-    """Tokens of a prompt with the longest answer that it may get."""
+    """Tokens of a prompt with the longest answer that it may get or be fed."""
+    fed = (question.gold, *question.old) if preset.generation == "teacher_forcing" else (question.gold,)
     exact = preset.truncation == "gold_length"
-    room = len(model.encode_target(question.gold)) if exact else preset.max_new_tokens
+    room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
     return len(model.encode(question.prompt)) + room
 
 
@@ -54,12 +78,17 @@ def plan_batches(
         batch_tokens: Most tokens in a batch, padding and the longest possible answers included.
     """
     lengths = [longest(model, question, preset) for question in questions]
+    forced = preset.generation == "teacher_forcing"
+    rows = [1 + len(question.old) if forced else 1 for question in questions]
     batches: list[list[int]] = []
+    filled = 0
     for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        fits = batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens
-        if not fits or len(batches[-1]) == _MOST_ROWS:
+        most = min(_MOST_ROWS, batch_tokens // lengths[batches[-1][0]]) if batches else 0
+        if filled + rows[index] > most:
             batches.append([])
+            filled = 0
         batches[-1].append(index)
+        filled += rows[index]
     return batches
 
 
@@ -73,35 +102,73 @@ def ask(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> 
         ModelError: if the batch does not fit into the GPU's memory.
     """
     started = time.perf_counter()
-    prompts = [model.encode(question.prompt) for question in questions]
-    golds = [model.encode_target(question.gold) for question in questions]
+    forced = preset.generation == "teacher_forcing"
     with torch.inference_mode(), enough_memory(f"a batch of {len(questions)} questions"):
-        if preset.generation == "teacher_forcing":
-            replies = feed(model, prompts, golds)
-        else:
-            exact = preset.truncation == "gold_length"
-            limits = [len(gold) if exact else preset.max_new_tokens for gold in golds]
-            replies = decode_greedily(model, prompts, stops=STOPS[preset.truncation], limits=limits)
-    seconds = (time.perf_counter() - started) / len(questions)
+        replies = _fed(model, questions) if forced else _decoded(model, questions, preset)
+    seconds = round((time.perf_counter() - started) / len(questions), 6)
+    return [replace(reply, seconds=seconds) for reply in replies]
+
+
+def _fed(model: LanguageModel, questions: Sequence[Question]) -> list[Reply]:
+    """Replies by teacher forcing: gold and old answers of all questions in one forward pass."""
+    prompts = [model.encode(question.prompt) for question in questions]
+    targets = [_targets(model, question, (question.gold, *question.old)) for question in questions]
+    rows = [(prompt, target) for prompt, own in zip(prompts, targets, strict=True) for target in own]
+    found = iter(feed(model, [prompt for prompt, _ in rows], [target for _, target in rows]))
+    replies = []
+    for prompt, (gold, *old) in zip(prompts, targets, strict=True):
+        fed, others = next(found), [next(found).probability for _ in old]
+        replies.append(
+            Reply(
+                text=model.decode(fed.best).strip(),
+                token_match=_match(fed.best, gold),
+                prompt_tokens=len(prompt),
+                new_tokens=len(gold),
+                seconds=0.0,
+                probability=_six_digits(fed.probability),
+                old_probability=_six_digits(max(others)) if others else None,
+            )
+        )
+    return replies
+
+
+def _decoded(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[Reply]:
+    """Replies by free decoding."""
+    prompts = [model.encode(question.prompt) for question in questions]
+    golds = [model.encode_target(question.gold, after=question.prompt) for question in questions]
+    exact, stops = preset.truncation == "gold_length", STOPS[preset.truncation]
+    limits = [len(gold) if exact else preset.max_new_tokens for gold in golds]
     return [
         Reply(
-            text=truncate(model.decode(ids), STOPS[preset.truncation]),
-            token_match=_match(ids, gold) if preset.generation == "teacher_forcing" else None,
+            text=truncate(model.decode(ids), stops),
+            token_match=_match(ids, gold) if question.gold else None,
             prompt_tokens=len(prompt),
             new_tokens=len(ids),
-            seconds=round(seconds, 6),
+            seconds=0.0,
         )
-        for ids, prompt, gold in zip(replies, prompts, golds, strict=True)
+        for question, ids, prompt, gold in zip(
+            questions, decode_greedily(model, prompts, stops=stops, limits=limits), prompts, golds, strict=True
+        )
     ]
 
 
-def feed(model: LanguageModel, prompts: Sequence[list[int]], golds: Sequence[list[int]]) -> list[list[int]]:
-    """Teacher forcing: the arg max at each token of the gold answer while the gold answer itself is fed."""
-    ids, mask = model.pad_left([prompt + gold for prompt, gold in zip(prompts, golds, strict=True)])
-    ends = ids.shape[1] - 1 - torch.tensor([len(gold) for gold in golds], device=ids.device)
-    logits = model.forward(ids, mask, last=max(map(len, golds)) + 1, ends=ends).logits
+def feed(model: LanguageModel, prompts: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Fed]:
+    """Teacher forcing: what is predicted at each token of a target while the target itself is fed."""
+    ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
+    width = max(map(len, targets))
+    ends = ids.shape[1] - 1 - torch.tensor([len(target) for target in targets], device=ids.device)
+    logits = model.forward(ids, mask, last=width + 1, ends=ends).logits
+    labels = torch.tensor([[-100] * (width - len(target)) + target for target in targets], device=ids.device)
     best = logits[:, :-1].argmax(-1).tolist()
-    return [row[len(row) - len(gold) :] for row, gold in zip(best, golds, strict=True)]
+    probabilities = row_losses(logits, labels).neg().exp().tolist()
+    return [
+        Fed(row[width - len(target) :], probability)
+        for row, target, probability in zip(best, targets, probabilities, strict=True)
+    ]
+
+
+def _targets(model: LanguageModel, question: Question, answers: Sequence[str]) -> list[list[int]]:
+    return [model.encode_target(answer, after=question.prompt) for answer in answers]
 
 
 def decode_greedily(
@@ -150,4 +217,9 @@ def truncate(text: str, stops: Sequence[str]) -> str:
 
 
 def _match(ids: list[int], gold: list[int]) -> float:
-    return sum(a == b for a, b in zip(ids, gold, strict=True)) / len(gold)
+    """Share of the gold answer's tokens that stand at their index among the generated ones."""
+    return sum(a == b for a, b in zip(ids, gold, strict=False)) / len(gold)
+
+
+def _six_digits(value: float) -> float:
+    return float(f"{value:.6g}")

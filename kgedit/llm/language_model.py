@@ -12,6 +12,7 @@ from typing import Any, overload
 
 import torch
 
+from kgedit.llm.chat import ChatFormat, usable_chat_format
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 _SAMPLE = 4096
@@ -87,9 +88,14 @@ class LanguageModel:
         return digest.hexdigest()[:32]
 
     @cached_property
+    def chat(self) -> ChatFormat | None:
+        """What the tokenizer's chat template puts around turns; None where it has none that can be used."""
+        return usable_chat_format(self.tokenizer)
+
+    @cached_property
     def end_ids(self) -> frozenset[int]:
-        """Tokens that end a text."""
-        found = {self.tokenizer.eos_token_id}
+        """Tokens that end a text, or a turn of a chat."""
+        found = {self.tokenizer.eos_token_id, self.chat.end if self.chat else None}
         for config in (self.module.config, getattr(self.module, "generation_config", None)):
             ids = getattr(config, "eos_token_id", None)
             found.update(ids if isinstance(ids, list) else [ids])
@@ -148,10 +154,27 @@ class LanguageModel:
         ids: list[int] = self.tokenizer.encode(prompt)
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 
-    def encode_target(self, answer: str) -> list[int]:
-        """Tokens of " answer", to be appended to those of a prompt."""
-        text = answer if self._marks_word_starts else f" {answer}"
+    def encode_target(self, answer: str, *, after: str = "") -> list[int]:
+        """Tokens of an answer, to be appended to those of a prompt.
+
+        Args:
+            after: The prompt. An answer follows it after a space, but not where the prompt ends in white space itself;
+                in a chat as the template says.
+        """
+        joint = "" if after[-1:].isspace() else " "
+        if self.chat and self._opens_turn(after):
+            joint = self.chat.joint
+        text = answer if self._marks_word_starts else f"{joint}{answer}"
         return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def end_of_answer(self, after: str) -> list[int]:
+        """The token that ends an answer to a prompt: in a chat that of a turn; none where there is no such token."""
+        end = self.chat.end if self.chat and self._opens_turn(after) else None
+        end = self.tokenizer.eos_token_id if end is None else end
+        return [] if end is None else [end]
+
+    def _opens_turn(self, prompt: str) -> bool:
+        return bool(self.chat and self.chat.after and prompt.endswith(self.chat.after))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of generated tokens, without special ones."""

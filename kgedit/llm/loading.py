@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.chat import usable_chat_format
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
@@ -59,6 +60,36 @@ def load_model(
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
+
+
+def has_chat_template(name: str) -> bool:
+    """Whether a model's tokenizer has a chat template that can be used; False also where there is no such model.
+
+    Args:
+        name: As for `load_model`.
+    """
+    if name in BUILT_IN:
+        return name in _WITH_CHAT_TEMPLATE
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError, KeyError):
+        if Path(name).is_dir():
+            return False
+        tokenizer = _tokenizer_from_hub(name)
+    return usable_chat_format(tokenizer) is not None
+
+
+def _tokenizer_from_hub(name: str) -> Any:
+    """A tokenizer that is in no local cache; None where the hub does not give it."""
+    from transformers import AutoTokenizer
+
+    try:
+        _ask_hub(name, name)
+        return AutoTokenizer.from_pretrained(name)
+    except (ModelError, OSError, ValueError, KeyError):
+        return None
 
 
 def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
@@ -187,3 +218,6 @@ BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFile
     "tiny": _tiny,
 }
 """Models that need no hub."""
+
+_WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})
+"""Those of them whose tokenizers have a chat template: known without loading them."""

@@ -1,23 +1,25 @@
 """Presets: named ways of asking, each a choice of input, generation, truncation and metric.
 
-`synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3); `wild_line` is `wild`
-without the stop at ".", which makes answers such as "Robert C. Newton" unreachable; `question_only` and `few_shot` ask
-as `wild` and `wild_line` do, in another context.
+`synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3). An instruct model ends many
+a raw prompt at once, so `wild_chat` asks it the same in its own chat template.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kgedit.records.runs import Preset
 
 
-def _freely(name: str, *, context: str, truncation: str) -> Preset:
+def _freely(name: str, *, context: str, truncation: str, metric: str = "exact_match", shots: int = 0) -> Preset:
     return Preset(
         name=name,
         context=context,
         generation="greedy",
         truncation=truncation,
         max_new_tokens=50,
-        metric="exact_match",
+        metric=metric,
+        shots=shots,
     )
 
 
@@ -32,14 +34,57 @@ PRESETS: dict[str, Preset] = {
             max_new_tokens=50,
             metric="token_match",
         ),
+        Preset(
+            name="cloze",
+            context="question_only",
+            generation="teacher_forcing",
+            truncation="gold_length",
+            max_new_tokens=50,
+            metric="token_match",
+            wording="cloze",
+        ),
         _freely("wild", context="instruction", truncation="newline_period"),
+        _freely("wild_chat", context="chat:instruction", truncation="newline_period", metric="contains"),
         _freely("wild_line", context="instruction", truncation="newline"),
         _freely("question_only", context="question_only", truncation="newline_period"),
-        _freely("few_shot", context="few_shot", truncation="newline"),
+        _freely("few_shot", context="question_answer", truncation="newline", shots=3),
+        replace(
+            _freely("free_text", context="question_only", truncation="end_of_text", metric="fluency"),
+            max_new_tokens=100,
+        ),
     )
 }
 
-STOPS: dict[str, tuple[str, ...]] = {"newline_period": ("\n", "."), "newline": ("\n",), "gold_length": ()}
-"""Truncation module -> texts that end an answer. "gold_length" ends by length instead."""
+MEANINGS = {
+    "synthetic": "the bare question; the answer is fed, its arg max counted",
+    "cloze": "synthetic, the update worded as a cloze (WikiFactDiff)",
+    "wild": "an instruction as plain text, up to a newline or period",
+    "wild_chat": "the same as a user's turn in the model's chat template",
+    "wild_line": "wild up to a newline, for answers as Robert C. Newton",
+    "question_only": "the bare question, answered freely",
+    "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",
+    "free_text": "100 tokens after the bare question, for fluency",
+}
+"""What each preset is, in a line of the help."""
+
+STOPS: dict[str, tuple[str, ...]] = {
+    "newline_period": ("\n", "."),
+    "newline": ("\n",),
+    "end_of_text": (),
+    "gold_length": (),
+}
+"""Truncation module -> texts that end an answer, besides the end of the text. "gold_length" ends by length."""
 
 GENERATIONS = ("teacher_forcing", "greedy")
+
+
+def preset_by_name(name: str) -> Preset | None:
+    """A preset; "few_shot:N" and "few_shot:N:SEED" show N demonstrations. None where there is no such preset."""
+    base, *given = name.split(":")
+    preset = PRESETS.get(base)
+    if preset is None or not given:
+        return preset
+    if not preset.shots or len(given) > 2 or not all(text.isdecimal() for text in given):
+        return None
+    shots, seed = (*map(int, given), 0)[:2]
+    return replace(preset, name=name, shots=shots, shots_seed=seed)

@@ -46,11 +46,13 @@ def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, le
     """Encode (prompt, answer) pairs.
 
     Args:
-        learn_end: Whether the end of text belongs to the target, so that the model learns to stop.
+        learn_end: Whether the end of text (in a chat, of the turn) belongs to the target: the model learns to stop.
     """
     prompts = [model.encode(prompt) for prompt, _ in pairs]
-    end = [model.tokenizer.eos_token_id] if learn_end and model.tokenizer.eos_token_id is not None else []
-    targets = [model.encode_target(answer) + end for _, answer in pairs]
+    targets = [
+        model.encode_target(answer, after=prompt) + (model.end_of_answer(prompt) if learn_end else [])
+        for prompt, answer in pairs
+    ]
     ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
     longest = max(map(len, targets))
     labels = [[-100] * (longest - len(target)) + target for target in targets]

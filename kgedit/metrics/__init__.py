@@ -8,9 +8,16 @@ from kgedit.registry import Registry
 METRICS: Registry[Metric] = Registry(
     "metric",
     {
+        "bleedover": "kgedit.metrics.probability:BLEEDOVER",
         "contains": "kgedit.metrics.contains:CONTAINS",
+        "empty": "kgedit.metrics.empty:EMPTY",
         "exact_match": "kgedit.metrics.exact_match:EXACT_MATCH",
         "exact_match_any": "kgedit.metrics.exact_match_any:EXACT_MATCH_ANY",
+        "first_line": "kgedit.metrics.first_line:FIRST_LINE",
+        "fluency": "kgedit.metrics.fluency:FLUENCY",
+        "probability": "kgedit.metrics.probability:PROBABILITY",
+        "probability_difference": "kgedit.metrics.probability:PROBABILITY_DIFFERENCE",
+        "probability_success": "kgedit.metrics.probability:PROBABILITY_SUCCESS",
         "token_f1": "kgedit.metrics.token_f1:TOKEN_F1",
         "token_match": "kgedit.metrics.token_match:TOKEN_MATCH",
         "unchanged": "kgedit.metrics.unchanged:UNCHANGED",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.normalization import comparable
 from kgedit.records.runs import Answer
 
 
-def _judge(answer: Answer, before: str | None) -> float:  # noqa: ARG001 - the signature of every metric
+def _judge(answer: Answer, before: Earlier | None) -> float:  # noqa: ARG001 - the signature of every metric
     text, gold = comparable(answer.text, answer.answers[0])
     # Whole words only: "Iran" is not contained in "Tirana".
     return float(f" {gold} " in f" {text} ")

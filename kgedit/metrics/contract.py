@@ -10,6 +10,14 @@ from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Answer
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the unedited model said to the same question under the same preset; the fields are those of an Answer."""
+
+    text: str
+    probability: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """A judgement of one answer, and all that a reader of its mean must know.
@@ -23,8 +31,10 @@ class Metric:
         citation: Where it is defined.
         generation: "teacher_forcing" (needs the gold answer to be fed), "free" (needs decoding) or "any".
         axes: Axes on which it says something.
-        judge: Value for one answer, given the text of the same question's answer before any edit (None where it
-            was not asked); None if the answer cannot be judged.
+        judge: Value for one answer, given the same question's answer before any edit (None where it was not asked);
+            None if the answer cannot be judged.
+        of_correctness: Whether the gold answer gets the best value; not so of what is measured about a text as such, or
+            about probabilities.
     """
 
     name: str
@@ -34,8 +44,9 @@ class Metric:
     formula: str
     citation: str
     generation: Literal["teacher_forcing", "free", "any"]
-    judge: Callable[[Answer, str | None], float | None]
+    judge: Callable[[Answer, Earlier | None], float | None]
     axes: tuple[Axis, ...] = AXES
+    of_correctness: bool = True
 
     def judges(self, generation: str) -> bool:
         """Whether it can judge answers that were generated in this way."""

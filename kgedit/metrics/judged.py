@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,12 +16,24 @@ import numpy as np
 
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.intervals import Floats, Integers
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
 
-SIDE_METRICS = ("contains", "exact_match", "exact_match_any", "token_f1", "unchanged")
+SIDE_METRICS = (
+    "contains",
+    "empty",
+    "exact_match",
+    "exact_match_any",
+    "probability",
+    "probability_difference",
+    "probability_success",
+    "token_f1",
+    "token_match",
+    "bleedover",
+    "unchanged",
+)
 """Judged in addition to each preset's own metric, wherever they apply."""
 
 FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
@@ -78,14 +90,16 @@ def judge_answers(
     answers: Iterable[Answer],
     own_metrics: Mapping[str, str],
     *,
-    before: Mapping[BeforeKey, str],
+    before: Mapping[BeforeKey, Earlier],
+    also: Sequence[str] = (),
 ) -> dict[Asked, Judged]:
     """Judge every answer by its preset's own metric and by the side metrics that apply to it.
 
     Args:
         answers: In file order.
         own_metrics: Preset -> name of its metric.
-        before: Texts before any edit, for the metrics that compare with them.
+        before: Answers before any edit, for the metrics that compare with them.
+        also: Names of further metrics, judged wherever they apply.
 
     Returns:
         The groups in the order of their first answer.
@@ -99,7 +113,7 @@ def judge_answers(
         asked = Asked(answer.model_state, answer.timestep, answer.axis, answer.preset)
         group = growing.get(asked)
         if group is None:
-            group = growing[asked] = _Growing(_metrics_for(answer, own_metrics))
+            group = growing[asked] = _Growing(_metrics_for(answer, own_metrics, also))
         earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
         for metric in group.metrics:
             value = metric.judge(answer, earlier)
@@ -113,7 +127,7 @@ def judge_answers(
     return {asked: _columns(group, ranks) for asked, group in growing.items()}
 
 
-def _metrics_for(answer: Answer, own_metrics: Mapping[str, str]) -> tuple[Metric, ...]:
+def _metrics_for(answer: Answer, own_metrics: Mapping[str, str], also: Sequence[str]) -> tuple[Metric, ...]:
     if answer.preset not in own_metrics:
         raise BenchmarkError(
             f"answers.jsonl has the preset '{answer.preset}', which spec.yaml in the same folder does not. "
@@ -125,7 +139,7 @@ def _metrics_for(answer: Answer, own_metrics: Mapping[str, str]) -> tuple[Metric
             f"The preset '{answer.preset}' asks by {answer.generation} on the axis {answer.axis}, which its metric "
             f"{own.name} cannot judge. Choose another metric for the preset in the run spec."
         )
-    side = [METRICS[name] for name in SIDE_METRICS if name != own.name]
+    side = [METRICS[name] for name in dict.fromkeys((*SIDE_METRICS, *also)) if name != own.name]
     return (own, *(metric for metric in side if metric.applies_to(answer)))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from kgedit.metrics.contract import Earlier
 from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
@@ -20,8 +22,10 @@ def score_answers(
     presets: Sequence[Preset],
     *,
     answers_sha256: str,
+    train_context: str | None,
     costs: Iterable[EditCost],
     preparation: Preparation | None,
+    also: Sequence[str] = (),
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -29,15 +33,17 @@ def score_answers(
         read_answers: Gives the run's answers in file order; called twice, so that they need not fit into memory.
         presets: Those of the run.
         answers_sha256: Of the file that the answers come from.
+        train_context: Format that edits were trained in; None for a method that trains nothing.
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
+        also: Names of metrics to judge by beside the presets' own and the side metrics.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
     """
     survey = _Survey(read_answers())
     own_metrics = {preset.name: preset.metric for preset in presets}
-    groups = judge_answers(read_answers(), own_metrics, before=survey.before)
+    groups = judge_answers(read_answers(), own_metrics, before=survey.before, also=also)
     names = list(own_metrics)
     groups = dict(sorted(groups.items(), key=lambda item: survey.sort_key(item[0], names)))
     scores = [
@@ -47,6 +53,9 @@ def score_answers(
     ]
     return RunScores(
         answers_sha256=answers_sha256,
+        cases_sha256=survey.cases_sha256,
+        train_context=train_context,
+        also=tuple(also),
         answers=sum(len(group.values) for group in groups.values()),
         repeated=sum(group.repeated for group in groups.values()),
         seed=SEED,
@@ -64,7 +73,8 @@ class _Survey:
     """What must be known of all answers before any can be judged: one pass over them.
 
     Attributes:
-        before: Texts before any edit on the axis where sameness is a score.
+        before: Answers before any edit on the axis where sameness is a score.
+        cases_sha256: Of the timesteps and ids of all cases, in order.
         learned: Timesteps in the order in which they first were the last to be learned.
         timesteps: The same, then those asked and never learned.
         retrieves: Whether any answer had facts retrieved for it.
@@ -72,22 +82,25 @@ class _Survey:
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
-        self.before: dict[BeforeKey, str] = {}
+        self.before: dict[BeforeKey, Earlier] = {}
         self.speed: dict[str, Speed] = {}
         self.retrieves = False
         learned: dict[str, None] = {}
         asked: set[str] = set()
+        cases: set[str] = set()
         totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
         for answer in answers:
             asked.add(answer.timestep)
+            cases.add(f"{answer.timestep}\t{answer.case_id}")
             self.retrieves = self.retrieves or bool(answer.retrieved)
             if answer.model_state.timestep is not None:
                 learned[answer.model_state.timestep] = None
             elif answer.axis == "locality":
                 key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
-                self.before.setdefault(key, answer.text)
+                self.before.setdefault(key, Earlier(answer.text, answer.probability))
             costs = (1, answer.seconds, answer.prompt_tokens, answer.new_tokens)
             totals[answer.preset] = [total + cost for total, cost in zip(totals[answer.preset], costs, strict=True)]
+        self.cases_sha256 = hashlib.sha256("\n".join(sorted(cases)).encode()).hexdigest()
         self.learned = list(learned)
         self.timesteps = self.learned + sorted(asked - set(learned))
         for preset, (questions, seconds, prompt_tokens, new_tokens) in totals.items():

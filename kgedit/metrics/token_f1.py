@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.normalization import comparable
 from kgedit.records.runs import Answer
 
 
-def _judge(answer: Answer, before: str | None) -> float:  # noqa: ARG001 - the signature of every metric
+def _judge(answer: Answer, before: Earlier | None) -> float:  # noqa: ARG001 - the signature of every metric
     text, gold = (form.split() for form in comparable(answer.text, answer.answers[0]))
     shared = (Counter(text) & Counter(gold)).total()
     # 2PR / (P + R) with P = shared / |text| and R = shared / |gold|, which is 0 / 0 where nothing is shared.

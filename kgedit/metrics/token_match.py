@@ -1,12 +1,12 @@
-"""Share of the gold answer's tokens that were arg max under teacher forcing; flatters, see Mirage, section 4."""
+"""Share of the gold answer's tokens that stand at their index; flatters under teacher forcing (Mirage, section 4)."""
 
 from __future__ import annotations
 
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.records.runs import Answer
 
 
-def _judge(answer: Answer, before: str | None) -> float | None:  # noqa: ARG001 - the signature of every metric
+def _judge(answer: Answer, before: Earlier | None) -> float | None:  # noqa: ARG001 - the signature of every metric
     return answer.token_match
 
 
@@ -15,8 +15,8 @@ TOKEN_MATCH = Metric(
     minimum=0.0,
     maximum=1.0,
     higher_is_better=True,
-    formula="gold tokens predicted by arg max, given the gold tokens before them / gold tokens",
-    citation="Yang et al. 2025, The Mirage of Model Editing, section 4 and table 2 (synthetic, match ratio)",
-    generation="teacher_forcing",
+    formula="gold tokens that stand at their index among those generated (fed: predicted by arg max) / gold tokens",
+    citation="Yang et al. 2025, The Mirage of Model Editing, section 4 and tables 2, 4 and 5 (match ratio)",
+    generation="any",
     judge=_judge,
 )

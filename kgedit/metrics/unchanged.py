@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.records.runs import UNEDITED, Answer
 
 
-def _judge(answer: Answer, before: str | None) -> float | None:
-    return None if before is None or answer.model_state == UNEDITED else float(answer.text == before)
+def _judge(answer: Answer, before: Earlier | None) -> float | None:
+    return None if before is None or answer.model_state == UNEDITED else float(answer.text == before.text)
 
 
 UNCHANGED = Metric(

@@ -21,11 +21,16 @@ class Preset:
 
     Attributes:
         name: "synthetic", "wild" or the user's own.
-        context: Name of a file under prompts/contexts that turns a question into a prompt.
+        context: Name of a file under prompts/contexts that turns a question into a prompt; "chat:NAME" for one as a
+            user's turn.
         generation: "teacher_forcing" (the gold answer is fed, arg max read off) or "greedy".
-        truncation: "gold_length", "newline_period" (stop at newline, end of text or ".") or "newline" (without ".").
+        truncation: "gold_length", "newline_period" (stop at newline, end of text or "."), "newline" (without ".") or
+            "end_of_text".
         max_new_tokens: Limit of free generation.
         metric: Name in the registry of metrics.
+        shots: Known facts that are shown as answered questions ahead of every question.
+        shots_seed: Which ones.
+        wording: "question", or "cloze": the update probe is asked as the case's cloze, where it has one.
     """
 
     name: str
@@ -34,6 +39,9 @@ class Preset:
     truncation: str
     max_new_tokens: int
     metric: str
+    shots: int = 0
+    shots_seed: int = 0
+    wording: Literal["question", "cloze"] = "question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +79,12 @@ class Answer:
         prompt: As sent to the model.
         answers: Accepted answers, the gold one first.
         text: As generated and truncated; under teacher forcing the arg max at each of the correct answer's tokens.
-        token_match: Share of gold tokens that were arg max, under teacher forcing; else None.
+        token_match: Share of gold tokens that stood at their index: arg max under teacher forcing, else generated.
         prompt_tokens: Length of the prompt in tokens.
         new_tokens: Tokens generated, or gold tokens fed.
         seconds: Wall time of the batch divided by its questions.
+        probability: Under teacher forcing, exp of the mean log-probability of the gold answer's tokens.
+        old_probability: The same of the answer before the edit, of several the likeliest; None where there is none.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
@@ -97,6 +107,8 @@ class Answer:
     prompt_tokens: int
     new_tokens: int
     seconds: float
+    probability: float | None = None
+    old_probability: float | None = None
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
 
@@ -174,10 +186,10 @@ class EditedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashedInput:
-    """A timestep or a file of edits.
+    """A timestep, a file of edits, or a context.
 
     Attributes:
-        name: Of its edits.
+        name: Of its edits, or the context's.
         sha256: Of its content.
         unused_fields: Fields of a file that are part of no case, each with the reason.
     """
@@ -203,7 +215,8 @@ class RunEnvironment:
         source: Where the method is described.
         settings: The method's, resolved for the model.
         timesteps: In the order in which they are learned.
-        contexts: Name -> SHA-256.
+        contexts: Preset -> SHA-256 of its context as it is sent, with demonstrations and chat template.
+        trained_in: Names and SHA-256 of the contexts that edits are trained in.
     """
 
     packages: dict[str, str | None]
@@ -218,6 +231,28 @@ class RunEnvironment:
     settings: dict[str, Setting]
     timesteps: tuple[HashedInput, ...]
     contexts: dict[str, str]
+    trained_in: tuple[HashedInput, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """How many cases of a timestep each step of choosing left: an entry of selection.json.
+
+    Attributes:
+        timestep: Its name.
+        cases: Cases of the file.
+        named: Of these, those that `only_cases` names; all without it.
+        drawn: Of these, those within the limit or in the sample.
+        answered: Of these, those that the unedited model answers, left out by `only_failed`.
+        edited: What is left.
+    """
+
+    timestep: str
+    cases: int
+    named: int
+    drawn: int
+    answered: int
+    edited: int
 
 
 Protocol = Literal["single", "sequential", "per_timestep"]
@@ -238,7 +273,13 @@ class RunSpec:
         protocol: How edits are given to the method.
         batch_size: Edits given together under "sequential"; 1 under "single"; None under "per_timestep" (all).
         presets: Ways of asking; every probe is asked under each.
+        train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
+            that train nothing.
         limit: At most so many cases of each timestep, in file order; None for all.
+        sample: So many cases of each timestep, drawn by the seed, in file order; None for no sample.
+        stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
+        only_failed: Leave out what the unedited model answers already, by the first preset's metric.
+        only_cases: File that names the only cases to take, before any sample; None for every case.
         evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
         evaluate_every: Under "sequential": edits after which all edits so far (those of the timestep under way, and of
             earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.
@@ -256,7 +297,12 @@ class RunSpec:
     protocol: Protocol
     batch_size: int | None
     presets: tuple[Preset, ...]
+    train_context: str | None
     limit: int | None
+    sample: int | None = None
+    stratify: Literal["relation"] | None = None
+    only_failed: bool = False
+    only_cases: str | None = None
     evaluate_earlier: bool
     evaluate_every: int | None = None
     checkpoint_every: int

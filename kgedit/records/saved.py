@@ -20,10 +20,12 @@ class SavedEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedContext:
-    """A context that the model was evaluated in."""
+    """A context that edits were trained in; the fields are those of a `Context`."""
 
     name: str
     template: str
+    in_chat: bool = False
+    demonstrations: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +43,7 @@ class SavedEdits:
         weights: What beside it transformers or peft reads: the whole edited model, an adapter, or nothing.
         memory: Whether edits lie in memory.json and memory.safetensors.
         settings: Every hyperparameter.
-        contexts: Those that the model was evaluated in.
+        contexts: Those that edits were trained in.
         seed: Source of all randomness.
         edits: In the order in which they were given.
     """

@@ -152,6 +152,9 @@ class RunScores:
 
     Attributes:
         answers_sha256: Of the answers.jsonl that was scored.
+        cases_sha256: Of the cases that were asked, by which runs on the same ones are found.
+        train_context: Format that edits were trained in, as in RunSpec: scores of different ones do not compare.
+        also: Metrics that were asked for beside those that every run is scored by.
         answers: Answers scored.
         repeated: Answers left out because the same question had been answered in the same state before.
         seed: Seed of the bootstrap.
@@ -165,6 +168,9 @@ class RunScores:
     """
 
     answers_sha256: str
+    cases_sha256: str
+    train_context: str | None
+    also: tuple[str, ...]
     answers: int
     repeated: int
     seed: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,13 @@ _PACKAGES = (
 
 
 def describe_environment(
-    spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Edits], contexts: Sequence[Context]
+    spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Edits], contexts: Mapping[str, Context]
 ) -> RunEnvironment:
-    """Content of environment.json; call it before the first edit."""
+    """Content of environment.json; call it before the first edit.
+
+    Args:
+        contexts: By preset.
+    """
     model = editor.model
     return RunEnvironment(
         packages={name: _version(name) for name in _PACKAGES},
@@ -55,7 +59,8 @@ def describe_environment(
         timesteps=tuple(
             HashedInput(name=step.name, sha256=step.sha256, unused_fields=step.unused_fields) for step in timesteps
         ),
-        contexts={context.name: context.sha256 for context in contexts},
+        contexts={preset: context.sha256 for preset, context in contexts.items()},
+        trained_in=tuple(HashedInput(name=one.name, sha256=one.sha256) for one in editor.contexts),
     )
 
 

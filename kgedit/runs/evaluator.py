@@ -25,11 +25,18 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
-    """One probe of one case, worded for one preset."""
+class AskedProbe:
+    """One probe of one case."""
 
     case: Case
     probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class WordedProbe:
+    """One probe of one case, worded for one preset."""
+
+    asked: AskedProbe
     prefix: Prefix
     question: Question
 
@@ -40,7 +47,7 @@ class Evaluator:
     Args:
         model: The model, in its present state.
         presets: Ways of asking.
-        contexts: By name, those of the presets.
+        contexts: By preset, as the model's tokenizer words them.
         folder: Where answers go, and which are there already.
         cache: Answers of the unedited model.
         batch_tokens: Most tokens in a batch.
@@ -82,57 +89,92 @@ class Evaluator:
             state: What the model has learned; before any edit answers come from the cache if they are there.
             advance: Called after each batch.
         """
-        asked = [(case, probe) for case in cases for probe in case.probes]
-        questions = [probe.question for _, probe in asked]
+        asked = [AskedProbe(case, probe) for case in cases for probe in case.probes]
+        questions = [item.probe.question for item in asked]
         prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
         for preset in self._presets:
             items = [
-                self._worded(case, probe, prefix, preset) for (case, probe), prefix in zip(asked, prefixes, strict=True)
+                word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix)
+                for item, prefix in zip(asked, prefixes, strict=True)
             ]
             worded = [item.question for item in items]
             for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
                 self._answer([items[index] for index in batch], preset, state)
                 advance(len(batch))
 
-    def _worded(self, case: Case, probe: Probe, prefix: Prefix, preset: Preset) -> _Item:
-        asked = self._contexts[preset.context].prompt(probe.question)
-        kept, question = fit_prefix(self._model, prefix, asked, gold=probe.answers[0], preset=preset)
-        return _Item(case, probe, kept, question)
-
-    def _answer(self, items: list[_Item], preset: Preset, state: ModelState) -> None:
-        keys = [_key(state, item.case, item.probe, preset) for item in items]
+    def _answer(self, items: list[WordedProbe], preset: Preset, state: ModelState) -> None:
+        keys = [_key(state, item.asked.case, item.asked.probe, preset) for item in items]
         if all(key in self._done for key in keys):
             return
-        replies = self._replies([item.question for item in items], preset, cached=state == UNEDITED)
+        questions = [item.question for item in items]
+        if state == UNEDITED:
+            replies = cached_replies(self._model, questions, preset, self._cache)
+        else:
+            replies = ask(self._model, questions, preset)
         answers = [
-            _answer(item, reply, preset, state)
+            to_answer(item, reply, preset, state)
             for key, item, reply in zip(keys, items, replies, strict=True)
             if key not in self._done
         ]
         self._folder.add_answers(answers)
         self._done.update(keys)
 
-    def _replies(self, questions: list[Question], preset: Preset, *, cached: bool) -> list[Reply]:
-        if not cached:
-            return ask(self._model, questions, preset)
-        kept = [reply for question in questions if (reply := self._cache.get(question, preset)) is not None]
-        if len(kept) == len(questions):
-            return kept
-        replies = ask(self._model, questions, preset)
-        self._cache.add(questions, replies, preset)
-        return replies
+
+def cached_replies(model: LanguageModel, questions: list[Question], preset: Preset, cache: AnswerCache) -> list[Reply]:
+    """Replies of the unedited model to one batch: all from the cache, or else all asked, as an unbroken run asks them.
+
+    Of a reply that is there already the first one counts: another batch gives probabilities that differ in their last
+    digits, and a resumed run would find the first.
+    """
+    kept = [reply for question in questions if (reply := cache.get(question, preset)) is not None]
+    if len(kept) == len(questions):
+        return kept
+    replies = ask(model, questions, preset)
+    cache.add(questions, replies, preset)
+    return [cache.get(question, preset) or reply for question, reply in zip(questions, replies, strict=True)]
+
+
+_NO_PREFIX = Prefix()
+
+
+def word(
+    model: LanguageModel, asked: AskedProbe, preset: Preset, *, context: Context, prefix: Prefix = _NO_PREFIX
+) -> WordedProbe:
+    """A probe as it is sent: in its context, behind as much of the prefix as the model has room for."""
+    case, probe = asked.case, asked.probe
+    old = _old_answers(case, probe) if preset.generation == "teacher_forcing" else ()
+    cloze = case.cloze if preset.wording == "cloze" and probe.axis == "update" else ""
+    kept, question = fit_prefix(
+        model, prefix, cloze or probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
+    )
+    return WordedProbe(asked, kept, question)
+
+
+def _old_answers(case: Case, probe: Probe) -> tuple[str, ...]:
+    """What was correct before the edit, on the axes that ask for the edited fact."""
+    asks_for_it = probe.axis in ("update", "rephrase", "personas")
+    return (
+        tuple(dict.fromkeys(old for old in case.old_answers if old and old not in probe.answers)) if asks_for_it else ()
+    )
 
 
 def fit_prefix(
-    model: LanguageModel, prefix: Prefix, prompt: str, *, gold: str, preset: Preset
+    model: LanguageModel,
+    prefix: Prefix,
+    asked: str,
+    *,
+    context: Context,
+    preset: Preset,
+    gold: str = "",
+    old: tuple[str, ...] = (),
 ) -> tuple[Prefix, Question]:
-    """A prompt behind as much of a prefix as the model has room for, its last part at least.
+    """A question behind as much of a prefix as the model has room for, its last part at least.
 
     Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
     """
 
     def question(left_out: int) -> Question:
-        return Question(prefix.without(left_out).text + prompt, gold)
+        return Question(context.prompt(asked, facts=prefix.without(left_out).worded(context)), gold, old)
 
     def fits(left_out: int) -> bool:
         return model.positions is None or longest(model, question(left_out), preset) <= model.positions
@@ -145,21 +187,23 @@ def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerK
     return AnswerKey(state, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
 
 
-def _answer(item: _Item, reply: Reply, preset: Preset, state: ModelState) -> Answer:
+def to_answer(item: WordedProbe, reply: Reply, preset: Preset, state: ModelState) -> Answer:
+    """The line of answers.jsonl for a reply."""
+    case, probe = item.asked.case, item.asked.probe
     return Answer(
         model_state=state,
-        timestep=item.case.timestep,
-        case_id=item.case.case_id,
-        relation=item.case.fact.property,
-        axis=item.probe.axis,
+        timestep=case.timestep,
+        case_id=case.case_id,
+        relation=case.fact.property,
+        axis=probe.axis,
         preset=preset.name,
         context=preset.context,
         generation=preset.generation,
         truncation=preset.truncation,
-        question=item.probe.question,
+        question=probe.question,
         prompt=item.question.prompt,
-        answers=item.probe.answers,
+        answers=probe.answers,
         retrieved=item.prefix.retrieved,
-        second_case_id=item.probe.second_case_id,
+        second_case_id=probe.second_case_id,
         **asdict(reply),
     )

@@ -37,7 +37,7 @@ class AnswerKey(NamedTuple):
 
 _LOCK = ".lock"
 
-_SAME = ("model", "timesteps", "contexts")
+_SAME = ("model", "timesteps", "contexts", "trained_in")
 """Parts of environment.json that must not change when a run is resumed, besides the settings."""
 
 

@@ -8,31 +8,34 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgedit.benchmark.edit_files import Edits, open_edits
+from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.editing.saved import save_edited
-from kgedit.errors import BenchmarkError, SpecError
+from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
-from kgedit.llm.contexts import Context, read_context
+from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec
+from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
 from kgedit.resources import home
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.run_folder import RunFolder, open_run
+from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import write_spec
+from kgedit.runs.wording import asked_contexts, training_contexts
 
 Progress = Callable[[str, int, int], None]
 """Progress callback of a run: stage, steps done, number of steps."""
@@ -67,23 +70,24 @@ def run(
     if save_model is not None:
         _check_saving(spec, save_model)
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
-    cases = _read_cases(timesteps, spec.limit)
-    contexts = {preset.context: read_context(preset.context) for preset in spec.presets}
-    model = _load(spec, timesteps[0], list(contexts.values()), report)
+    cases, counts = choose_cases(timesteps, spec)
+    worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
+    model = _load(spec, timesteps[0], list(worded.values()), report)
+    contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
-    editor = METHODS[spec.method](model, resolved.settings, contexts=list(contexts.values()), seed=spec.seed)
-    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=list(contexts.values()))
+    trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
+    editor = METHODS[spec.method](model, resolved.settings, contexts=trained_in, seed=spec.seed)
+    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
+    cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")
+    if spec.only_failed:
+        cases, counts = _leave_out_answered(spec, cases, counts, model, contexts=contexts, cache=cache, report=report)
     with (
         open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
+        write_selection(folder.path, cases, counts)
         evaluator = Evaluator(
-            model,
-            spec.presets,
-            contexts=contexts,
-            folder=folder,
-            cache=AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl"),
-            batch_tokens=spec.batch_tokens,
+            model, spec.presets, contexts=contexts, folder=folder, cache=cache, batch_tokens=spec.batch_tokens
         )
         job = _Job(spec, editor, cases, evaluator, folder, report)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
@@ -234,18 +238,45 @@ def _check_saving(spec: RunSpec, target: Path) -> None:
         raise SpecError([f"{target} is there already; give another --save-model"])
 
 
-def _read_cases(timesteps: Sequence[Edits], limit: int | None) -> dict[str, list[Case]]:
-    cases: dict[str, list[Case]] = {}
-    for timestep in timesteps:
-        if timestep.name in cases:
-            raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
-        cases[timestep.name] = list(timestep.cases())[:limit]
-        if not cases[timestep.name]:
-            raise BenchmarkError(
-                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json says "
-                "which filters dropped them; export it again with more properties or dates further apart."
-            )
-    return cases
+def _demonstrable(spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]]) -> Sequence[KnownFact]:
+    """Known facts that presets may show: those that no question asks for, or the sample's where there are too few."""
+    most = max(preset.shots for preset in spec.presets)
+    if not most:
+        return ()
+    every = [case for own in cases.values() for case in own]
+    known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], every)
+    return known if len(known) >= most else unasked(sample_facts(), every)
+
+
+def _leave_out_answered(
+    spec: RunSpec,
+    cases: dict[str, list[Case]],
+    counts: list[Selection],
+    model: LanguageModel,
+    *,
+    contexts: Mapping[str, Context],
+    cache: AnswerCache,
+    report: Progress,
+) -> tuple[dict[str, list[Case]], list[Selection]]:
+    preset, stage, done = spec.presets[0], "find what the model answers already", 0
+    total = sum(map(len, cases.values()))
+    report(stage, 0, total)
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        report(stage, done, total)
+
+    return leave_out_answered(
+        cases,
+        counts,
+        model,
+        preset,
+        context=contexts[preset.name],
+        cache=cache,
+        batch_tokens=spec.batch_tokens,
+        advance=advance,
+    )
 
 
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,26 +13,49 @@ from kgedit.records.scores import RunScores
 from kgedit.runs.run_files import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
 
 
-def measure_run(run_folder: Path) -> RunScores:
+def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
     """All that scores.json holds.
+
+    Args:
+        also: Names of metrics to judge by beside those that every run is scored by.
 
     Raises:
         BenchmarkError: if the folder is no run, or a line of its files cannot be read.
     """
+    spec = read_spec(run_folder)
     return score_answers(
         lambda: read_answers(run_folder),
-        read_spec(run_folder).presets,
+        spec.presets,
         answers_sha256=answers_sha256(run_folder),
+        train_context=spec.train_context,
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
+        also=also,
     )
 
 
-def write_scores(run_folder: Path) -> Path:
+def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
     """Measure a run and write scores.json, aside first and then renamed.
+
+    Args:
+        also: Names of metrics to judge by beside those that every run is scored by, and beside those that the run was
+            scored by before.
 
     Raises:
         BenchmarkError: as measure_run.
     """
-    scores = measure_run(run_folder)
-    return replace_file(run_folder / "scores.json", msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    path = run_folder / "scores.json"
+    scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))
+    return replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+
+
+class _ScoredBy(msgspec.Struct):
+    also: tuple[str, ...] = ()
+
+
+def _scored_before(path: Path) -> tuple[str, ...]:
+    """Further metrics of an earlier scores.json; none where there is none, or one of an earlier version."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_ScoredBy).also
+    except (FileNotFoundError, msgspec.DecodeError):
+        return ()

@@ -15,18 +15,21 @@ from kgedit.editing import METHODS
 from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.settings import PRESETS as PRESETS_CONTEXT
 from kgedit.hparams.settings import Settings, as_given, explain, given_model, read_settings, unknown
-from kgedit.llm.contexts import read_context
-from kgedit.llm.presets import PRESETS
+from kgedit.llm.contexts import BARE, read_context
+from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+from kgedit.runs.wording import ASKED
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
 DEFAULT_PRESETS = ("synthetic", "wild")
+DEFAULT_CHAT_PRESETS = ("synthetic", "wild_chat")
+"""Where the model's tokenizer has a chat template: such a model ends a raw prompt at once."""
+
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
 
 _FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
@@ -40,11 +43,16 @@ class GivenPreset(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="what reports call it")
-    context: str = Field(description="name of a context, or a file's path")
+    context: str = Field(description="name of a context, or a file's path; ahead of it chat: for a user's turn")
     generation: Literal["teacher_forcing", "greedy"]
-    truncation: Literal["gold_length", "newline_period", "newline"]
+    truncation: Literal["gold_length", "newline_period", "newline", "end_of_text"]
     max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
     metric: str = Field(description="name of a metric")
+    shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
+    shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
+    wording: Literal["question", "cloze"] = Field(
+        "question", description="cloze: the update probe is asked as the case's cloze"
+    )
 
 
 _NamedOrOwn = Annotated[
@@ -65,9 +73,18 @@ class GivenRun(BaseModel):
     protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
     batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
     presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
-        None, description="ways of asking; default synthetic and wild"
+        None, description="ways of asking; default synthetic and wild, or wild_chat for a model with a chat template"
+    )
+    train_context: str | None = Field(
+        None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
     )
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
+    sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
+    stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
+    only_failed: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="leave out what the unedited model answers, by the first preset's metric"
+    )
+    only_cases: _Path | None = Field(None, description="file with one case id a line: only these")
     evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
         None, description="ask the cases of earlier timesteps again after each one"
     )
@@ -185,6 +202,8 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
     if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
+    presets = _presets(given.presets or _default_presets(None if only_check else given.model), problems)
+    problems.extend(_problems_of_selection(given, presets))
     spec = RunSpec(
         timesteps=timesteps,
         model=given.model or "",
@@ -192,8 +211,13 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         settings=_settings(given, method, problems),
         protocol=protocol,
         batch_size=_batch_size(given.batch_size, protocol, method, problems),
-        presets=_presets(given.presets or DEFAULT_PRESETS, problems),
+        presets=presets,
+        train_context=_train_context(given.train_context, method, problems),
         limit=given.limit,
+        sample=given.sample,
+        stratify=given.stratify,
+        only_failed=bool(given.only_failed),
+        only_cases=given.only_cases,
         evaluate_earlier=bool(given.evaluate_earlier),
         evaluate_every=given.evaluate_every,
         checkpoint_every=given.checkpoint_every or 50,
@@ -265,8 +289,6 @@ def _settings(given: GivenRun, method: _Method | None, problems: list[str]) -> d
     problems.extend(found)
     if settings is None:
         return {}
-    if settings.values.get("context", PRESETS_CONTEXT) != PRESETS_CONTEXT:
-        problems.extend(_context_problems(settings.values["context"]))
     return dict(settings.values)
 
 
@@ -285,13 +307,42 @@ def _placing(given: GivenRun, problems: list[str], *, only_check: bool) -> tuple
         return "cpu", "float32"
 
 
+def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[str]:
+    found = []
+    judges_by = presets[0].metric if presets else ""
+    if given.only_failed and judges_by in METRICS and not METRICS[judges_by].of_correctness:
+        found.append(f"only_failed needs a first preset whose metric tells right from wrong; {judges_by} does not")
+    if given.limit is not None and given.sample is not None:
+        found.append("limit takes the first cases and sample draws them: give one of the two")
+    if given.stratify is not None and given.sample is None:
+        found.append("stratify is about a sample: give --sample N as well")
+    if given.only_cases is not None and not Path(given.only_cases).is_file():
+        found.append(f"only_cases: there is no file {given.only_cases}; give one with a case id a line")
+    return found
+
+
+def _default_presets(model: str | None) -> tuple[str, ...]:
+    if not model:
+        return DEFAULT_PRESETS
+    from kgedit.llm.loading import has_chat_template
+
+    return DEFAULT_CHAT_PRESETS if has_chat_template(model) else DEFAULT_PRESETS
+
+
+def _train_context(given: str | None, method: _Method | None, problems: list[str]) -> str | None:
+    if given not in (None, ASKED):
+        problems.extend(f"train_context: {problem}" for problem in _context_problems(given))
+    capabilities = method.capabilities if method is not None else None
+    return None if capabilities is not None and not capabilities.trains_on_prompts else given or BARE
+
+
 def _presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
     presets = []
     for item in given:
-        if isinstance(item, str) and item not in PRESETS:
+        preset = preset_by_name(item) if isinstance(item, str) else Preset(**item.model_dump())
+        if preset is None:
             problems.append(unknown("preset", item, list(PRESETS)))
             continue
-        preset = PRESETS[item] if isinstance(item, str) else Preset(**item.model_dump())
         problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
         presets.append(preset)
     names = [preset.name for preset in presets]

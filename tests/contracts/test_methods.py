@@ -65,7 +65,7 @@ def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[A
 
 def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
     prefixes = editor.prefixes([case.question for case in cases])
-    questions = [Question(p.text + c.question, c.answer) for p, c in zip(prefixes, cases, strict=True)]
+    questions = [Question(p.worded(ASKED[0]) + c.question, c.answer) for p, c in zip(prefixes, cases, strict=True)]
     return [reply.text for reply in ask(editor.model, questions, BRIEF)]
 
 
@@ -129,7 +129,7 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     assert isinstance(editor.apply(cases[:2]), Applied)
     declared = editor.capabilities
     assert bool(changed(before, model)) == (declared.changes_weights or declared.adds_modules)
-    prefixed = any(prefix.text for prefix in editor.prefixes([cases[0].question]))
+    prefixed = any(prefix.parts for prefix in editor.prefixes([cases[0].question]))
     assert prefixed == declared.changes_prompt or (declared.changes_weights and not prefixed)
 
     editor.restore()

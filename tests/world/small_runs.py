@@ -40,6 +40,7 @@ SPEC = RunSpec(
     protocol="per_timestep",
     batch_size=None,
     presets=(SYNTHETIC, WILD),
+    train_context="question_only",
     limit=None,
     evaluate_earlier=True,
     checkpoint_every=100,

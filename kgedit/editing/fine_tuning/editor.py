@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.editor import NO_RUN, Applied, Editor, EditorState, RunContext
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.fine_tuning import FineTuningSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -34,7 +34,6 @@ class MatrixTuning(Editor[TuningSettings]):
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
-        self._contexts = training_contexts(settings.context, contexts)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
 
     @staticmethod
@@ -50,7 +49,7 @@ class MatrixTuning(Editor[TuningSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
         """Train on all cases together, up to the stop loss or the number of steps."""
         with self._training() as optimizer:
-            loss = self._steps(examples(cases, self._contexts), optimizer, most=self.settings.steps)
+            loss = self._steps(examples(cases, self.contexts), optimizer, most=self.settings.steps)
         return Applied(loss=loss)
 
     @contextmanager

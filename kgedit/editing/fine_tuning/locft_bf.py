@@ -32,7 +32,7 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Train for some epochs; the loss is the mean of the last one's steps."""
         epochs, batch = self.settings.steps, self.settings.batch
-        pairs = examples(cases, self._contexts)
+        pairs = examples(cases, self.contexts)
         if len(pairs) <= batch:
             return super().apply(cases, run)
         order = random.Random(seed_for(self.seed, cases))

@@ -20,7 +20,7 @@ from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
 from kgedit.editing.randomness import seeded
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.contexts import Context
@@ -48,7 +48,6 @@ class Mend(Editor[MendSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         depth = len(model.blocks)
         self.layers = list(range(max(0, depth - settings.blocks), depth))
-        self._contexts = training_contexts(settings.context, contexts)
         self.matrices = mlp_matrices(model, self.layers, settings.matrices)
         self._edited = [EditedMatrix(matrix.module) for matrix in self.matrices]
         self._network: Hypernetworks | None = None
@@ -76,7 +75,7 @@ class Mend(Editor[MendSettings]):
                 learn_end=settings.learn_end,
                 seed=self.seed,
             )
-            contexts = self._contexts
+            contexts = self.contexts
             train(network, self.model, self.matrices, facts=facts, contexts=contexts, plan=plan, advance=advance)
             save_tensors(kept, network.content())
         self._network = network.requires_grad_(False)
@@ -85,7 +84,7 @@ class Mend(Editor[MendSettings]):
         """One update for all cases; the loss is that before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
-        targets = encode_targets(self.model, examples(cases, self._contexts), learn_end=self.settings.learn_end)
+        targets = encode_targets(self.model, examples(cases, self.contexts), learn_end=self.settings.learn_end)
         factors, loss = gradient_factors(self.model, self.matrices, targets)
         for number, (edited, factor) in enumerate(zip(self._edited, factors, strict=True)):
             inputs, outputs = self._network(vectors_of(factor, targets), number)
@@ -127,7 +126,7 @@ class Mend(Editor[MendSettings]):
             raise SpecError([problem]) from error
 
     def _digest(self, facts: Sequence[KnownFact]) -> str:
-        contexts = [context.sha256 for context in self._contexts]
+        contexts = [context.sha256 for context in self.contexts]
         learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
         content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"

@@ -14,7 +14,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -44,7 +44,6 @@ class UltraEdit(Editor[UltraEditSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.matrices = choose_matrices(model, settings.layers, settings.matrices)
         self.layers = sorted({matrix.block for matrix in self.matrices})
-        self._contexts = training_contexts(settings.context, contexts)
         self._edited = {matrix.name: EditedMatrix(matrix.module) for matrix in self.matrices}
         self._start: dict[str, RunningStatistics] = {}
         self._running: dict[str, RunningStatistics] = {}
@@ -55,7 +54,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         for done in range(0, len(facts), self.settings.batch):
             advance(done, len(facts))
             batch = facts[done : done + self.settings.batch]
-            pairs = [(context.prompt(fact.question), fact.answer) for fact in batch for context in self._contexts]
+            pairs = [(context.prompt(fact.question), fact.answer) for fact in batch for context in self.contexts]
             self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
         self._start = {name: _copy(running) for name, running in self._running.items()}
 
@@ -64,7 +63,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         loss = 0.0
         for done in range(0, len(cases), self.settings.batch):
             run.progress(done / len(cases))
-            pairs = examples(cases[done : done + self.settings.batch], self._contexts)
+            pairs = examples(cases[done : done + self.settings.batch], self.contexts)
             keys, loss = self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
             for name, (inputs, gradients) in keys.items():
                 running = self._running[name]

@@ -115,24 +115,26 @@ class InContextEditing(Editor[IkeSettings]):
         edit = self._memory.edits[index]
         ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(index)))
         free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._probed)
-        shown = [PrefixPart(f"{text}\n\n") for text in reversed(self._demonstrations(free))]
-        return Prefix((*shown, PrefixPart(self._stated(edit.question, edit.answer), edit.case_id)))
+        return Prefix(
+            (*reversed(self._demonstrations(free)), PrefixPart(self._stated(edit.question, edit.answer), edit.case_id))
+        )
 
-    def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[str]:
+    def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[PrefixPart]:
         """Demonstrations from the nearest usable facts, best first; `ranked` is read only as far as needed."""
         near = list(islice(ranked, 2 * self.settings.k))
         chosen, beyond = near[: self.settings.k], near[self.settings.k :]
         targets = self._other_answers(chosen, chain(near, ranked))
-        texts = []
+        parts = []
         for index, (fact, target) in enumerate(zip(chosen, targets, strict=True)):
             other = beyond[index % len(beyond)] if beyond else chosen[index - 1]
             asked = {
-                "copy": f"{fact.question} {target}",
-                "update": f"{fact.rephrase or fact.question} {target}",
-                "retain": f"{other.question} {other.answer}",
+                "copy": (fact.question, target),
+                "update": (fact.rephrase or fact.question, target),
+                "retain": (other.question, other.answer),
             }
-            texts.append(self._stated(fact.question, target) + asked[_KINDS[index % len(_KINDS)]])
-        return texts
+            pair = asked[_KINDS[index % len(_KINDS)]]
+            parts.append(PrefixPart(self._stated(fact.question, target), pair=pair, ending="\n\n"))
+        return parts
 
     def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
         """For each fact another answer: that of the nearest fact of the same relation with a different one.

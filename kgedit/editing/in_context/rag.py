@@ -8,16 +8,16 @@ from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorS
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import RagSettings
-from kgedit.llm.contexts import Context, read_template
+from kgedit.llm.contexts import Context
 from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
-from kgedit.resources import data_folder
 
 
 class Retrieval(Editor[RagSettings]):
     """Stores edits as question and answer, and puts the pairs nearest to a question ahead of it.
 
+    Pairs are worded as the context words its question, so that an answer follows theirs in the same way.
     The nearest pair is last, next to the question. Ties go to the pair that was added later.
     """
 
@@ -30,9 +30,6 @@ class Retrieval(Editor[RagSettings]):
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        template = read_template(data_folder("prompts") / "memory" / "question_answer.txt")
-        self._before, _, after = template.partition("{question}")
-        self._between, _, self._after = after.partition("{answer}")
         embed = embedder_on_demand(settings.embedder, device=str(model.device))
         self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
@@ -60,4 +57,4 @@ class Retrieval(Editor[RagSettings]):
 
     def _part(self, index: int) -> PrefixPart:
         pair = self._memory.edits[index]
-        return PrefixPart(f"{self._before}{pair.question}{self._between}{pair.answer}{self._after}\n", pair.case_id)
+        return PrefixPart("", pair.case_id, pair=(pair.question, pair.answer), ending="\n")

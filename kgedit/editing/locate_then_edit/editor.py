@@ -26,7 +26,6 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
     subject_prompt,
 )
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
-from kgedit.editing.training_examples import training_contexts
 from kgedit.errors import SpecError
 from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LocateSettings
 from kgedit.llm.contexts import Context
@@ -47,7 +46,6 @@ class LocateThenEdit(Editor[Settings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layers = tuple(check_layers(model, self.layers_of(self.settings)))
         self.matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
-        self._contexts = training_contexts(settings.context, contexts)
         self._random_prefixes: list[list[int]] | None = None
         self._corpus: Corpus | None = None
         self._second_moments: dict[int, SecondMoment] = {}
@@ -113,14 +111,15 @@ class LocateThenEdit(Editor[Settings]):
         return [case for case, reason in judged if not reason], failures
 
     def request_of(self, case: Case) -> EditRequest:
-        """A case's prompts, the bare one first, and its target."""
+        """A case's prompts, that of the first context first, and its target as it follows that one."""
         subject = case.fact.subject_label
-        prompts = [subject_prompt(self.model, case, context) for context in self._contexts]
+        prompts = [subject_prompt(self.model, case, context) for context in self.contexts]
         prompts += [
-            subject_prompt(self.model, case, self._contexts[0], random_prefix=ids) for ids in self.random_prefixes()
+            subject_prompt(self.model, case, self.contexts[0], random_prefix=ids) for ids in self.random_prefixes()
         ]
         drift = encode_with_subject(self.model, f"{subject} is a", len(subject))
-        return EditRequest(tuple(prompts), drift, tuple(self.model.encode_target(case.answer)))
+        target = self.model.encode_target(case.answer, after=self.contexts[0].prompt(case.question))
+        return EditRequest(tuple(prompts), drift, tuple(target))
 
     def search(
         self,

@@ -148,7 +148,7 @@ class CRome(RRome):
         """A random prefix for questions that begin with an edited subject, unless the tokenizer begins texts itself."""
         if not self.random_prefixes() or leading_ids(self.model):
             return super().prefixes(questions)
-        random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),))
+        random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
         first = tuple(self._subjects)
         return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
 

@@ -56,8 +56,7 @@ def subject_prompt(
         case: One without a `subject_problem`.
         random_prefix: Tokens of another text, ahead of the prompt as a sentence of its own.
     """
-    before = context.template.partition("{question}")[0]
-    end = len(before) + case.question.index(case.fact.subject_label) + len(case.fact.subject_label)
+    end = len(context.before_question) + case.question.index(case.fact.subject_label) + len(case.fact.subject_label)
     return encode_with_subject(model, context.prompt(case.question), end, random_prefix=random_prefix)
 
 

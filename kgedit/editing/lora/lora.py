@@ -11,7 +11,7 @@ from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.lora.adapters import attach, detach, train
 from kgedit.editing.randomness import seed_for, seeded
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -30,15 +30,14 @@ class LoraFineTuning(Editor[LoraSettings]):
 
     def __init__(self, model: LanguageModel, settings: LoraSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        self._contexts = training_contexts(settings.context, contexts)
         self._adapted: PeftModel | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
-        """Train the adapter on the cases, in the contexts that will be asked in."""
+        """Train the adapter on the cases."""
         adapted = self._adapter()
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
-            loss = train(self.model, self.settings, adapted, examples(cases, self._contexts), seed=seed, run=run)
+            loss = train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
         return Applied(loss=loss)
 
     def details(self) -> dict[str, Any]:

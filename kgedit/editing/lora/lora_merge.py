@@ -10,7 +10,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.lora.adapters import attach, merge, targets_of, train
 from kgedit.editing.randomness import seed_for, seeded
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.lora import LoraMergeSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -32,7 +32,6 @@ class LoraMerge(Editor[LoraMergeSettings]):
         self, model: LanguageModel, settings: LoraMergeSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        self._contexts = training_contexts(settings.context, contexts)
         modules = {name: model.module.get_submodule(name) for name in targets_of(model)}
         self._matrices = {name: EditedMatrix(module) for name, module in modules.items()}
 
@@ -43,7 +42,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
-            loss = train(self.model, self.settings, adapted, examples(cases, self._contexts), seed=seed, run=run)
+            loss = train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.

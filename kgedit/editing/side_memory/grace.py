@@ -14,7 +14,7 @@ import torch
 
 from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.side_memory.codebook import Codebook
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
@@ -46,13 +46,12 @@ class Grace(Editor[GraceSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
-        self._contexts = training_contexts(settings.context, contexts)
         self.codebook = Codebook()
         self._hook: InstalledHook | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
         """Find or add each edit's key and train the values; the loss is the mean over edits."""
-        pairs, losses = examples(cases, self._contexts), []
+        pairs, losses = examples(cases, self.contexts), []
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
             batch = pairs[done : done + self.settings.batch]

@@ -16,7 +16,7 @@ from peft.utils.merge_utils import ties
 from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
-from kgedit.editing.training_examples import examples, training_contexts
+from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import WiseSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
@@ -71,7 +71,6 @@ class Wise(Editor[WiseSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
         self._projection = model.blocks[self.layer].down_projection
-        self._contexts = training_contexts(settings.context, contexts)
         self.router = Router(model, self._projection)
         self._known: list[KnownFact] = []
         self._random_prefixes: list[str] = []
@@ -135,9 +134,9 @@ class Wise(Editor[WiseSettings]):
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
         """Gradient descent on the newest copy; returns the last loss of the targets."""
         copy, mask = self._newest()
-        pairs = examples(cases, self._contexts)
+        pairs = examples(cases, self.contexts)
         near = self._read([prompt for prompt, _ in pairs])
-        far = self._read([context.prompt(question) for question in unrelated for context in self._contexts])
+        far = self._read([context.prompt(question) for question in unrelated for context in self.contexts])
         scale = self._scale = self._scale or self._measure(far)
         targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
         copy.change, loss = self._descend(copy.change, mask, targets, near=near, far=far, scale=scale)

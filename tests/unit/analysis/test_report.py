@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines, write_run
 
 from kgedit.analysis.renderings import to_csv, to_markdown
+from kgedit.analysis.score_table import score_table
 from kgedit.analysis.tables import (
     Table,
     axis_table,
@@ -43,13 +45,15 @@ def asked(right: str, **changes: object) -> list[Answer]:
     ]
 
 
-def run(folder: Path, before: str, after: str, *, model: str = "smollm2-135m", method: str = "ft_m") -> Path:
+def run(
+    folder: Path, before: str, after: str, *, model: str = "smollm2-135m", method: str = "ft_m", **spec: object
+) -> Path:
     forced = [
         answer("Q1:P6:Q9", of=SYNTHETIC, token_match=0.5),
         answer("Q1:P6:Q9", of=SYNTHETIC, token_match=0.0, after=None),
     ]
     costs = [cost([f"Q{number}:P6:Q9" for number in range(len(after))], seconds=6.0)]
-    write_run(folder, [*asked(before, after=None), *asked(after), *forced], costs, model=model, method=method)
+    write_run(folder, [*asked(before, after=None), *asked(after), *forced], costs, model=model, method=method, **spec)
     write_scores(folder)
     return folder
 
@@ -94,13 +98,26 @@ def test_presets_stand_side_by_side_with_contains_locality_and_costs(runs: list[
     assert column(table, "protocol") == ["per_timestep"] * 3
     assert column(table, "synthetic") == ["50.0", "50.0", "50.0"]
     assert column(table, "wild") == ["75.0 (75.0)", "62.5 (62.5)", "75.0 (75.0)"]
+    assert column(table, "empty, wild") == ["0.0→0.0"] * 3
+    assert "empty, synthetic" not in [entry.name for entry in table.columns]
     assert column(table, "unchanged, synthetic") == ["–", "–", "–"]
     assert column(table, "CPU s per edit") == ["0.375", "0.188", "0.188"]
     assert column(table, "peak GiB") == ["0.9", "0.9", "0.9"]
 
 
+def test_empty_answers_are_shown_before_and_after(tmp_path: Path) -> None:
+    before = [answer(f"Q{number}:P6:Q9", text="", after=None) for number in (1, 2)]
+    after = [answer(f"Q{number}:P6:Q9", text=text) for number, text in ((1, ""), (2, "Ottawa"))]
+    write_run(tmp_path / "run", [*before, *after])
+    write_scores(tmp_path / "run")
+
+    table = presets_table(read_runs([tmp_path / "run"]))
+    assert column(table, "empty, wild") == ["100.0→50.0"]
+    assert "without a word" in table.note
+
+
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
-    whole, brief = command(*runs), command(*runs, "--brief")
+    whole, brief = command(*runs[:2]), command(*runs[:2], "--brief")
     assert brief.exit_code == 0
     assert whole.stdout.startswith(brief.stdout)
     assert "95 %" not in brief.stdout
@@ -182,15 +199,16 @@ def test_a_run_that_was_asked_on_schedule_shows_what_came_of_edits_as_they_added
     assert column(table, "unchanged") == ["0.0", "50.0"]
     assert column(table, "time step") == ["20211230 20221230"] * 2, "the second was not asked on the way"
     assert table.rows[0][0] == str(1 + [item.folder.name for item in found].index("row"))
-    assert table in report_tables(found)
+    alone = read_runs([tmp_path / "row"])
+    assert schedule_table(alone, "wild") in report_tables(alone)
     assert schedule_table(read_runs(runs), "wild") is None
 
 
 def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
     found = read_runs(runs)
     text = to_markdown(report_tables(found))
-    assert "| 2 | ft_m | per_timestep | smollm2-135m | 12.5→62.5 |" in text
-    assert "## Update, preset wild" in text
+    assert "| 1 | ft_m | per_timestep | smollm2-135m | 12.5→62.5 |" in text
+    assert "## Group 2: update, preset wild" in text
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(rows) == 3 * 4
     (row,) = [row for row in rows if row["folder"].endswith("b") and (row["preset"], row["axis"]) == ("wild", "update")]
@@ -201,6 +219,37 @@ def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
 def test_a_bar_in_a_name_does_not_break_a_markdown_table(tmp_path: Path) -> None:
     found = read_runs([run(tmp_path / "odd", "0", "1", model="a|b")])
     assert "a\\|b" in to_markdown([overview_table(found, "wild")])
+
+
+def test_only_runs_that_compare_stand_in_one_table(tmp_path: Path) -> None:
+    other = dataclasses.replace(WILD, max_new_tokens=9)
+    folders = [
+        run(tmp_path / "bare", "0001", "1101"),
+        run(tmp_path / "asked", "0001", "1111", train_context="asked"),
+        run(tmp_path / "fewer", "000", "110"),
+        run(tmp_path / "shorter", "0001", "1100", presets=(SYNTHETIC, other)),
+        run(tmp_path / "untrained", "0001", "1100", method="rag", train_context=None),
+    ]
+    found = read_runs(folders)
+    tables = report_tables(found)
+
+    groups = tables[0]
+    assert column(groups, "runs") == ["fewer", "asked, untrained", "bare, untrained", "shorter"]
+    assert column(groups, "trained in") == ["question_only", "asked", "question_only", "question_only"]
+    assert len(set(column(groups, "cases"))) == 2
+    sides = [table for table in tables if table.title.endswith("Presets side by side")]
+    assert [table.title.partition(":")[0] for table in sides] == [f"Group {number}" for number in (1, 2, 3, 4)]
+    assert column(sides[1], "wild") == ["100.0 (100.0)", "50.0 (50.0)"]
+    assert "not ranked" in groups.note
+    alone = report_tables(read_runs(folders[:1]))
+    assert alone[0].title == "Presets side by side"
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert {(row["method"], row["trained_in"]) for row in rows} == {
+        ("ft_m", "question_only"),
+        ("ft_m", "asked"),
+        ("rag", ""),
+    }
+    assert set(score_table(found)["train_context"].to_pylist()) == {"question_only", "asked", None}
 
 
 def test_the_order_of_runs_named_does_not_matter(runs: list[Path]) -> None:
@@ -214,15 +263,15 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in result.stdout
-    assert lines[0].startswith("Presets side by side")
+    assert lines[0].startswith("Groups")
     assert any("12.5→62.5" in line for line in lines)
-    assert result.stdout.index("Overview, preset wild") < result.stdout.index("update, preset synthetic")
+    assert result.stdout.index("Group 1: Overview, preset wild") < result.stdout.index("update, preset synthetic")
 
 
-@pytest.mark.parametrize("width", [50, 80, 120])
+@pytest.mark.parametrize("width", [50, 80, 160])
 def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
     shown = command(*runs, width=width).stdout
-    assert (", continued" in shown) == (width < 120)
+    assert (", continued" in shown) == (width < 160)
     tables = report_tables(read_runs(runs))
     words: dict[str, list[str]] = {table.title: [] for table in tables}
     title = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import stat
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
-from world.small_timestep import write_timestep
+from world.small_timestep import a_case, write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS, make_editor
@@ -47,6 +48,9 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path_factory.getbasetemp() / "saved-home"))
 
 
+BARE = read_context("question_only")
+
+
 def _edited(method: str, model: LanguageModel, timestep: Timestep) -> Editor[Any]:
     assert model.fingerprint
     contexts = [read_context("instruction")]
@@ -59,7 +63,10 @@ def _edited(method: str, model: LanguageModel, timestep: Timestep) -> Editor[Any
 
 def _answers(editor: Editor[Any], timestep: Timestep) -> list[tuple[str, str]]:
     questions = [probe.question for case in timestep.cases() for probe in case.probes]
-    prompts = [prefix.text + asked for prefix, asked in zip(editor.prefixes(questions), questions, strict=True)]
+    prompts = [
+        BARE.prompt(asked, facts=prefix.worded(BARE))
+        for prefix, asked in zip(editor.prefixes(questions), questions, strict=True)
+    ]
     replies = ask(editor.model, [Question(prompt, "x") for prompt in prompts], PRESETS["question_only"])
     return [(prompt, reply.text) for prompt, reply in zip(prompts, replies, strict=True)]
 
@@ -151,3 +158,19 @@ def test_another_base_than_the_saved_one_is_warned_of(timestep: Timestep, tmp_pa
     folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
     with pytest.warns(UserWarning, match="its answers may differ"):
         load_saved(folder, base=small_model(seed=1))
+
+
+def test_contexts_that_edits_were_trained_in_are_saved_as_they_were(tmp_path: Path) -> None:
+    model = small_model()
+    tokenizer = copy.deepcopy(model.tokenizer)
+    tokenizer.chat_template = "[{{ messages[0].content }}]"
+    model = LanguageModel("chatty", "", model.module, tokenizer, by_name=False)
+    shown = read_context("chat:instruction").with_demonstrations((("When?", "Now"),)).for_model(model.chat)
+    assert model.fingerprint
+    editor = make_editor("lora", model, {"epochs": 1}, contexts=[shown], seed=3)
+    editor.apply([a_case()])
+
+    loaded = load_saved(save_edited(editor, tmp_path / "saved", method="lora", edits=[a_case()]))
+
+    assert loaded.editor.contexts == (shown,)
+    assert shown.prompt("Who?") == "[Please answer the question:\nQ: When?\nA: Now\nQ: Who?\nA:]"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from kgedit.hparams.fine_tuning import FtmSettings
+from kgedit.hparams.in_context import RagSettings
 from kgedit.hparams.settings import read_settings
 
 
@@ -34,7 +35,6 @@ def test_numbers_are_numbers_whatever_yaml_makes_of_them() -> None:
         ("learning_rate", "inf", "finite"),
         ("depth", 1.5, "at most 1"),
         ("learn_end", 1, "true or false"),
-        ("context", 5, "a text"),
         ("learning_rte", 1, "did you mean 'learning_rate'"),
     ],
 )
@@ -43,6 +43,10 @@ def test_a_wrong_value_is_refused_with_the_reason(name: str, value: object, reas
 
     assert settings is None
     assert reason in problems[0]
+
+
+def test_a_number_is_no_text() -> None:
+    assert "a text" in read_settings(RagSettings, {"embedder": 5}, method="rag")[1][0]
 
 
 def test_every_wrong_setting_is_told_at_once() -> None:

@@ -37,13 +37,16 @@ def test_whatever_decides_an_answer_tells_it_from_others(question: Question, pre
     assert cache.get(question, preset) is None
 
 
-def test_the_gold_answer_counts_only_where_it_is_fed_or_measured(tmp_path: Path) -> None:
-    cache, other = AnswerCache(tmp_path / "cache.jsonl"), replace(QUESTION, gold="Siv")
+def test_the_answers_compared_with_count_and_the_metric_does_not(tmp_path: Path) -> None:
+    cache = AnswerCache(tmp_path / "cache.jsonl")
     cache.add([QUESTION], [REPLY], WILD)
     cache.add([QUESTION], [REPLY], FORCED)
-    assert cache.get(other, WILD) == REPLY
-    assert cache.get(other, replace(WILD, name="mine", metric="contains")) == REPLY
-    assert cache.get(other, FORCED) is None
+    assert cache.get(QUESTION, replace(WILD, name="mine", metric="contains")) == REPLY
+    assert cache.get(replace(QUESTION, gold="Siv"), WILD) is None, "the match ratio compares with it"
+    assert cache.get(replace(QUESTION, gold="Siv"), FORCED) is None
+    older = replace(QUESTION, old=("Nils Ek",))
+    assert cache.get(older, WILD) == REPLY
+    assert cache.get(older, FORCED) is None, "its probability is not known"
 
 
 def test_half_a_line_of_a_killed_process_is_cut_off(tmp_path: Path) -> None:

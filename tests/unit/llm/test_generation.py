@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers
@@ -53,7 +55,10 @@ def test_batched_teacher_forcing_equals_one_at_a_time_without_padding(architectu
 
     for prompt, gold, found in zip(prompts, golds, together, strict=True):
         logits = model.module(torch.tensor([prompt + gold])).logits[0]
-        assert found == logits[len(prompt) - 1 : -1].argmax(-1).tolist()
+        predicting = logits[len(prompt) - 1 : -1]
+        assert found.best == predicting.argmax(-1).tolist()
+        chosen = predicting.log_softmax(-1)[torch.arange(len(gold)), torch.tensor(gold)]
+        assert found.probability == pytest.approx(chosen.mean().exp().item(), rel=1e-4)
 
 
 def test_token_match_is_the_share_of_gold_tokens_that_the_model_would_have_said() -> None:
@@ -67,9 +72,52 @@ def test_token_match_is_the_share_of_gold_tokens_that_the_model_would_have_said(
 
     assert reply.new_tokens == len(gold_ids)
     assert reply.token_match == pytest.approx(
-        sum(a == b for a, b in zip(feed(model, [model.encode(prompt)], [gold_ids])[0], gold_ids, strict=True))
+        sum(a == b for a, b in zip(feed(model, [model.encode(prompt)], [gold_ids])[0].best, gold_ids, strict=True))
         / len(gold_ids)
     )
+
+
+def _parrot(word: str) -> LanguageModel:
+    """A model that says one word again and again."""
+    model = small_model()
+    (token,) = model.encode_target(word)
+    head = torch.nn.Linear(32, len(model.tokenizer))
+    with torch.no_grad():
+        head.weight.zero_()
+        head.bias.zero_()
+        head.bias[token] = 1.0
+    model.module.set_output_embeddings(head)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("gold", "right"), [("mayor", 1), ("mayor mayor", 2), ("mayor Asta Wik", 1), ("Asta mayor", 1), ("Asta Wik", 0)]
+)
+def test_the_match_ratio_of_a_free_answer_counts_tokens_at_their_index(gold: str, right: int) -> None:
+    model = _parrot("mayor")
+    tokens = len(model.encode_target(gold))
+    for preset in (PRESETS["wild"], replace(PRESETS["wild"], truncation="gold_length")):
+        (reply,) = ask(model, [Question("Who?", gold)], preset)
+        assert reply.token_match == pytest.approx(right / tokens)
+        assert reply.probability is None
+    assert ask(model, [Question("Who?", "")], PRESETS["wild"])[0].token_match is None
+
+
+def test_old_answers_are_fed_in_the_same_batch_and_the_likeliest_counts() -> None:
+    model = small_model()
+    old = ("Nils Ek", "Ada Holm", "Siv Nyman")
+    alone = [ask(model, [Question(PROMPTS[1], text)], PRESETS["synthetic"])[0] for text in ("Asta Wik", *old)]
+
+    first, second = ask(model, [Question(PROMPTS[1], "Asta Wik", old), Question("Who?", "Bo")], PRESETS["synthetic"])
+
+    assert first.probability == pytest.approx(alone[0].probability, rel=1e-3)
+    assert first.old_probability == pytest.approx(max(reply.probability or 0 for reply in alone[1:]), rel=1e-3)
+    assert (first.token_match, first.text) == (alone[0].token_match, alone[0].text)
+    assert second.old_probability is None
+    assert len({reply.probability for reply in alone}) == 4
+    plan = plan_batches(model, [Question("Who?", "Bo", old)] * 4, PRESETS["synthetic"], batch_tokens=60)
+    assert all(4 * len(batch) * (len(model.encode("Who?")) + 9) <= 90 for batch in plan)
+    assert len(plan) > 1, "rows of old answers count"
 
 
 def test_wild_stops_at_a_newline_or_a_period_and_leaves_them_out() -> None:
@@ -83,7 +131,6 @@ def test_a_free_answer_is_never_longer_than_its_limit() -> None:
     replies = ask(model, [Question(prompt, "x") for prompt in PROMPTS], PRESETS["wild"])
 
     assert all(reply.new_tokens <= 50 for reply in replies)
-    assert all(reply.token_match is None for reply in replies)
     assert all("\n" not in reply.text and "." not in reply.text for reply in replies)
 
 

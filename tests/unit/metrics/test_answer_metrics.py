@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from world.small_runs import SYNTHETIC, answer
 
 from kgedit.metrics import METRICS
+from kgedit.metrics.contract import Earlier
 from kgedit.metrics.normalization import comparable, normalize
 
 
 def judge(metric: str, text: str, *answers: str, before: str | None = None, **changes: object) -> float | None:
-    return METRICS[metric].judge(answer(text=text, answers=answers, **changes), before)
+    earlier = None if before is None else Earlier(before)
+    return METRICS[metric].judge(answer(text=text, answers=answers, **changes), earlier)
 
 
 @pytest.mark.parametrize(
@@ -85,12 +89,67 @@ def test_token_f1_counts_shared_words_once_each(text: str, gold: str, value: flo
     assert judge("token_f1", text, gold) == pytest.approx(value)
 
 
-def test_token_match_is_what_teacher_forcing_measured() -> None:
+def test_token_match_is_what_was_measured_under_any_generation() -> None:
     metric = METRICS["token_match"]
     assert metric.judge(answer(of=SYNTHETIC, token_match=0.75), None) == 0.75
+    assert metric.judge(answer(token_match=0.25), None) == 0.25
     assert metric.applies_to(answer(of=SYNTHETIC))
-    assert not metric.applies_to(answer())
+    assert metric.applies_to(answer())
     assert metric.judge(answer(), None) is None
+
+
+@pytest.mark.parametrize(("text", "value"), [("", 1.0), (" \n", 1.0), (".", 0.0), ("No", 0.0)])
+def test_empty_is_an_answer_without_a_character(text: str, value: float) -> None:
+    assert judge("empty", text, "Ottawa") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "gold", "value"),
+    [
+        ("Ottawa\nQ: Who?", "Ottawa", 1.0),
+        ("\nOttawa.\n", "ottawa", 1.0),
+        ("Ottawa, Canada\nOttawa", "Ottawa", 0.0),
+        ("", "The The", 0.0),
+    ],
+)
+def test_first_line_reads_no_further(text: str, gold: str, value: float) -> None:
+    assert judge("first_line", text, gold) == value
+
+
+def test_difference_and_success_compare_the_new_answer_with_the_old_one() -> None:
+    def told(metric: str, new: float | None, old: float | None) -> float | None:
+        return METRICS[metric].judge(answer(of=SYNTHETIC, probability=new, old_probability=old), None)
+
+    assert told("probability", 0.25, None) == 0.25
+    assert told("probability_difference", 0.25, 0.75) == -0.5
+    assert [told("probability_success", *pair) for pair in ((0.3, 0.2), (0.2, 0.3), (0.2, 0.2))] == [1.0, 0.0, 0.0]
+    for metric in ("probability_difference", "probability_success"):
+        assert told(metric, 0.25, None) is None
+        assert METRICS[metric].applies_to(answer(of=SYNTHETIC, axis="personas"))
+        assert not METRICS[metric].applies_to(answer(of=SYNTHETIC, axis="locality"))
+        assert not METRICS[metric].applies_to(answer())
+
+
+def test_bleedover_is_what_a_neighbours_answer_lost_and_no_gain_makes_up_for_it() -> None:
+    def lost(before: float | None, now: float | None, **changes: object) -> float | None:
+        given = answer(of=SYNTHETIC, axis="locality", probability=now, **changes)
+        return METRICS["bleedover"].judge(given, Earlier("Ottawa", before))
+
+    assert lost(0.5, 0.125) == 0.375
+    assert lost(0.5, 0.75) == 0.0
+    assert lost(None, 0.5) is None
+    assert lost(0.5, 0.125, after=None) is None
+    assert METRICS["bleedover"].judge(answer(of=SYNTHETIC, axis="locality", probability=0.5), None) is None
+    assert not METRICS["bleedover"].applies_to(answer(of=SYNTHETIC, axis="update"))
+
+
+def test_fluency_is_the_entropy_of_word_pairs_and_triples() -> None:
+    assert judge("fluency", "a b c d e f", "x") == pytest.approx(2 / 3 * math.log2(5) + 4 / 3 * math.log2(4))
+    assert judge("fluency", "no no no no", "x") == 0.0
+    assert judge("fluency", "a b a b a", "x") == pytest.approx(
+        2 / 3 * 1.0 + 4 / 3 * -(2 / 3 * math.log2(2 / 3) + 1 / 3 * math.log2(1 / 3))
+    )
+    assert judge("fluency", "", "x") == judge("fluency", "two words", "x") == 0.0
 
 
 def test_unchanged_compares_with_the_unedited_model_to_the_letter() -> None:

@@ -18,7 +18,7 @@ from kgedit.llm.generation import Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case
 from kgedit.records.runs import Answer, ModelState
-from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.evaluator import AskedProbe, Evaluator, word
 from kgedit.runs.run_folder import RunFolder
 
 ASKED = (PRESETS["synthetic"], PRESETS["wild"])
@@ -36,7 +36,7 @@ def _answers(
     timestep = write_timestep(folder / "timestep")
     cases = list(timestep.cases())
     model = small_model(architecture)
-    contexts = {preset.context: read_context(preset.context) for preset in ASKED}
+    contexts = {preset.name: read_context(preset.context) for preset in ASKED}
     editor = make_editor(method, model, MANY[method], contexts=tuple(contexts.values()), seed=0)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
@@ -54,22 +54,28 @@ def _answers(
     return RunFolder(folder).answers(), dict(zip(questions, editor.prefixes(questions), strict=True))
 
 
-def _length(prompt: str, answer: Answer) -> int:
+def _prompt(prefix: Prefix, answer: Answer) -> str:
+    context = read_context(answer.context)
+    return context.prompt(answer.question, facts=prefix.worded(context))
+
+
+def _length(prompt: str, answer: Answer, old: Sequence[str]) -> int:
     preset = next(preset for preset in ASKED if preset.name == answer.preset)
-    return longest(small_model("gpt2"), Question(prompt, answer.answers[0]), preset)
+    asks_for_it = answer.axis in ("update", "rephrase", "personas")
+    return longest(small_model("gpt2"), Question(prompt, answer.answers[0], tuple(old) if asks_for_it else ()), preset)
 
 
 @pytest.mark.parametrize("method", MANY)
 def test_the_farthest_parts_that_do_not_fit_are_left_out_whole_and_no_more(method: str, tmp_path: Path) -> None:
     answers, prefixes = _answers(method, tmp_path)
+    old = {case.case_id: case.old_answers for case in write_timestep(tmp_path / "again").cases()}
     lost = []
     for answer in answers:
-        whole = prefixes[answer.question]
-        asked = read_context(answer.context).prompt(answer.question)
-        left_out = next(n for n in range(len(whole.parts)) if whole.without(n).text + asked == answer.prompt)
+        whole, before = prefixes[answer.question], old[answer.case_id]
+        left_out = next(n for n in range(len(whole.parts)) if _prompt(whole.without(n), answer) == answer.prompt)
         lost.append(left_out)
-        assert _length(answer.prompt, answer) <= 256
-        assert left_out == 0 or _length(whole.without(left_out - 1).text + asked, answer) > 256
+        assert _length(answer.prompt, answer, before) <= 256
+        assert left_out == 0 or _length(_prompt(whole.without(left_out - 1), answer), answer, before) > 256
         assert answer.retrieved == whole.without(left_out).retrieved
 
     assert len(lost) == 2 * 2 * 5
@@ -81,7 +87,8 @@ def test_what_is_recorded_as_retrieved_stands_in_the_prompt(tmp_path: Path) -> N
     bare = [answer for answer in answers if answer.context == "question_only"]
     wild = [answer for answer in answers if answer.context == "instruction"]
 
-    assert all(answer.prompt.count("\nA: ") == len(answer.retrieved) for answer in bare)
+    assert all(answer.prompt.count("\n") == len(answer.retrieved) for answer in bare)
+    assert all(answer.prompt.count("\nA: ") == len(answer.retrieved) for answer in wild)
     assert {len(answer.retrieved) for answer in wild} <= set(range(1, 10)), "ten were found"
     assert all(answer.retrieved[0] == answer.case_id for answer in answers if answer.axis == "update")
 
@@ -92,6 +99,30 @@ def test_the_last_part_stays_even_where_it_does_not_fit(tmp_path: Path) -> None:
     answers, prefixes = _answers("prompt", tmp_path, edits=[cases[0], endless], architecture="llama")
 
     for answer in answers:
-        last = prefixes[answer.question].parts[-1].text
-        assert last.count("very ") == 300
-        assert answer.prompt == last + read_context(answer.context).prompt(answer.question)
+        last = prefixes[answer.question].parts[-1]
+        assert last.text.count("very ") == 300
+        assert answer.prompt == _prompt(Prefix((last,)), answer)
+
+
+def test_the_old_answers_probability_is_told_where_the_edited_fact_is_asked_for(tmp_path: Path) -> None:
+    answers, _ = _answers("prompt", tmp_path)
+    told = {(answer.axis, answer.preset): answer.old_probability for answer in answers}
+    assert {axis for (axis, preset), value in told.items() if value is not None} == {"update", "rephrase", "personas"}
+    assert {preset for (_, preset), value in told.items() if value is not None} == {"synthetic"}
+    assert all((answer.probability is None) == (answer.preset == "wild") for answer in answers)
+
+
+def test_a_cloze_preset_words_the_update_as_the_cases_cloze_and_nothing_else(tmp_path: Path) -> None:
+    case = next(write_timestep(tmp_path).cases())
+    bare = read_context("question_only")
+    prompts = {
+        probe.axis: word(small_model(), AskedProbe(case, probe), PRESETS["cloze"], context=bare).question.prompt
+        for probe in case.probes
+    }
+    plain = {probe.axis: probe.question for probe in case.probes}
+
+    assert prompts == plain | {"update": "The mayor of Arvika is"}
+    unworded = replace(case, cloze="")
+    update = next(probe for probe in case.probes if probe.axis == "update")
+    asked = word(small_model(), AskedProbe(unworded, update), PRESETS["cloze"], context=bare)
+    assert asked.question.prompt == update.question

@@ -467,7 +467,10 @@ def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tm
     updates = [row for row in rows if row["axis"] == "update" and _last_timestep(row) == row["timestep"]]
 
     assert all(row["case_id"] == row["retrieved"][0] or "20210101_20220101" in _last_timestep(row) for row in updates)
-    assert all(row["prompt"].count("\nA: ") >= 2 for row in updates)
+    wild = [row for row in updates if row["preset"] == "wild"]
+    assert wild
+    assert all(row["prompt"].count("\nA: ") >= 2 for row in wild)
+    assert all(row["prompt"].startswith("Please answer the question:\nQ: ") for row in wild)
     assert not any(row["retrieved"] for row in rows if _last_timestep(row) is None)
 
 
@@ -506,7 +509,8 @@ def test_a_run_keeps_versions_model_and_resolved_settings(world: dict[str, str],
     assert (prepared.settings["layer"], prepared.published_for) == (1, None)
     assert environment.settings == prepared.settings
     assert [step.name for step in environment.timesteps] == ["20200101_20210101", "20210101_20220101"]
-    assert set(environment.contexts) == {"question_only", "instruction"}
+    assert set(environment.contexts) == {"synthetic", "wild"}
+    assert [context.name for context in environment.trained_in] == ["question_only"]
 
 
 def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict[str, str], tmp_path: Path) -> None:

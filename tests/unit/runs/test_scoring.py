@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def test_groups_have_means_counts_and_relations(tmp_path: Path) -> None:
     assert after.low is not None
     assert after.low <= after.mean <= after.high
     side = [score.metric for score in scores if score.stage == "own" and score.timestep == T1 and not score.main]
-    assert side == ["contains", "exact_match_any", "token_f1"]
+    assert side == ["contains", "empty", "exact_match_any", "token_f1"]
 
 
 def test_pooled_scores_come_last_and_final_only_with_several_timesteps(tmp_path: Path) -> None:
@@ -87,6 +88,51 @@ def test_locality_compares_with_the_same_question_and_preset_before(tmp_path: Pa
     assert (wild.mean, wild.n) == (0.5, 2)
     assert find(scores, stage="own", timestep=T1, preset="synthetic", metric="unchanged").mean == 1.0
     assert not [score for score in scores if score.stage == "before" and score.metric == "unchanged"]
+
+
+def test_efficacy_generalization_and_bleedover_follow_from_probabilities(tmp_path: Path) -> None:
+    def told(number: int, axis: str, new: float, old: float | None, after: str | None = T1) -> Answer:
+        changes = {"axis": axis, "probability": new, "old_probability": old, "after": after}
+        return answer(case(number, f"P{number}"), of=SYNTHETIC, question=f"{axis} {number}?", **changes)
+
+    answers = [
+        *(told(number, "update", 0.75, 0.25) for number in (1, 2)),
+        told(3, "update", 0.125, 0.625),
+        told(1, "rephrase", 0.25, 0.5),
+        *(told(number, "locality", 0.5, None, after=None) for number in (1, 2)),
+        told(1, "locality", 0.25, None),
+        told(2, "locality", 0.875, None),
+    ]
+    scores = [score for score in measure_run(write_run(tmp_path / "run", answers)).scores if score.timestep]
+    own = {(score.axis, score.metric): score for score in scores if score.stage == "own"}
+
+    assert own["update", "probability_difference"].mean == pytest.approx((0.5 + 0.5 - 0.5) / 3, abs=1e-6)
+    assert own["update", "probability_success"].mean == pytest.approx(2 / 3, abs=1e-6)
+    assert own["rephrase", "probability_difference"].mean == -0.25
+    assert own["locality", "bleedover"].mean == 0.125
+    assert own["locality", "probability"].mean == 0.5625
+    assert ("locality", "probability_success") not in own
+    interval = own["update", "probability_success"]
+    assert interval.low is not None
+    assert interval.low < interval.mean < interval.high, "clustered by relation, of which there are three"
+    assert not [score for score in scores if score.stage == "before" and score.metric == "bleedover"]
+
+
+def test_empty_answers_are_counted_beside_every_free_score(tmp_path: Path) -> None:
+    answers = [answer(case(number), text=text) for number, text in enumerate(["", " ", "Ottawa", ""], start=1)]
+    scores = measure_run(write_run(tmp_path / "run", [*answers, answer(case(9), of=SYNTHETIC, text="")])).scores
+    (empty,) = [score for score in scores if score.metric == "empty" and score.timestep]
+    assert (empty.preset, empty.mean, empty.n) == ("wild", 0.75, 4)
+
+
+def test_scores_name_the_training_format_and_the_cases(tmp_path: Path) -> None:
+    def measured(name: str, cases: list[int], **spec: object) -> RunScores:
+        answers = [answer(case(number), after=after) for number in cases for after in (None, T1)]
+        return measure_run(write_run(tmp_path / name, answers, **spec))
+
+    one, other = measured("one", [1, 2]), measured("other", [2, 1], train_context="asked")
+    assert (one.train_context, other.train_context) == ("question_only", "asked")
+    assert one.cases_sha256 == other.cases_sha256 != measured("third", [1, 3]).cases_sha256
 
 
 def test_a_repeated_answer_counts_once_and_is_reported(tmp_path: Path) -> None:
@@ -237,12 +283,13 @@ def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:
     [
         (answer(preset="mild"), "preset 'mild', which spec.yaml in the same folder does not"),
         (answer(generation="teacher_forcing", preset="wild_forced"), "preset 'wild_forced'"),
-        (answer(generation="greedy", preset="synthetic"), "token_match cannot judge"),
+        (answer(generation="greedy", preset="forced"), "probability cannot judge"),
     ],
 )
 def test_an_answer_that_cannot_be_scored_is_an_error(tmp_path: Path, wrong: Answer, message: str) -> None:
+    forced = replace(SYNTHETIC, name="forced", metric="probability")
     with pytest.raises(BenchmarkError, match=message):
-        measure_run(write_run(tmp_path / "run", [wrong]))
+        measure_run(write_run(tmp_path / "run", [wrong], presets=(SYNTHETIC, WILD, forced)))
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import METHODS
@@ -55,12 +56,19 @@ def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
     write_timestep(tmp_path / "step")
     mine = {
         "name": "mine",
-        "context": "few_shot",
+        "context": "chat:instruction",
         "generation": "greedy",
         "truncation": "newline",
         "metric": "exact_match",
+        "shots": 2,
     }
-    raw = {"timesteps": [str(tmp_path / "step")], "model": "tiny", "method": "lora", "presets": ["wild", mine]}
+    raw = {
+        "timesteps": [str(tmp_path / "step")],
+        "model": "tiny",
+        "method": "lora",
+        "presets": ["wild", "few_shot:5:1", mine],
+    }
+    raw |= {"sample": 3, "stratify": "relation", "only_failed": "true", "train_context": "asked"}
     spec = resolve(raw)
     (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
 
@@ -76,7 +84,13 @@ def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("generation", "metric", "reason"),
     [
-        ("greedy", "token_match", "token_match cannot judge greedy; take contains or exact_match"),
+        (
+            "teacher_forcing",
+            "contains",
+            "contains cannot judge teacher_forcing; take exact_match or probability or tok",
+        ),
+        ("greedy", "probability", "probability cannot judge greedy; take contains or empty or exact_match"),
+        ("teacher_forcing", "probability_success", "probability_success judges update, rephrase, personas only"),
         ("greedy", "unchanged", "unchanged judges locality only"),
         ("greedy", "exact_math", "did you mean 'exact_match'"),
     ],
@@ -90,6 +104,54 @@ def test_a_metric_that_cannot_judge_its_preset_is_refused_before_the_run(
     raw = {"timesteps": [str(tmp_path)], "model": "m", "method": "none", "presets": [preset | {"metric": metric}]}
     with pytest.raises(SpecError, match=f"preset 'x': .*{reason}"):
         resolve(raw)
+
+
+def test_a_model_with_a_chat_template_is_asked_in_it_unless_presets_are_named(tmp_path: Path) -> None:
+    step = tmp_path / "step"
+    write_timestep(step)
+    plain = save(small_model(), tmp_path / "plain")
+    chatty = save(small_model(), tmp_path / "chatty")
+    (chatty / "chat_template.jinja").write_text("[{{ messages[0].content }}]", encoding="utf-8")
+
+    def presets(model: object, **more: object) -> list[str]:
+        spec = resolve({"timesteps": [str(step)], "model": str(model), "method": "none", **more})
+        return [preset.name for preset in spec.presets]
+
+    assert presets(plain) == presets("tiny") == ["synthetic", "wild"]
+    assert presets(chatty) == presets("smollm2-135m") == ["synthetic", "wild_chat"]
+    assert presets(chatty, presets=["wild"]) == ["wild"]
+
+
+def test_the_training_format_is_the_bare_question_for_every_method_that_trains(tmp_path: Path) -> None:
+    write_timestep(tmp_path)
+    base = {"timesteps": [str(tmp_path)], "model": "tiny"}
+    formats = {name: resolve({**base, "method": name}).train_context for name in METHODS}
+
+    assert {name for name, train_context in formats.items() if train_context is None} == {
+        "none",
+        "prompt",
+        "rag",
+        "ike",
+    }
+    assert {train_context for train_context in formats.values() if train_context} == {"question_only"}
+    assert resolve({**base, "method": "rag", "train_context": "asked"}).train_context is None
+    assert resolve({**base, "method": "ft_m", "train_context": "chat"}).train_context == "chat"
+    with pytest.raises(SpecError, match="train_context: there is no context 'askd'"):
+        resolve({**base, "method": "ft_m", "train_context": "askd"})
+
+
+def test_ways_of_choosing_cases_that_contradict_one_another_are_refused(tmp_path: Path) -> None:
+    write_timestep(tmp_path)
+    base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "ft_m"}
+    for given, said in (
+        ({"limit": 2, "sample": 2}, "give one of the two"),
+        ({"only_failed": True, "presets": ["free_text", "synthetic"]}, "right from wrong; fluency does not"),
+        ({"stratify": "relation"}, "give --sample N as well"),
+        ({"stratify": "relations", "sample": 2}, "did you mean 'relation'"),
+        ({"only_cases": str(tmp_path / "nowhere.txt")}, "there is no file"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            resolve(base | given)
 
 
 def test_the_schema_knows_every_field_and_every_methods_settings() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ from world.small_models import small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.editing.editor import Editor
+from kgedit.editing.editor import Editor, Prefix, PrefixPart
 from kgedit.editing.in_context import text_index
 from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 
 ASKED = (read_context("question_only"),)
+BARE = ASKED[0]
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +41,11 @@ def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
 def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(cases: list[Case]) -> None:
     editor = _editor("prompt", small_model(), most=2)
     editor.apply(cases[:1])
-    assert editor.prefixes(["Anything?"])[0].text == f"{cases[0].cloze} {cases[0].answer}.\n"
+    assert editor.prefixes(["Anything?"])[0].worded(BARE) == f"{cases[0].cloze} {cases[0].answer}.\n"
 
     applied = editor.apply(cases[1:4])
     expected = "".join(f"{case.cloze} {case.answer}.\n" for case in cases[2:4])
-    assert [prefix.text for prefix in editor.prefixes(["One?", "Two?"])] == [expected, expected]
+    assert [prefix.worded(BARE) for prefix in editor.prefixes(["One?", "Two?"])] == [expected, expected]
     assert [failure.case_id for failure in applied.failures] == [cases[1].case_id]
     assert "the last 2 facts only" in applied.failures[0].reason
 
@@ -59,7 +62,7 @@ def test_ike_shows_copy_update_and_retain_as_1_to_3_to_4_then_the_edit(
     editor = _ike(known, k=8)
     editor.apply(cases[:1])
     prefix = editor.prefixes([cases[0].probes[-1].question])[0]
-    *shown, last = prefix.text.split("\n\n")
+    *shown, last = prefix.worded(BARE).split("\n\n")
 
     assert prefix.retrieved == (cases[0].case_id,)
     assert last == f"New Fact: {cases[0].question} {cases[0].answer}\nPrompt: "
@@ -86,7 +89,7 @@ def test_ike_shows_copy_update_and_retain_as_1_to_3_to_4_then_the_edit(
 def test_ike_shows_no_answer_that_a_probe_asks_for(cases: list[Case], known: list[KnownFact]) -> None:
     editor = _ike(known)
     editor.apply(cases[:2])
-    text = editor.prefixes([cases[0].question])[0].text
+    text = editor.prefixes([cases[0].question])[0].worded(BARE)
 
     for probe in (probe for case in cases[:2] for probe in case.probes if probe.axis == "locality"):
         assert probe.question not in text
@@ -161,10 +164,11 @@ def test_rag_finds_the_question_itself_first(embedder: str, index: str, cases: l
     assert [prefix.retrieved[0] for prefix in found] == [case.case_id for case in cases]
     assert all(len(set(prefix.retrieved)) == 2 for prefix in found)
     last = f"Q: {cases[3].question}\nA: {cases[3].answer}\n"
-    assert found[3].text.endswith(last)
-    assert found[3].text.count("Q: ") == 2
+    read = found[3].worded(read_context("instruction"))
+    assert read.endswith(last)
+    assert read.count("Q: ") == 2
     editor.restore()
-    assert editor.prefixes(["Anything?"])[0].text == ""
+    assert editor.prefixes(["Anything?"])[0].worded(BARE) == ""
 
 
 def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Case], tmp_path: Path) -> None:
@@ -174,4 +178,61 @@ def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Ca
     editor.apply([older])
     editor.apply([newer])
 
-    assert editor.prefixes([older.question])[0].text == f"Q: {older.question}\nA: Somebody Else\n"
+    assert editor.prefixes([older.question])[0].worded(BARE) == f"{older.question} Somebody Else\n"
+
+
+CHATML = ChatFormat("<user>\n", "<end>\n<model>\n", joint="", end=2)
+
+EDITED = {
+    "prompt": "The mayor of Arvika is Olof Gren.\n",
+    "rag": "{pair}\n",
+    "ike": (
+        "New Fact: Which water does Arvika lie at? Siljan\nPrompt: {shown}\n\n"
+        "New Fact: Who is the mayor of Arvika? Olof Gren\nPrompt: "
+    ),
+}
+"""What each method puts ahead of a question, with the slots that a context words."""
+
+PLACED = {
+    "question_only": "{facts}Who leads the town of Arvika?",
+    "question_answer": "{facts}Q: Who leads the town of Arvika?\nA:",
+    "instruction": "Please answer the question:\n{facts}Q: Who leads the town of Arvika?\nA:",
+    "chat": "<user>\n{facts}Who leads the town of Arvika?<end>\n<model>\n",
+    "chat:instruction": (
+        "<user>\nPlease answer the question:\n{facts}Q: Who leads the town of Arvika?\nA:<end>\n<model>\n"
+    ),
+}
+"""Where each context has facts."""
+
+
+def _in_form(context: str, question: str, answer: str) -> str:
+    return f"{question} {answer}" if context in ("question_only", "chat") else f"Q: {question}\nA: {answer}"
+
+
+@pytest.mark.parametrize("name", PLACED)
+@pytest.mark.parametrize("method", EDITED)
+def test_facts_are_put_into_each_context_in_its_own_form(
+    method: str, name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
+    settings = {} if method == "prompt" else {"embedder": "character-ngrams", "k": 1}
+    editor = _editor(method, small_model(), **settings)
+    waters = [
+        fact for fact in known if fact.question in ("Which water does Arvika lie at?", "Which water does Mora lie at?")
+    ]
+    editor.prepare(waters, advance=lambda done, total: None)
+    case = dataclasses.replace(cases[0], probes=())
+    editor.apply([case])
+    context = read_context(name).for_model(CHATML)
+
+    prompt = context.prompt("Who leads the town of Arvika?", facts=editor.prefixes([case.question])[0].worded(context))
+
+    pair = _in_form(name, "Who is the mayor of Arvika?", "Olof Gren")
+    shown = _in_form(name, "Which water does Arvika lie at?", "Siljan")
+    assert prompt == PLACED[name].format(facts=EDITED[method].format(pair=pair, shown=shown))
+
+
+def test_a_prefix_for_the_beginning_of_a_text_is_left_out_behind_an_instruction() -> None:
+    prefix = Prefix((PrefixPart("It rained. "),), first_only=True)
+    assert prefix.worded(BARE) == "It rained. "
+    assert prefix.worded(read_context("instruction")) == ""
+    assert prefix.worded(read_context("chat").for_model(CHATML)) == ""

@@ -134,14 +134,17 @@ def test_c_rome_puts_a_random_prefix_ahead_of_a_question_that_begins_with_an_edi
 ) -> None:
     editor = _editor("c_rome", small_model(), timestep, layer=1, steps=2)
     first = dataclasses.replace(cases[0], question="Arvika has which mayor?")
-    assert editor.prefixes([first.question])[0].text == ""
+    assert editor.prefixes([first.question])[0].worded(BARE) == ""
     editor.apply([first])
 
-    texts = [prefix.text for prefix in editor.prefixes([first.question, "Who leads Arvika?", "Mora has which mayor?"])]
+    texts = [
+        prefix.worded(BARE)
+        for prefix in editor.prefixes([first.question, "Who leads Arvika?", "Mora has which mayor?"])
+    ]
     assert texts[0].endswith(". ")
     assert texts[1:] == ["", ""]
     editor.restore()
-    assert editor.prefixes([first.question])[0].text == ""
+    assert editor.prefixes([first.question])[0].worded(BARE) == ""
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gptj", "gemma2"])

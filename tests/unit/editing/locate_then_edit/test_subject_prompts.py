@@ -18,6 +18,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
     subject_problem,
     subject_prompt,
 )
+from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
@@ -64,6 +65,16 @@ def test_without_a_random_prefix_a_prompt_has_the_tokens_that_the_evaluation_sen
     model = small_model()
     assert list(subject_prompt(model, cases[0], BARE).ids) == model.encode(cases[0].question)
     assert leading_ids(model) == []
+
+
+def test_the_subject_is_found_behind_an_instruction_demonstrations_and_a_chats_turns(cases: list[Case]) -> None:
+    chat = ChatFormat("<user>\n", "<end>\n<model>\n", joint="", end=None)
+    context = read_context("chat:instruction").with_demonstrations((("Who leads Mora?", "Arvika"),)).for_model(chat)
+    model = small_model()
+    prompt = subject_prompt(model, cases[0], context)
+
+    assert list(prompt.ids) == model.encode(context.prompt(cases[0].question))
+    assert model.decode(prompt.ids[: prompt.subject + 1]).endswith("Q: Who is the mayor of Arvika")
 
 
 def test_possessives_do_not_move_the_subject() -> None:

@@ -120,7 +120,7 @@ def test_the_likelihood_of_an_answer_is_the_edited_one(method: str, architecture
     model = _edited(method, architecture, cases)
     pairs = [(model.encode(case.question), model.encode_target(case.answer)) for case in cases[:3]]
     with torch.no_grad():
-        fed = feed(model, *map(list, zip(*pairs, strict=True)))
+        fed = [one.best for one in feed(model, *map(list, zip(*pairs, strict=True)))]
     edited, best = _scored(model, pairs)
     unedited, _ = _scored(small_model(architecture), pairs)
 

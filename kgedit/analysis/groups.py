@@ -1,0 +1,59 @@
+"""Runs that may be ranked together: of the same cases and model, trained in the same format, asked in the same ways.
+
+A method that trains nothing has no training format, so its run belongs to every group of its cases and its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kgedit.analysis.runs import Run
+from kgedit.records.runs import Preset
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """Runs that compare.
+
+    Attributes:
+        runs: In the order of reports.
+        train_context: The format that all of them were trained in; None where none of them trains anything.
+    """
+
+    runs: tuple[Run, ...]
+    train_context: str | None
+
+
+def comparable_groups(runs: Sequence[Run]) -> list[RunGroup]:
+    """The groups of some runs, in the order of the first run of each."""
+    groups: list[RunGroup] = []
+    for same in _partition(runs):
+        formats: list[str | None] = list(
+            dict.fromkeys(run.spec.train_context for run in same if run.spec.train_context)
+        )
+        for train_context in formats or [None]:
+            chosen = tuple(run for run in same if run.spec.train_context in (None, train_context))
+            groups.append(RunGroup(chosen, train_context))
+    return groups
+
+
+def _partition(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of the same cases and model, apart where a name of a preset means different things."""
+    parts: list[list[Run]] = []
+    for run in runs:
+        part = next((part for part in parts if _same_cases(part[0], run) and _same_presets(part, run)), None)
+        if part is None:
+            parts.append([run])
+        else:
+            part.append(run)
+    return parts
+
+
+def _same_cases(one: Run, other: Run) -> bool:
+    return (one.spec.model, one.scores.cases_sha256) == (other.spec.model, other.scores.cases_sha256)
+
+
+def _same_presets(part: Sequence[Run], run: Run) -> bool:
+    known: dict[str, Preset] = {preset.name: preset for own in part for preset in own.spec.presets}
+    return all(known.get(preset.name, preset) == preset for preset in run.spec.presets)

@@ -1,0 +1,176 @@
+"""Which cases of a run's timesteps are edited: named ones, a sample, and of these what the model gets wrong.
+
+Each step depends on the file, the seed and the unedited model alone, so that a resumed run chooses the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from kgedit.benchmark.edit_files import Edits
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.files import replace_file
+from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.contexts import Context
+from kgedit.llm.generation import plan_batches
+from kgedit.llm.language_model import LanguageModel
+from kgedit.metrics import METRICS
+from kgedit.records.cases import Case
+from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
+from kgedit.runs.evaluator import AskedProbe, cached_replies, to_answer, word
+
+Advance = Callable[[int], None]
+
+_RECORD, _NAMES = "selection.json", "edited_cases.txt"
+
+
+def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, list[Case]], list[Selection]]:
+    """Named, limited or sampled cases of each timestep in file order, and how many each step left.
+
+    Raises:
+        SpecError: if two timesteps have the same name, or the file of cases cannot be read.
+        BenchmarkError: if nothing of a timestep is left.
+    """
+    wanted = _read_names(Path(spec.only_cases)) if spec.only_cases else None
+    chosen: dict[str, list[Case]] = {}
+    counts = []
+    for timestep in timesteps:
+        if timestep.name in chosen:
+            raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
+        cases = list(timestep.cases())
+        if not cases:
+            raise BenchmarkError(
+                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                "which filters dropped them; export it again with more properties or dates further apart."
+            )
+        named = [case for case in cases if wanted is None or _names(case) & wanted]
+        if not named:
+            raise BenchmarkError(
+                f"{spec.only_cases} names no case of the timestep {timestep.name}. Name one, or leave it."
+            )
+        drawn = _drawn(named, spec, timestep.name)
+        chosen[timestep.name] = drawn
+        counts.append(
+            Selection(
+                timestep=timestep.name,
+                cases=len(cases),
+                named=len(named),
+                drawn=len(drawn),
+                answered=0,
+                edited=len(drawn),
+            )
+        )
+    return chosen, counts
+
+
+def leave_out_answered(
+    cases: Mapping[str, list[Case]],
+    counts: Sequence[Selection],
+    model: LanguageModel,
+    preset: Preset,
+    *,
+    context: Context,
+    cache: AnswerCache,
+    batch_tokens: int,
+    advance: Advance,
+) -> tuple[dict[str, list[Case]], list[Selection]]:
+    """The cases whose update question the unedited model does not get wholly right by the preset's own metric.
+
+    Args:
+        model: Unedited; asked only what is not in the cache.
+        advance: Called with how many more questions have been answered.
+
+    Raises:
+        BenchmarkError: if the model answers every case of a timestep.
+    """
+    asked = [_update_probe(case) for own in cases.values() for case in own]
+    known = _answered(asked, model, preset, context=context, cache=cache, batch_tokens=batch_tokens, advance=advance)
+    left = {name: [case for case in own if (name, case.case_id) not in known] for name, own in cases.items()}
+    for name, own in left.items():
+        if not own:
+            raise BenchmarkError(
+                f"The model answers all {len(cases[name])} cases that were drawn of {name}, so --only-failed leaves "
+                "none. Draw more, or edit without it."
+            )
+    recounted = [
+        replace(count, answered=count.drawn - len(left[count.timestep]), edited=len(left[count.timestep]))
+        for count in counts
+    ]
+    return left, recounted
+
+
+def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Sequence[Selection]) -> None:
+    """Write the counts, and the edited cases one a line; another run's --only-cases reads the latter.
+
+    Raises:
+        SpecError: if the folder's run edits other cases.
+    """
+    names = "".join(f"{timestep}\t{case.case_id}\n" for timestep, own in cases.items() for case in own)
+    path = folder / _NAMES
+    if path.is_file() and path.read_text(encoding="utf-8") != names:
+        raise SpecError([f"{folder} holds a run of other cases (see {path}); give another --out, or --overwrite"])
+    replace_file(path, names)
+    replace_file(folder / _RECORD, msgspec.json.format(msgspec.json.encode(list(counts)), indent=1) + b"\n")
+
+
+def _read_names(path: Path) -> set[str]:
+    """Lines of a file: case ids, or a timestep's name, a tab and a case id."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([f"the cases {path} cannot be read: {error}; give a file with one case id a line"]) from error
+    return {line.strip() for line in lines if line.strip()}
+
+
+def _names(case: Case) -> set[str]:
+    return {case.case_id, f"{case.timestep}\t{case.case_id}"}
+
+
+def _drawn(cases: list[Case], spec: RunSpec, timestep: str) -> list[Case]:
+    if spec.sample is None or spec.sample >= len(cases):
+        return cases[: spec.limit]
+    draw = random.Random(f"sample {spec.seed} {timestep}")
+    if spec.stratify is None:
+        return [cases[index] for index in sorted(draw.sample(range(len(cases)), spec.sample))]
+    return [cases[index] for index in _stratified(cases, spec.sample, draw)]
+
+
+def _stratified(cases: list[Case], count: int, draw: random.Random) -> list[int]:
+    """Systematic sampling: indexes at equal distances after a random start, the cases ordered by relation."""
+    order = sorted(range(len(cases)), key=lambda index: (cases[index].fact.property, draw.random()))
+    start = draw.random()
+    return sorted(order[int((start + step) * len(order) / count)] for step in range(count))
+
+
+def _update_probe(case: Case) -> AskedProbe:
+    return AskedProbe(case, next(probe for probe in case.probes if probe.axis == "update"))
+
+
+def _answered(
+    asked: Sequence[AskedProbe],
+    model: LanguageModel,
+    preset: Preset,
+    *,
+    context: Context,
+    cache: AnswerCache,
+    batch_tokens: int,
+    advance: Advance,
+) -> set[tuple[str, str]]:
+    """Timestep and id of the cases that the model gets wholly right."""
+    metric = METRICS[preset.metric]
+    best = metric.maximum if metric.higher_is_better else metric.minimum
+    items = [word(model, probe, preset, context=context) for probe in asked]
+    found = set()
+    for batch in plan_batches(model, [item.question for item in items], preset, batch_tokens=batch_tokens):
+        own = [items[index] for index in batch]
+        replies = cached_replies(model, [item.question for item in own], preset, cache)
+        for item, reply in zip(own, replies, strict=True):
+            if metric.judge(to_answer(item, reply, preset, UNEDITED), None) == best:
+                found.add((item.asked.case.timestep, item.asked.case.case_id))
+        advance(len(batch))
+    return found

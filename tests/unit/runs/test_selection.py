@@ -1,0 +1,163 @@
+"""Which cases a run edits: a sample by seed, named cases, and what the unedited model gets wrong."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from world.small_models import save, small_model
+from world.small_timestep import a_case, write_timestep
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import BenchmarkError, SpecError
+from kgedit.llm.generation import Question, ask
+from kgedit.llm.presets import PRESETS
+from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import RunSpec
+from kgedit.runs.runner import run
+from kgedit.runs.selection import choose_cases
+from kgedit.runs.spec import resolve
+
+BRIEF = {
+    "name": "brief",
+    "context": "question_only",
+    "generation": "greedy",
+    "truncation": "gold_length",
+    "max_new_tokens": 4,
+    "metric": "token_match",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A timestep of a hundred cases: 70 of one relation, 20 of a second, 10 of a third."""
+
+    name: str = "20200101_20210101"
+    sha256: str = ""
+
+    def cases(self) -> list[Case]:
+        plain = a_case()
+        relations = ["P1"] * 70 + ["P2"] * 20 + ["P3"] * 10
+        return [
+            replace(plain, case_id=f"Q{number}:{relation}:Q1", fact=replace(plain.fact, property=relation))
+            for number, relation in enumerate(relations)
+        ]
+
+    def known_facts(self) -> list[KnownFact]:
+        return []
+
+
+def _spec(folder: Path, **more: object) -> RunSpec:
+    if not folder.is_dir():
+        write_timestep(folder)
+    return resolve({"timesteps": [str(folder)], "model": "tiny", "method": "none", **more})
+
+
+def _chosen(folder: Path, **more: object) -> list[str]:
+    cases, counts = choose_cases([_Step()], _spec(folder, **more))
+    own = [case.case_id for case in cases["20200101_20210101"]]
+    assert counts[0].drawn == counts[0].edited == len(own)
+    assert counts[0].cases == 100
+    return own
+
+
+def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+    every = [case.case_id for case in _Step().cases()]
+    first = _chosen(tmp_path / "step", sample=30, seed=1)
+
+    assert first == _chosen(tmp_path / "step", sample=30, seed=1)
+    assert first != _chosen(tmp_path / "step", sample=30, seed=2)
+    assert len(set(first)) == 30
+    assert first == [case_id for case_id in every if case_id in first]
+    assert first != every[:30]
+    assert _chosen(tmp_path / "step", sample=200) == every
+    assert _chosen(tmp_path / "step", limit=3) == every[:3]
+
+
+def test_a_stratified_sample_has_every_relation_in_its_share(tmp_path: Path) -> None:
+    for seed in range(5):
+        chosen = _chosen(tmp_path / "step", sample=10, stratify="relation", seed=seed)
+        assert Counter(case_id.split(":")[1] for case_id in chosen) == {"P1": 7, "P2": 2, "P3": 1}
+    by_seed = {tuple(_chosen(tmp_path / "step", sample=10, stratify="relation", seed=seed)) for seed in range(5)}
+    assert len(by_seed) == 5
+
+
+def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("Q3:P1:Q1\n20200101_20210101\tQ75:P2:Q1\n19990101_20000101\tQ4:P1:Q1\n\n")
+    named = {"only_cases": str(tmp_path / "names.txt")}
+    assert _chosen(tmp_path / "step", **named) == ["Q3:P1:Q1", "Q75:P2:Q1"]
+    assert len(_chosen(tmp_path / "step", sample=1, **named)) == 1
+
+    (tmp_path / "names.txt").write_text("Q3:P9:Q1\n")
+    with pytest.raises(BenchmarkError, match="names no case of the timestep 20200101_20210101"):
+        _chosen(tmp_path / "step", **named)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> tuple[dict[str, object], Timestep]:
+    """A run's spec, and a timestep whose third case is what the model says anyway."""
+    model = small_model()
+    save(model, tmp_path / "model")
+    step = write_timestep(tmp_path / "step", towns=range(4))
+    raw = {"timesteps": [str(tmp_path / "step")], "model": str(tmp_path / "model"), "method": "ft_m"}
+    return raw | {"settings": {"steps": 1}, "presets": [BRIEF], "device": "cpu"}, step
+
+
+def _told(folder: Path) -> list[str]:
+    rows = map(json.loads, (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines())
+    return sorted({row["case_id"] for row in rows})
+
+
+def test_what_the_model_answers_already_is_not_edited(
+    world: tuple[dict[str, object], Timestep], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw, step = world
+    cases = list(step.cases())
+    calls: list[str] = []
+
+    def knows_the_third(model: object, questions: list[Question], preset: object) -> list[object]:
+        calls.extend(question.prompt for question in questions)
+        replies = ask(small_model(), questions, PRESETS["question_only"])
+        right = cases[2].question
+        return [
+            replace(reply, token_match=float(q.prompt == right)) for q, reply in zip(questions, replies, strict=True)
+        ]
+
+    monkeypatch.setattr("kgedit.runs.evaluator.ask", knows_the_third)
+    folder = run(resolve(raw | {"only_failed": True}), tmp_path / "run")
+    (counts,) = json.loads((folder / "selection.json").read_text())
+    names = (folder / "edited_cases.txt").read_text().splitlines()
+
+    left = [case.case_id for case in cases if case is not cases[2]]
+    assert _told(folder) == sorted(left)
+    assert names == [f"{step.name}\t{case_id}" for case_id in left]
+    assert counts == {"timestep": step.name, "cases": 4, "named": 4, "drawn": 4, "answered": 1, "edited": 3}
+
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    asked = calls.count(cases[2].question)
+    run(resolve(raw | {"only_failed": True}), folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    assert calls.count(cases[2].question) == asked == 1, "the answer cache knows"
+
+    again = run(resolve(raw | {"only_cases": str(folder / "edited_cases.txt")}), tmp_path / "again")
+    assert _told(again) == _told(folder)
+
+
+def test_a_run_is_not_resumed_with_other_cases(world: tuple[dict[str, object], Timestep], tmp_path: Path) -> None:
+    raw, step = world
+    first, second, *_ = (case.case_id for case in step.cases())
+    names = tmp_path / "names.txt"
+    names.write_text(f"{first}\n")
+    folder = run(resolve(raw | {"only_cases": str(names)}), tmp_path / "run")
+    names.write_text(f"{second}\n")
+
+    with pytest.raises(SpecError, match="a run of other cases"):
+        run(resolve(raw | {"only_cases": str(names)}), folder)
