@@ -7,6 +7,11 @@ from kgedit.benchmark.timestep import Timestep
 from kgedit.registry import Registry
 
 EXPORTERS: Registry[Callable[[Timestep], Path]] = Registry(
-    "export form", {"wikibigedit": "kgedit.exporters.wikibigedit:export"}, group="kgedit.exporters"
+    "export form",
+    {
+        "wikibigedit": "kgedit.exporters.wikibigedit:export",
+        "wikifactdiff": "kgedit.exporters.wikifactdiff:export",
+    },
+    group="kgedit.exporters",
 )
 """Functions that write one file beside a timestep's tables and return its path."""

@@ -102,7 +102,9 @@ RULES: tuple[Rule, ...] = (
         "static",
     ),
     Rule("10", "it ends in the window, its start is not said", "no_start AND ends_in_window", "obsolete"),
-    Rule("10", "it ends after the window, its start is not said", "in_newer AND no_start AND ends_after_window", "static"),
+    Rule(
+        "10", "it ends after the window, its start is not said", "in_newer AND no_start AND ends_after_window", "static"
+    ),
     Rule("11", "added, and its object is a new entity", "only_new AND object_is_new", "new"),
 )
 """The paper's rules, with what it says of the classes put into them: what the newer snapshot lacks is neither new nor
@@ -110,7 +112,12 @@ static, and what starts and ends in the window is not new."""
 
 RULES_RELEASED_2024: tuple[Rule, ...] = (
     *_COMMON,
-    Rule("5", "single-valued, one for one, dated in the window", "functional AND one_for_one AND only_new AND point_in_window", "new"),
+    Rule(
+        "5",
+        "single-valued, one for one, dated in the window",
+        "functional AND one_for_one AND only_new AND point_in_window",
+        "new",
+    ),
     Rule(
         "6",
         "single-valued, one for one, starts in the window and lasts",
@@ -125,7 +132,7 @@ RULES_RELEASED_2024: tuple[Rule, ...] = (
     Rule("9", "it starts after the window", "starts_after_window", "ignore"),
     Rule("10", "it starts and ends in the window", "starts_in_window AND ends_in_window", "ignore"),
     Rule("10", "it started before the window and ends in it", "starts_before_window AND ends_in_window", "obsolete"),
-    Rule("10", "it started before the window and ends after it", "starts_before_window AND ends_after_window", "static"),
+    Rule("10", "it began before the window and ends after it", "starts_before_window AND ends_after_window", "static"),
     Rule("10", "it ends in the window", "ends_in_window", "obsolete"),
     Rule("10", "it ends after the window", "ends_after_window", "static"),
     Rule("11", "removed, and had ended before the window", "only_old AND ended_before_window_in_older", "ignore"),

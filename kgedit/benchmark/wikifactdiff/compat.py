@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kgedit.benchmark.profiles import COMPATS
 from kgedit.errors import BenchmarkError
-
-COMPATS = ("wikifactdiff-2024",)
-"""Names of behaviours other than the paper's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ def compare(workspace: duckdb.DuckDBPyConnection) -> dict[str, int]:
     """Table ``fact``: one row for each fact of old_kept and new_kept.
 
     Columns: subject, property, term, the value as the newest snapshot writes it, ``side`` (old, new or both),
-    ``refined`` (a date that only became more or less precise), the statement and times of either side (old_..., new_...).
+    ``refined`` (a date that only became more or less precise), the statement and times of either side
+    (old_..., new_...).
 
     Returns:
         How many facts only the older has, only the newer, both, and how many of these were refined.

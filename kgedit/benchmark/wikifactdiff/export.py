@@ -1,6 +1,7 @@
-"""`export-timestep --profile wikifactdiff`: from two snapshots in the store, without the graph; the same bytes each time.
+"""`export-timestep --profile wikifactdiff`: from two snapshots in the store, without the graph.
 
-The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it.
+The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it. The
+same snapshots and settings give the same bytes.
 """
 
 from __future__ import annotations
@@ -174,7 +175,8 @@ _UPDATES = """
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
            say(t.question, s.label) AS question, say(t.rephrase, s.label) AS rephrase, say(t.cloze, s.label) AS cloze,
            t.template,
-           row_number() OVER (ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
+           row_number() OVER (
+               ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
     FROM update_group g JOIN known s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
     JOIN template t ON t.property = g.property LEFT JOIN popularity ON popularity.id = g.subject
 """

@@ -164,9 +164,10 @@ _FEATURES = f"""
     SELECT d.number AS line, f.number AS feature, times FROM document_name
     JOIN numbered d USING (id) JOIN feature f USING (name);
     CREATE TABLE sought_feature AS
-    SELECT s.place AS line, f.number AS feature, times FROM sought_name JOIN sought s USING (id) JOIN feature f USING (name);
+    SELECT s.place AS line, f.number AS feature, times FROM sought_name
+    JOIN sought s USING (id) JOIN feature f USING (name);
     DROP TABLE document_name; DROP TABLE sought_name; DROP TABLE item_fact; DROP TABLE sought_fact
-"""
+"""  # noqa: S608 - our own names
 """An object that is no document is a feature too: two entities may share it."""
 
 
@@ -224,8 +225,8 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
                    any_value(unit) AS unit, any_value(precision) AS precision
             FROM old_facts SEMI JOIN (SELECT DISTINCT object FROM unchanged_triple) USING (object) GROUP BY object
         )
-        SELECT object, CASE held.kind WHEN 'item' THEN label ELSE say_literal(value_type, value, precision, unit_name) END
-                           AS label,
+        SELECT object, CASE held.kind WHEN 'item' THEN label
+                            ELSE say_literal(value_type, value, precision, unit_name) END AS label,
                CASE held.kind WHEN 'item' THEN description ELSE name_literal(value_type, precision) END AS description,
                coalesce(aliases, []) AS aliases
         FROM held LEFT JOIN known ON id = object LEFT JOIN unit USING (unit)
@@ -234,7 +235,7 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
     workspace.execute(
         """
         DELETE FROM unchanged_triple
-        WHERE subject NOT IN (SELECT id FROM document SEMI JOIN (SELECT id FROM known WHERE label IS NOT NULL) USING (id))
+        WHERE subject NOT IN (SELECT id FROM document JOIN known USING (id) WHERE label IS NOT NULL)
            OR object NOT IN (SELECT object FROM triple_object WHERE label IS NOT NULL)
            OR object IN (FROM page)
         """

@@ -53,7 +53,8 @@ class Nearest:
 
 def inverse_frequencies(holders: Numbers, documents: int) -> Floats:
     """Weight of a feature that so many documents have, in units of 1 / WEIGHT_UNIT."""
-    return np.rint(WEIGHT_UNIT * (np.log((1 + documents) / (1 + holders)) + 1))
+    weights: Floats = np.rint(WEIGHT_UNIT * (np.log((1 + documents) / (1 + holders)) + 1))
+    return weights
 
 
 def weigh(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
@@ -101,13 +102,13 @@ class NeighbourIndex:
             A block of queries at a time, in their order.
         """
         starts = range(0, queries.shape[0], _QUERIES_AT_ONCE)
-        with ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool:
-            ahead = 2 * pool._max_workers
+        workers = threads or os.cpu_count() or 1
+        with ThreadPoolExecutor(workers) as pool:
             waiting = []
             for start in starts:
                 some = slice(start, start + _QUERIES_AT_ONCE)
                 waiting.append(pool.submit(self._search, queries[some], own[some], start, n))
-                if len(waiting) > ahead:
+                if len(waiting) > 2 * workers:
                     yield waiting.pop(0).result()
             for search in waiting:
                 yield search.result()
@@ -155,7 +156,8 @@ class _Block:
         dots[rare.row, rare.col] += rare.data
         dots *= self._inverse_norms
         dots *= scale[:, None]
-        return np.rint(dots, out=dots).astype(np.int32)
+        cosines: NDArray[np.int32] = np.rint(dots, out=dots).astype(np.int32)
+        return cosines
 
 
 def _inverse_norms(weighed: sparse.csr_array) -> Floats:

@@ -72,4 +72,6 @@ _ABSENT = """
 """
 """What an item of the older snapshot was merged into is not new."""
 
-_ABSENT_FROM_FILTERED = "CREATE TABLE absent AS SELECT DISTINCT subject AS id FROM new_kept ANTI JOIN old_kept USING (subject)"
+_ABSENT_FROM_FILTERED = (
+    "CREATE TABLE absent AS SELECT DISTINCT subject AS id FROM new_kept ANTI JOIN old_kept USING (subject)"
+)

@@ -43,7 +43,9 @@ def month_of(path: Path) -> int:
     """
     match = _NAME.fullmatch(path.name)
     if match is None or not 1 <= int(match[2]) <= 12:
-        raise BenchmarkError(f"{path} is no file of page views. Its name must be pageviews-YYYYMM-user, as Wikimedia's.")
+        raise BenchmarkError(
+            f"{path} is no file of page views. Its name must be pageviews-YYYYMM-user, as Wikimedia's."
+        )
     return int(match[1] + match[2])
 
 

@@ -57,7 +57,8 @@ def preprocess(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour) -> di
         workspace.execute(_judge(side, behaviour), {"let_through": let_through.get(side, [])})
         found = count_by(workspace, "reason", f"{side}_judged")
         reasons = [reason for reason, _ in REASONS] + [LATER_POINT, PREFERRED]
-        workspace.execute(f"CREATE TABLE {side}_kept AS SELECT * EXCLUDE (reason) FROM {side}_judged WHERE reason IS NULL")  # noqa: S608, E501 - our own names
+        keep = f"CREATE TABLE {side}_kept AS SELECT * EXCLUDE (reason) FROM {side}_judged WHERE reason IS NULL"  # noqa: S608 - our own names
+        workspace.execute(keep)
         funnel[side] = {
             "read": count_rows(workspace, f"{side}_judged"),
             "dropped": {reason: found.get(reason, 0) for reason in reasons},
@@ -114,13 +115,14 @@ def _judge(side: str, behaviour: Behaviour) -> str:
                    f.property IS NOT NULL AND {preferred} AS keeps_preferred,
                    bool_or(point_first IS NOT NULL) OVER own AS has_point,
                    count(*) FILTER (rank = 'preferred') OVER own AS preferred_ones,
-                   row_number() OVER (PARTITION BY r.subject, r.property, reason IS NULL
-                                      ORDER BY point_first DESC NULLS LAST, rank = 'preferred' DESC, statement_id) AS nth
+                   row_number() OVER (
+                       PARTITION BY r.subject, r.property, reason IS NULL
+                       ORDER BY point_first DESC NULLS LAST, rank = 'preferred' DESC, statement_id) AS nth
             FROM reasoned r LEFT JOIN functional f ON f.property = r.property
             WINDOW own AS (PARTITION BY r.subject, r.property, reason IS NULL)
         )
-        SELECT place, statement_id, subject, property, rank, object, value_type, value, unit, language, precision, calendar,
-               COLUMNS('^(start|end|point)_'), {_TERM} AS term,
+        SELECT place, statement_id, subject, property, rank, object, value_type, value, unit, language, precision,
+               calendar, COLUMNS('^(start|end|point)_'), {_TERM} AS term,
                CASE WHEN reason IS NOT NULL THEN reason
                     WHEN keeps_latest AND has_point AND nth > 1 THEN '{LATER_POINT}'
                     WHEN keeps_preferred AND NOT (keeps_latest AND has_point) AND preferred_ones = 1

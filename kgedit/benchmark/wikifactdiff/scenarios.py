@@ -58,8 +58,9 @@ def find_updates(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, 
         SELECT *, count(*) OVER same AS times_said,
                count(*) FILTER (decision IN ('new', 'static')) OVER same AS times_valid,
                count(*) FILTER (decision = 'obsolete') OVER same AS times_obsolete,
-               row_number() OVER (PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static')
-                                  ORDER BY decision = 'static' DESC, coalesce(new_statement_id, old_statement_id)) AS nth
+               row_number() OVER (
+                   PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static')
+                   ORDER BY decision = 'static' DESC, coalesce(new_statement_id, old_statement_id)) AS nth
         FROM classified JOIN worded_value USING (term)
         WINDOW same AS (PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static'))
         """  # noqa: S608 - our own names
@@ -129,9 +130,7 @@ _OBJECTS = """
 LOST = "lost at the end, as by the released code"
 
 
-def lose_last_entities(
-    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, funnel: dict[str, object]
-) -> None:
+def lose_last_entities(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, funnel: dict[str, object]) -> None:
     """Drop the groups of the entities that the released code never wrote, if it is asked to be like that.
 
     It wrote after the first entity and after each thousand more, the most popular first; what came after the last such

@@ -15,9 +15,7 @@ CANONICAL_VALUE = r"""
 """
 """A claim's literal without what says nothing: zeros at the end of a fraction, spaces around and in a row."""
 
-_MOMENTS = pa.schema(
-    [("value", pa.string()), ("precision", pa.string()), ("first", pa.int64()), ("until", pa.int64())]
-)
+_MOMENTS = pa.schema([("value", pa.string()), ("precision", pa.string()), ("first", pa.int64()), ("until", pa.int64())])
 
 
 def moments(values: pa.Table) -> pa.Table:

@@ -47,7 +47,8 @@ _UNITS = f"""
         WHERE property = '{UNIT_SYMBOL}' AND snak = 'value' AND rank <> 'deprecated' AND subject IN (FROM used)
         GROUP BY subject
     )
-    SELECT unit, coalesce(label, symbol) AS unit_name FROM used LEFT JOIN known ON id = unit LEFT JOIN symbol USING (unit)
+    SELECT unit, coalesce(label, symbol) AS unit_name
+    FROM used LEFT JOIN known ON id = unit LEFT JOIN symbol USING (unit)
 """  # noqa: S608 - our own names
 """A unit is called by its label, and where it has none by its symbol."""
 
