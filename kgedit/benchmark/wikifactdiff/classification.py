@@ -234,4 +234,5 @@ def _since(released: bool) -> str:
 
 def _differ() -> str:
     """SQL: whether the qualifiers that are times differ between the snapshots."""
-    return " OR ".join(f"old_{name}_time IS DISTINCT FROM new_{name}_time" for name in TIME_FIELDS)
+    parts = [f"{field}_{part}" for field in TIME_FIELDS for part in ("time", "precision")]
+    return " OR ".join(f"old_{part} IS DISTINCT FROM new_{part}" for part in parts)
