@@ -66,13 +66,13 @@ _MACROS = rf"""
         || regexp_extract(amount, '\.\d+$');
     CREATE MACRO ordinal(n) AS n || CASE WHEN n % 100 BETWEEN 11 AND 13 THEN 'th' WHEN n % 10 = 1 THEN 'st'
                                          WHEN n % 10 = 2 THEN 'nd' WHEN n % 10 = 3 THEN 'rd' ELSE 'th' END;
-    CREATE MACRO year_of(time) AS regexp_extract(time, '^-?0*(\d+)', 1)::BIGINT;
+    CREATE MACRO year_of(time) AS try_cast(regexp_extract(time, '^-?0*(\d+)', 1) AS BIGINT);
     CREATE MACRO era(time) AS CASE WHEN time[1] = '-' THEN ' BC' WHEN year_of(time) < 100 THEN ' AD' ELSE '' END;
     CREATE MACRO say_year(time) AS
         (CASE WHEN year_of(time) > 9999 THEN grouped(year_of(time)::VARCHAR) ELSE year_of(time)::VARCHAR END)
         || era(time);
-    CREATE MACRO month_of(time) AS {_MONTHS}[regexp_extract(time, '^-?\d+-(\d\d)', 1)::INTEGER];
-    CREATE MACRO day_of(time) AS regexp_extract(time, '-(\d\d)$', 1)::INTEGER;
+    CREATE MACRO month_of(time) AS {_MONTHS}[try_cast(regexp_extract(time, '^-?\d+-(\d\d)', 1) AS INTEGER)];
+    CREATE MACRO day_of(time) AS try_cast(regexp_extract(time, '-(\d\d)$', 1) AS INTEGER);
     CREATE MACRO say_time(time, precision) AS CASE precision
         WHEN '11' THEN day_of(time) || ' ' || month_of(time) || ' ' || say_year(time)
         WHEN '10' THEN month_of(time) || ' ' || say_year(time)
