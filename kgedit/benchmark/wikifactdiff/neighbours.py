@@ -9,6 +9,7 @@ The same is in Cypher for people (cypher/read/nearest_triples); tests keep both 
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,11 +30,10 @@ COSINE_UNIT = 1_000_000
 
 _QUERIES_AT_ONCE = 64
 _DOCUMENTS_AT_ONCE = 65_536
-"""One block of scores takes 64 x 65,536 doubles, 32 MB, for each thread."""
+"""A block's products take at most 64 x 65,536 x 12 bytes, 50 MB, for each thread."""
 
-_MOST_HUBS = 128
-_SAMPLE = 16
-"""Every 16th document of a block gives a bound below the n-th best of all."""
+_TIGHTEN = 8
+"""When a query has so many times n candidates, all but the n best are let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,6 @@ def weigh(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
 class NeighbourIndex:
     """Documents in which the likest ones of a query are found.
 
-    Most features are rare, and their products are sparse; the few that many documents have (hubs) are multiplied as
-    dense blocks. Together they are the whole product.
-
     Args:
         counts: How often a document has a feature (documents x features).
         weights: From inverse_frequencies, one for each feature.
@@ -75,16 +72,9 @@ class NeighbourIndex:
 
     def __init__(self, counts: sparse.csr_array, weights: Floats) -> None:
         weighed = weigh(counts, weights)
-        self._documents, features = weighed.shape
-        holders = np.bincount(weighed.indices, minlength=features)
-        hubs = np.argsort(-holders, kind="stable")[:_MOST_HUBS]
-        self._hubs = np.sort(hubs[holders[hubs] > self._documents / 256])
-        self._inverse_norms = _inverse_norms(weighed)
-        is_hub = np.zeros(features, bool)
-        is_hub[self._hubs] = True
         self._blocks = [
-            _Block(weighed[start : start + _DOCUMENTS_AT_ONCE], start, self._hubs, is_hub, self._inverse_norms)
-            for start in range(0, self._documents, _DOCUMENTS_AT_ONCE)
+            _Block(weighed[start : start + _DOCUMENTS_AT_ONCE], start)
+            for start in range(0, weighed.shape[0], _DOCUMENTS_AT_ONCE)
         ]
 
     def nearest(
@@ -114,19 +104,13 @@ class NeighbourIndex:
                 yield search.result()
 
     def _search(self, queries: sparse.csr_array, own: Numbers, first: int, n: int) -> Nearest:
-        dense = queries[:, self._hubs].toarray()
         scale = COSINE_UNIT * _inverse_norms(queries)
-        found: list[list[tuple[Numbers, Numbers]]] = [[] for _ in own]
-        bounds = np.ones(len(own), np.int64)
+        candidates = [_Candidates(n) for _ in own]
         for block in self._blocks:
-            cosines = block.cosines(queries, dense, scale)
-            inside = (own >= block.start) & (own < block.start + cosines.shape[1])
-            cosines[inside, own[inside] - block.start] = 0
-            bounds = np.maximum(bounds, _lower_bounds(cosines, n))
-            for row, bound in enumerate(bounds):
-                columns = np.flatnonzero(cosines[row] >= bound)
-                found[row].append((columns + block.start, cosines[row, columns]))
-        best = [_best(parts, n) for parts in found]
+            for row, (documents, scores) in enumerate(block.scores(queries)):
+                other = documents != own[row]
+                candidates[row].take(documents[other], np.rint(scores[other] * scale[row]).astype(np.int64))
+        best = [candidate.best() for candidate in candidates]
         sizes = [len(documents) for documents, _ in best]
         return Nearest(
             np.repeat(np.arange(first, first + len(own)), sizes),
@@ -136,52 +120,64 @@ class NeighbourIndex:
 
 
 class _Block:
-    """Some documents: their hubs as a dense matrix, all else as a sparse one, both turned round."""
+    """Some documents, turned round: features x documents."""
 
-    def __init__(
-        self, weighed: sparse.csr_array, start: int, hubs: Numbers, is_hub: NDArray[np.bool_], inverse_norms: Floats
-    ) -> None:
-        self.start = start
-        self._dense = np.ascontiguousarray(weighed[:, hubs].toarray().T)
-        rare = weighed.copy()
-        rare.data[is_hub[rare.indices]] = 0
-        rare.eliminate_zeros()
-        self._rare = sparse.csr_array(rare.T)
-        self._inverse_norms = inverse_norms[start : start + weighed.shape[0]]
+    def __init__(self, weighed: sparse.csr_array, start: int) -> None:
+        self._start = start
+        self._turned = sparse.csr_array(weighed.T)
+        self._inverse_norms = _inverse_norms(weighed)
 
-    def cosines(self, queries: sparse.csr_array, dense: Floats, scale: Floats) -> NDArray[np.int32]:
-        """Cosines of the queries (rows) and these documents (columns), in units of 1 / COSINE_UNIT."""
-        dots = dense @ self._dense
-        rare = (queries @ self._rare).tocoo()
-        dots[rare.row, rare.col] += rare.data
-        dots *= self._inverse_norms
-        dots *= scale[:, None]
-        cosines: NDArray[np.int32] = np.rint(dots, out=dots).astype(np.int32)
-        return cosines
+    def scores(self, queries: sparse.csr_array) -> Iterator[tuple[Numbers, Floats]]:
+        """For each query the documents that share a feature, and the products divided by their lengths."""
+        product = queries @ self._turned
+        product.data *= self._inverse_norms[product.indices]
+        documents = product.indices.astype(np.int64) + self._start
+        for start, end in itertools.pairwise(product.indptr.tolist()):
+            yield documents[start:end], product.data[start:end]
+
+
+class _Candidates:
+    """The best documents of one query among those seen so far, and some more."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._bound = 1  # a cosine that the n-th best of all is not below; no millionth is nothing in common
+        self._documents: list[Numbers] = []
+        self._cosines: list[Numbers] = []
+        self._held = 0
+
+    def take(self, documents: Numbers, cosines: Numbers) -> None:
+        """Consider some documents with their cosines, in units of 1 / COSINE_UNIT."""
+        if len(cosines) > self._n:
+            self._bound = max(self._bound, int(np.partition(cosines, len(cosines) - self._n)[len(cosines) - self._n]))
+        kept = np.flatnonzero(cosines >= self._bound)
+        self._documents.append(documents[kept])
+        self._cosines.append(cosines[kept])
+        self._held += len(kept)
+        if self._held > _TIGHTEN * self._n:
+            best, cosines = self.best()
+            self._documents, self._cosines, self._held = [best], [cosines], len(best)
+            self._bound = int(cosines[-1])
+
+    def best(self) -> tuple[Numbers, Numbers]:
+        """The n best of those seen, the likest first, then by number."""
+        if not self._documents:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        documents, cosines = np.concatenate(self._documents), np.concatenate(self._cosines)
+        kept = np.flatnonzero(cosines >= self._bound)
+        if len(kept) > self._n:
+            bound = np.partition(cosines[kept], len(kept) - self._n)[len(kept) - self._n]
+            above = kept[cosines[kept] > bound]
+            level = np.sort(documents[kept[cosines[kept] == bound]])[: self._n - len(above)]
+            documents = np.concatenate([documents[above], level])
+            cosines = np.concatenate([cosines[above], np.full(len(level), bound)])
+        else:
+            documents, cosines = documents[kept], cosines[kept]
+        order = np.lexsort((documents, -cosines))
+        return documents[order], cosines[order]
 
 
 def _inverse_norms(weighed: sparse.csr_array) -> Floats:
     squares = np.add.reduceat(np.append(weighed.data**2, 0.0), weighed.indptr[:-1])
     squares[np.diff(weighed.indptr) == 0] = 0
     return np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
-
-
-def _lower_bounds(cosines: NDArray[np.int32], n: int) -> Numbers:
-    """For each row a cosine that the n-th best of it is not below: the n-th best of a part of it."""
-    part = cosines[:, ::_SAMPLE]
-    if part.shape[1] < n:
-        return np.zeros(len(cosines), np.int64)
-    return np.partition(part, part.shape[1] - n, axis=1)[:, part.shape[1] - n].astype(np.int64)
-
-
-def _best(parts: list[tuple[Numbers, Numbers]], n: int) -> tuple[Numbers, Numbers]:
-    documents = np.concatenate([documents for documents, _ in parts]).astype(np.int64)
-    cosines = np.concatenate([cosines for _, cosines in parts]).astype(np.int64)
-    if len(cosines) > n:
-        bound = np.partition(cosines, len(cosines) - n)[len(cosines) - n]
-        above = np.flatnonzero(cosines > bound)
-        level = np.flatnonzero(cosines == bound)[: n - len(above)]
-        kept = np.concatenate([above, level])
-        documents, cosines = documents[kept], cosines[kept]
-    order = np.lexsort((documents, -cosines))
-    return documents[order], cosines[order]
