@@ -121,11 +121,12 @@ def _table(blocks: list[Nearest]) -> pa.Table:
 
 def _matrix(workspace: duckdb.DuckDBPyConnection, table: str, shape: tuple[int, int]) -> sparse.csr_array:
     """A table (line, feature, times), sorted, as a sparse matrix of how often a document has a feature."""
-    found = read_table(workspace, f"SELECT line, feature, times FROM {table} ORDER BY line, feature")  # noqa: S608 - our own names
+    narrow = "line::INTEGER AS line, feature::INTEGER AS feature, times::INTEGER AS times"
+    found = read_table(workspace, f"SELECT {narrow} FROM {table} ORDER BY line, feature")  # noqa: S608 - our own names
     lines = found["line"].to_numpy()
     starts = np.searchsorted(lines, np.arange(shape[0] + 1))
     times = found["times"].to_numpy().astype(np.float64)
-    return sparse.csr_array((times, found["feature"].to_numpy().astype(np.int32), starts), shape=shape)
+    return sparse.csr_array((times, found["feature"].to_numpy(), starts), shape=shape)
 
 
 _NUMBERED = """
