@@ -108,7 +108,7 @@ def worlds(cases: dict[str, Case], *, steady: bool = True) -> tuple[list[Json], 
 
 
 def run_steps(
-    old: Snapshot, new: Snapshot, folder: Path, behaviour: Behaviour = PAPER
+    old: Snapshot, new: Snapshot, folder: Path, behaviour: Behaviour = PAPER, *, seed: int = 0
 ) -> tuple[duckdb.DuckDBPyConnection, dict[str, object]]:
     """All steps up to the scenarios; the workspace and the funnel."""
     workspace = open_workspace(old, new, spill=folder / "spill")
@@ -118,7 +118,7 @@ def run_steps(
     compare(workspace)
     classify(workspace, behaviour, **window)
     word_values(workspace)
-    return workspace, find_updates(workspace, behaviour, seed=0)
+    return workspace, find_updates(workspace, behaviour, seed=seed)
 
 
 def outcomes(

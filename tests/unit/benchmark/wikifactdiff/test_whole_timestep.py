@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world.dumps import Json, hashes, load, write_dump
+from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
-from world.updates import article, functional, number, said
+from world.updates import article, functional, number, run_steps, said, worlds
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
@@ -216,3 +216,34 @@ def test_an_entity_merged_into_another_is_no_change(tmp_path: Path) -> None:
         "only in the older": 0, "only in the newer": 0, "in both": 1, "in both, date refined": 0
     }  # fmt: skip
     assert made.manifest["new_entities"]["only in the newer snapshot"] == 0
+
+
+def test_a_new_entity_is_described_by_the_newer_snapshot(tmp_path: Path) -> None:
+    founded = said("P571", time_value("+2022-03-01T00:00:00Z", 11))
+    town = article("Q7", said("P31", "Q50"), said("P31", "Q51"), said("P6", "Q209"), founded, label="Hjo")
+    made = export(tmp_path, BEFORE, [*AFTER, town])
+    assert {name: scenario for name, scenario in scenarios(made).items() if name.startswith("Q7")} == {
+        "Q7:P6": "AddEntity",
+        "Q7:P31": "AddEntity",
+        "Q7:P571": "AddEntity",
+    }
+    near = [row["neighbour_label"] for row in neighbours(made, "Q7", "nearest") if row["property"] == "P6"]
+    assert near == ["Kalix", "Falun"]
+    # Two classes at once are no case for an edit; one leader is.
+    assert {case.fact.property for case in made.cases() if case.fact.subject == "Q7"} == {"P6", "P571"}
+
+
+def test_of_replaced_populations_one_in_fourteen_is_in_the_replacement_set_by_seed(tmp_path: Path) -> None:
+    grown = (
+        [said("P1082", number("7"), point="2019"), said("P6", "Q101", start="2015")],
+        [said("P1082", number("8"), point="2022-06-01"), said("P6", "Q102", start="2022-06-01")],
+    )
+    snapshots = two_snapshots(tmp_path, *worlds({f"Town {place}": grown for place in range(280)}))
+    drawn = []
+    for seed in (0, 0, 1):
+        workspace, _ = run_steps(*snapshots, tmp_path, seed=seed)
+        rows = workspace.execute("SELECT subject, property FROM update_group WHERE in_replacement_set").fetchall()
+        assert sum(property_id == "P6" for _, property_id in rows) == 280
+        drawn.append({subject for subject, property_id in rows if property_id == "P1082"})
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert all(8 <= len(towns) <= 36 for towns in drawn)
