@@ -60,7 +60,7 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 
 def test_formats() -> None:
     assert offered("load-dump", "--format") == ["wikidata_json"]
-    assert offered("export-timestep", "--form") == ["wikibigedit"]
+    assert offered("export-timestep", "--form") == ["wikibigedit", "wikifactdiff"]
 
 
 def test_nothing_heavy_is_imported_for_it() -> None:
