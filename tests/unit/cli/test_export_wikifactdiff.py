@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from world.documented_scenarios import cells, documented
 
 import kgedit
 from kgedit.benchmark.wikifactdiff.tables import own_table
@@ -66,6 +67,14 @@ def test_the_sample_world_has_every_scenario_where_it_says(home: Path, results: 
         name: [place for place in places if name not in found.get(place, ())] for name, places in expected.items()
     } == {name: [] for name in expected}
     assert set(expected) == {"ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other"}
+
+
+def test_the_documented_table_is_what_is_found(home: Path, results: list[Result]) -> None:
+    found = [
+        ["sample", older, newer, *cells(kgedit.Home(home).timestep(older, newer, profile="wikifactdiff").manifest)]
+        for older, newer in STEPS
+    ]
+    assert documented("sample") == found
 
 
 def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> None:

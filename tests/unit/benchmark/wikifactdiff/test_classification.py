@@ -98,7 +98,7 @@ def groups(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("behaviour", [PAPER, RELEASED_2024], ids=["paper", "released code"])
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(rows=groups(), random=st.randoms(use_true_random=False))
 def test_every_fact_gets_one_class_whatever_the_order(
     behaviour: Behaviour, rows: list[dict[str, Any]], random: Any

@@ -76,7 +76,7 @@ def values(rows: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
     return Counter((row["subject"], row["term"]) for row in rows)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(statements(), statements(), st.randoms(use_true_random=False))
 def test_the_difference_applied_to_the_older_facts_gives_the_newer(
     old: list[dict[str, Any]], new: list[dict[str, Any]], random: Any
