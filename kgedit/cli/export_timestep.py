@@ -28,8 +28,8 @@ from kgedit.cli.progress import say
 @click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
               help="Date of the newer snapshot.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Chooses personas and second hops.")
+              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO, or FROM_TO_wikifactdiff.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")

@@ -84,7 +84,10 @@ def _times(behaviour: Behaviour) -> str:
     names = [f"{field}_{part}" for field in TIME_FIELDS for part in ("time", "precision", "first", "until")]
     if not behaviour.first_day_of_coarse_dates:
         return ", ".join(f"c.{name}" for name in names)
-    as_day = "c.{0}_time, CASE WHEN c.{0}_first IS NOT NULL THEN 11 END AS {0}_precision, c.{0}_first, c.{0}_first + 1 AS {0}_until"  # noqa: E501
+    as_day = (
+        "c.{0}_time, CASE WHEN c.{0}_first IS NOT NULL THEN 11 END AS {0}_precision, c.{0}_first, "
+        "c.{0}_first + 1 AS {0}_until"
+    )
     return ", ".join(as_day.format(field) for field in TIME_FIELDS)
 
 

@@ -9,8 +9,8 @@ import itertools
 from pathlib import Path
 
 import pytest
-from world.dumps import load
 from world.documented_scenarios import cells, documented
+from world.dumps import load
 from world.shared_data import SHARED
 
 from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
