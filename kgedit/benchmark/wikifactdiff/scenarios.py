@@ -133,11 +133,12 @@ LOST = "lost at the end, as by the released code"
 def lose_last_entities(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, funnel: dict[str, object]) -> None:
     """Drop the groups of the entities that the released code never wrote, if it is asked to be like that.
 
-    It wrote after the first entity and after each thousand more, the most popular first; what came after the last such
-    point was lost. Entities of one popularity stand in the order of their ids here; in its database they had none.
+    It went through all entities with an article, the most popular first, and wrote after the first and after each
+    thousand more; what came after the last such point was lost. Entities of one popularity stand in the order of their
+    ids here; in its database they had none.
 
     Args:
-        workspace: With classified, update_group, update_object and popularity.
+        workspace: With known, page, update_group, update_object and popularity.
         behaviour: Of the released code, or the paper's.
         funnel: From find_updates; what is dropped here is counted in it.
     """
@@ -149,7 +150,8 @@ def lose_last_entities(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviou
         WITH placed AS (
             SELECT id, row_number() OVER (ORDER BY popularity DESC NULLS LAST, id[2:]::BIGINT) - 1 AS place,
                    count(*) OVER () AS entities
-            FROM (SELECT DISTINCT subject AS id FROM classified) LEFT JOIN popularity USING (id)
+            FROM known LEFT JOIN popularity USING (id)
+            WHERE kind = 'item' AND wiki_title IS NOT NULL AND id NOT IN (FROM page)
         )
         SELECT id FROM placed WHERE place > (entities - 1) // 1000 * 1000
         """
