@@ -350,47 +350,67 @@ class Home:
         known_facts: int = 2000,
         templates: str | Path | None = None,
         personas: str | Path | None = None,
-        forms: Iterable[str] = ("wikibigedit",),
+        forms: Iterable[str] | None = None,
         overwrite: bool = False,
+        profile: str = "wikibigedit",
+        compat: str | None = None,
+        pageviews: Iterable[str | Path] = (),
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
         Args:
             older: Day of the older snapshot.
             newer: Day of the newer one.
-            out: Folder to write; None for `benchmark/FROM_TO` in this home.
-            seed: Chooses personas and second hops.
+            out: Folder to write; None for `benchmark/FROM_TO` in this home, or `benchmark/FROM_TO_PROFILE` for another
+                profile than wikibigedit.
+            seed: Chooses whatever is drawn by lot: personas, second hops, random neighbours.
             known_facts: Facts of the older snapshot to put into words, at most.
             templates: Template catalogue; None for the shipped one.
             personas: Folder of personas; None for the shipped ones.
-            forms: Further forms to write beside the tables.
+            forms: Further forms to write beside the tables; None for the profile's own.
             overwrite: Whether the folder is replaced if it exists.
+            profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
+            compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
+            pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            BenchmarkError: if the folder exists, the dates are reversed, or the graph lacks a snapshot.
+            BenchmarkError: if the folder exists, the dates are reversed, the graph lacks a snapshot, or an option is
+                not the profile's.
         """
         from kgedit.benchmark.export import Settings, export_timestep
+        from kgedit.benchmark.profiles import check_profile
         from kgedit.exporters import EXPORTERS
         from kgedit.graph.connection import Graph
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import open_snapshot
 
+        views = tuple(Path(file) for file in pageviews)
+        check_profile(profile, {"compat": compat, "pageviews": views})
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
-        writers = [EXPORTERS[form] for form in forms]
-        folder = self._timestep_folder(old.date, new.date) if out is None else Path(out)
+        writers = [EXPORTERS[form] for form in ((profile,) if forms is None else forms)]
+        folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
         if folder.exists() and not overwrite:
             raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
-        settings = Settings(
-            seed=seed,
-            known_facts=known_facts,
-            templates=None if templates is None else Path(templates),
-            personas=None if personas is None else Path(personas),
-        )
+        worded = (None if templates is None else Path(templates), None if personas is None else Path(personas))
+        if profile == "wikifactdiff":
+            from kgedit.benchmark.wikifactdiff import export as wikifactdiff
+
+            asked = wikifactdiff.Settings(
+                seed=seed,
+                known_facts=known_facts,
+                compat=compat,
+                pageviews=views,
+                templates=worded[0],
+                personas=worded[1],
+            )
+            with disk_errors(folder, again="give the same command again"):
+                return wikifactdiff.export_timestep(old, new, folder, settings=asked, writers=writers)
+        settings = Settings(seed=seed, known_facts=known_facts, templates=worded[0], personas=worded[1])
         with disk_errors(folder, again="give the same command again"), Graph.open(self.path) as graph:
             return export_timestep(graph, old, new, folder, settings=settings, writers=writers)
 
-    def timestep(self, older: Date, newer: Date) -> Timestep:
+    def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
         """The timestep that `export_timestep` wrote into this home.
 
         Raises:
@@ -399,7 +419,8 @@ class Home:
         from kgedit.benchmark.timestep import Timestep
         from kgedit.wikidata.times import day_number
 
-        return Timestep.open(self._timestep_folder(day_number(read_date(older)), day_number(read_date(newer))))
+        days = (day_number(read_date(older)), day_number(read_date(newer)))
+        return Timestep.open(self._timestep_folder(*days, profile))
 
     def audit(self, path: str | Path, older: Date, newer: Date) -> Audit:
         """Check a file of edits, or a timestep, against two snapshots; no graph is needed.
@@ -430,8 +451,8 @@ class Home:
 
         return ManagedServer(self.path).stop()
 
-    def _timestep_folder(self, older: int, newer: int) -> Path:
-        return self.path / "benchmark" / f"{older}_{newer}"
+    def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
+        return self.path / "benchmark" / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:

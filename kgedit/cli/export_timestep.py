@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kgedit.api.home import Home
+from kgedit.benchmark.profiles import COMPATS, PROFILES
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
 
 
-@click.command("export-timestep", epilog=examples("kgedit export-timestep --from 2021-01-04 --to 2023-02-27"))
+@click.command(
+    "export-timestep",
+    epilog=examples(
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
+    ),
+)
 @click.option("--from", "older", required=True, **SNAPSHOT_DATE,
               help="Date of the older snapshot.")  # fmt: skip
 @click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
               help="Date of the newer snapshot.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Chooses personas and second hops.")
+              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO, or FROM_TO_wikifactdiff.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
-@click.option("--form", "forms", multiple=True, default=("wikibigedit",), show_default=True,
-              shell_complete=completion.export_forms, help="Also write this form; repeat for several.")  # fmt: skip
+@click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
+              help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
+@click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
+              help="What counts as a change. wikifactdiff needs no graph.")  # fmt: skip
+@click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
+@click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 def export_timestep(
     older: datetime.datetime,
@@ -38,11 +51,16 @@ def export_timestep(
     templates: Path | None,
     personas: Path | None,
     forms: tuple[str, ...],
+    profile: str,
+    compat: str | None,
+    pageviews: tuple[Path, ...],
     overwrite: bool,
 ) -> None:
     """Write the changes between two snapshots as questions.
 
-    The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions.
+    The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
+    wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
+    neighbours.
     """
     timestep = Home().export_timestep(
         older,
@@ -52,10 +70,16 @@ def export_timestep(
         known_facts=known_facts,
         templates=templates,
         personas=personas,
-        forms=forms,
+        forms=forms or None,
         overwrite=overwrite,
+        profile=profile,
+        compat=compat,
+        pageviews=pageviews,
     )
-    _tell(timestep.manifest)
+    if profile == "wikifactdiff":
+        _tell_updates(timestep.manifest)
+    else:
+        _tell(timestep.manifest)
     click.echo(timestep.folder)
 
 
@@ -71,3 +95,15 @@ def _tell(manifest: dict[str, dict[str, object]]) -> None:
     say(f"{funnel['kept']:>8,} cases ({cases})")
     probes = ", ".join(f"{count} by {basis}" for basis, count in manifest["locality"].items()) or "none"
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
+
+
+def _tell_updates(manifest: dict[str, Any]) -> None:
+    for side, told in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):
+        say(f"{side['read']:>8,} statements of touched items in the {told} snapshot, {side['kept']:,} of them facts")
+    funnel = manifest["funnel"]
+    say(f"{funnel['changed']:>8,} changed subjects and relations")
+    for reason, count in funnel["dropped"].items():
+        say(f"{-count:>8,} {reason}")
+    scenarios = ", ".join(f"{count} {name}" for name, count in manifest["scenarios"].items() if count) or "none"
+    say(f"{funnel['kept']:>8,} updates ({scenarios})")
+    say(f"         cases for editing: {sum(manifest['cases'].values())}; locality: {manifest['locality']}")

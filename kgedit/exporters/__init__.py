@@ -11,6 +11,7 @@ EXPORTERS: Registry[Callable[[Timestep], Path]] = Registry(
     {
         "easyedit": "kgedit.exporters.easyedit:export",
         "wikibigedit": "kgedit.exporters.wikibigedit:export",
+        "wikifactdiff": "kgedit.exporters.wikifactdiff:export",
     },
     group="kgedit.exporters",
 )

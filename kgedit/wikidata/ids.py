@@ -11,6 +11,20 @@ INSTANCE_OF = "P31"
 SUBCLASS_OF = "P279"
 SEPARATOR = "P4155"
 
+POPULATION = "P1082"
+UNIT_SYMBOL = "P5061"
+REVIEW_SCORE_BY = "P447"
+DEATHS = ("P570", "P4602")
+"""Date of death, date of burial or cremation."""
+
+CREATION_DATES = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")
+"""Inception, date of birth, start time, time of discovery, official opening, announcement, point in time, publication:
+what dates the beginning of an entity (WikiFactDiff, section 4.2)."""
+
+PROPERTY_ABOUT_WIKIMEDIA = "Q51118821"
+NON_RESTRICTIVE_QUALIFIER = "Q61719274"
+ONLINE_ACCOUNT_PROPERTY = "Q105388954"
+
 SINGLE_VALUE = "Q19474404"
 SINGLE_BEST_VALUE = "Q52060874"
 RESTRICTIVE_QUALIFIER = "Q61719275"

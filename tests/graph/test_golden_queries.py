@@ -25,6 +25,7 @@ PARAMETERS = {
     "find_terms": {"name": "germany", "limit": "5"},
     "functional_by_constraint": {"date": "2023-02-27"},
     "functional_by_data": {"date": "2023-02-27"},
+    "nearest_triples": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "similar_static_facts": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "similar_subjects": {"subject": "Q183", "date": "2021-01-04", "k": "5"},
     "statement_history": {"subject": "Q183", "property": "P6"},

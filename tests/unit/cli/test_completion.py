@@ -62,7 +62,7 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 def test_formats() -> None:
     assert offered("load-dump", "--format") == ["wikidata_json"]
     assert offered("export-timestep", "--form") == list(EXPORTERS)
-    assert {"easyedit", "wikibigedit"} <= set(EXPORTERS)
+    assert {"easyedit", "wikibigedit", "wikifactdiff"} <= set(EXPORTERS)
 
 
 def test_nothing_heavy_is_imported_for_it() -> None:

@@ -1,0 +1,35 @@
+"""Names of the profiles: what counts as a change, and which options belong to which."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kgedit.errors import BenchmarkError
+
+PROFILES = ("wikibigedit", "wikifactdiff")
+"""The first is the default."""
+
+COMPATS = ("wikifactdiff-2024",)
+"""Behaviours of published code that the profile wikifactdiff can have."""
+
+_OWN_OPTIONS = {"wikibigedit": (), "wikifactdiff": ("compat", "pageviews")}
+
+
+def check_profile(profile: str, options: Mapping[str, object]) -> None:
+    """Check a profile's name, and that no option is given that it does not know.
+
+    Args:
+        profile: The name.
+        options: Options that some profile has; None or empty where they are not given.
+
+    Raises:
+        BenchmarkError: if the name is unknown or an option belongs to another profile.
+    """
+    if profile not in PROFILES:
+        raise BenchmarkError(f"There is no profile '{profile}'. There are: {', '.join(PROFILES)}.")
+    foreign = [name for name, given in options.items() if given and name not in _OWN_OPTIONS[profile]]
+    if foreign:
+        owner = next(name for name, own in _OWN_OPTIONS.items() if foreign[0] in own)
+        raise BenchmarkError(
+            f"The profile {profile} has no --{foreign[0]}. Leave it out, or add --profile {owner}, which has it."
+        )

@@ -1,0 +1,253 @@
+"""`export-timestep --profile wikifactdiff`: from two snapshots in the store, without the graph.
+
+The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it. The
+same snapshots and settings give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit import __version__
+from kgedit.benchmark.timestep import TABLES, Timestep
+from kgedit.benchmark.wikifactdiff.cases import make_cases
+from kgedit.benchmark.wikifactdiff.classification import classify
+from kgedit.benchmark.wikifactdiff.compat import behaviour
+from kgedit.benchmark.wikifactdiff.difference import compare
+from kgedit.benchmark.wikifactdiff.nearest_triples import (
+    draw_random_neighbours,
+    find_neighbours,
+    find_unchanged_triples,
+    similarity,
+)
+from kgedit.benchmark.wikifactdiff.new_entities import find_new_entities
+from kgedit.benchmark.wikifactdiff.popularity import measure_popularity
+from kgedit.benchmark.wikifactdiff.preprocessing import preprocess
+from kgedit.benchmark.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
+from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
+from kgedit.benchmark.wikifactdiff.wording import prepare_templates, word_values
+from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
+from kgedit.errors import BenchmarkError
+from kgedit.prompts.personas import persona_version
+from kgedit.prompts.templates import template_version
+from kgedit.store.files import replace_folder, write_json
+from kgedit.store.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings that change the content of a timestep; all of them are recorded in it.
+
+    Attributes:
+        seed: Chooses personas, random neighbours and the populations of the replacement set.
+        known_facts: Most facts of the older snapshot to write questions for.
+        compat: Behaviour of other code (kgedit.benchmark.wikifactdiff.compat); None for the paper's.
+        pageviews: Monthly files of page views; without any the popularity is null.
+        templates: Catalogue of question templates; None for the shipped one.
+        personas: Folder of persona catalogues; None for the shipped ones.
+    """
+
+    seed: int = 0
+    known_facts: int = 2000
+    compat: str | None = None
+    pageviews: tuple[Path, ...] = ()
+    templates: Path | None = None
+    personas: Path | None = None
+
+
+def export_timestep(
+    old: Snapshot,
+    new: Snapshot,
+    folder: Path,
+    *,
+    settings: Settings,
+    writers: Sequence[Callable[[Timestep], Path]] = (),
+) -> Timestep:
+    """Make the timestep between two snapshots, written aside and renamed when it is complete.
+
+    Args:
+        old: The older snapshot.
+        new: The newer one.
+        folder: Where it is put; a folder there is replaced.
+        settings: What it is made with.
+        writers: Write further files beside the tables, before the folder is put in place.
+
+    Raises:
+        BenchmarkError: if the dates are in the wrong order, or a file or name is not what it must be.
+        SourceError: if page views cannot be read.
+    """
+    if old.date >= new.date:
+        raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
+    behaviour(settings.compat)  # a wrong name is told before any work
+    aside = folder.with_name(f".{folder.name}.aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    workspace = open_workspace(old, new, spill=aside / "spill")
+    try:
+        counted = _make_tables(workspace, old, new, settings)
+        tables = _write_tables(workspace, aside)
+    finally:
+        workspace.close()
+    write_json(
+        aside / "timestep.json",
+        {
+            "timestep": f"{old.date}_{new.date}",
+            "profile": PROFILE,
+            "kgedit": __version__,
+            "snapshots": [snapshot.manifest for snapshot in (old, new)],
+            "settings": _provenance(settings),
+            **counted,
+            "tables": tables,
+        },
+    )
+    made = Timestep.open(aside)
+    for write in writers:
+        write(made)
+    replace_folder(aside, folder)
+    return Timestep.open(folder)
+
+
+def _make_tables(
+    workspace: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, settings: Settings
+) -> dict[str, Any]:
+    """Make the tables of a timestep; returns what was counted on the way."""
+    rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
+    preprocessing = preprocess(workspace, rules)
+    entities = find_new_entities(workspace, rules, **window)
+    difference = compare(workspace)
+    classes = classify(workspace, rules, **window)
+    word_values(workspace)
+    funnel = find_updates(workspace, rules, seed=settings.seed)
+    wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
+    popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
+    lose_last_entities(workspace, rules, funnel)
+    find_unchanged_triples(workspace)
+    find_neighbours(workspace)
+    draw_random_neighbours(workspace, seed=settings.seed)
+    _word(workspace, settings)
+    make_cases(workspace, known_facts=settings.known_facts, seed=settings.seed, personas=settings.personas)
+    scenarios = count_by(workspace, "scenario", "updates")
+    return {
+        "preprocessing": preprocessing,
+        "difference": difference,
+        "new_entities": entities,
+        "classes": classes,
+        "funnel": funnel,
+        "scenarios": {name: scenarios.get(name, 0) for name, _ in SCENARIOS},
+        "replacement_set": count_rows(workspace, "updates WHERE in_replacement_set"),
+        "popularity": popularity,
+        "neighbours": count_by(workspace, "basis", "neighbours"),
+        "updates_without_a_nearest_neighbour": count_rows(
+            workspace, "updates ANTI JOIN (FROM neighbours WHERE basis = 'nearest') USING (subject, property)"
+        ),
+        "generic_templates": count_rows(workspace, "updates WHERE template LIKE '%:generic'"),
+        "cases": count_by(workspace, "tag", "cases"),
+        "locality": count_rows(workspace, "locality"),
+        "known_facts": count_rows(workspace, "known_facts"),
+    }
+
+
+def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings) -> None:
+    """Tables ``updates``, ``objects`` and ``neighbours``, as they are written."""
+    workspace.execute(
+        "CREATE TABLE asked_property AS SELECT property FROM update_group "
+        "UNION SELECT neighbour_property FROM random_triple"
+    )
+    prepare_templates(workspace, settings.templates)
+    workspace.execute(_UPDATES)
+    workspace.execute(_OBJECTS)
+    workspace.execute(_NEIGHBOURS)
+
+
+_UPDATES = """
+    CREATE TABLE updates AS
+    SELECT g.*, s.label AS subject_label, s.description AS subject_description,
+           coalesce(p.label, g.property) AS property_label, p.description AS property_description,
+           g.functional AS temporal_functional, popularity, basis AS popularity_basis,
+           say(t.question, s.label) AS question, say(t.rephrase, s.label) AS rephrase, say(t.cloze, s.label) AS cloze,
+           t.template,
+           row_number() OVER (
+               ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
+    FROM update_group g JOIN known s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
+    JOIN template t ON t.property = g.property LEFT JOIN popularity ON popularity.id = g.subject
+"""
+
+_OBJECTS = """
+    CREATE TABLE objects AS
+    SELECT o.* EXCLUDE (object, value_type, label, description, aliases), term AS object, label AS object_label,
+           description AS object_description, aliases AS object_aliases,
+           CASE WHEN o.object IS NULL THEN value_type END AS value_type, u.place,
+           array_position(['new', 'obsolete', 'static'], decision) AS turn
+    FROM update_object o JOIN updates u USING (subject, property)
+"""
+
+_NEIGHBOURS = f"""
+    CREATE TABLE neighbours AS
+    WITH found AS (
+        SELECT subject, property, 'nearest' AS basis, place, neighbour, property AS neighbour_property, object,
+               {similarity("cosine")} AS similarity FROM nearest_triple
+        UNION ALL
+        SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
+    )
+    SELECT f.*, n.label AS neighbour_label, n.description AS neighbour_description,
+           coalesce(p.label, f.neighbour_property) AS neighbour_property_label,
+           o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
+           say(t.question, n.label) AS question, say(t.rephrase, n.label) AS rephrase, say(t.cloze, n.label) AS cloze,
+           u.place AS update_place
+    FROM found f JOIN known n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
+    JOIN template t ON t.property = f.neighbour_property LEFT JOIN known p ON p.id = f.neighbour_property
+    JOIN updates u ON u.subject = f.subject AND u.property = f.property
+"""  # noqa: S608 - our own names
+
+_ORDERS = {
+    "updates": "place",
+    "objects": "place, turn, object",
+    "neighbours": "update_place, basis, place",
+    "cases": "case_id",
+    "locality": "case_id",
+    "two_hops": "case_id",
+    "known_facts": "turn, subject, property, object",
+}
+
+
+def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
+    written = {}
+    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES
+    for name, schema in schemas.items():
+        path = folder / f"{name}.parquet"
+        rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")  # noqa: S608 - our own names
+        pq.write_table(rows.cast(schema), path, compression="zstd")
+        written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return written
+
+
+def _columns(workspace: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema) -> str:
+    """SQL of a schema's columns; what another profile alone can fill is null, or an empty list."""
+    there = {row[0] for row in workspace.execute(f"DESCRIBE {table}").fetchall()}
+    absent = {field.name: "[]" if pa.types.is_list(field.type) else "NULL" for field in schema}
+    return ", ".join(name if name in there else f"{absent[name]} AS {name}" for name in schema.names)
+
+
+def _provenance(settings: Settings) -> dict[str, Any]:
+    return {
+        "seed": settings.seed,
+        "known_facts": settings.known_facts,
+        "compat": asdict(behaviour(settings.compat)),
+        "pageviews": {path.name: _hash(path) for path in settings.pageviews},
+        "templates": template_version(settings.templates),
+        "personas": persona_version(settings.personas),
+    }
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,183 @@
+"""The entities most like others: exact cosine of TF-IDF vectors, for many subjects at once and in bounded memory.
+
+A document is an entity: its id, each (relation, object) pair and each object it has (WikiFactDiff, section 4.4).
+The weight of a feature is how often the document has it times ``ln((1 + documents) / (1 + holders)) + 1``, rounded to
+four digits. Dot products of such weights are whole numbers that a double holds exactly, so they are the same in
+whatever order they are summed; a cosine is told to six digits, and ties go to the smaller number of the document.
+The same is in Cypher for people (cypher/read/nearest_triples); tests keep both equal.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+WEIGHT_UNIT = 10_000
+"""Weights are whole numbers of ten-thousandths."""
+
+COSINE_UNIT = 1_000_000
+"""Cosines are whole numbers of millionths."""
+
+_QUERIES_AT_ONCE = 64
+_DOCUMENTS_AT_ONCE = 65_536
+"""A block's products take at most 64 x 65,536 x 12 bytes, 50 MB, for each thread."""
+
+_TIGHTEN = 8
+"""When a query has so many times n candidates, all but the n best are let go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """The most alike documents of some queries: three columns of equal length, by query, the likest first.
+
+    Attributes:
+        query: Number of the query.
+        document: Number of the document.
+        cosine: In units of 1 / COSINE_UNIT.
+    """
+
+    query: Numbers
+    document: Numbers
+    cosine: Numbers
+
+
+def inverse_frequencies(holders: Numbers, documents: int) -> Floats:
+    """Weight of a feature that so many documents have, in units of 1 / WEIGHT_UNIT."""
+    weights: Floats = np.rint(WEIGHT_UNIT * (np.log((1 + documents) / (1 + holders)) + 1))
+    return weights
+
+
+def weigh(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
+    """Counts of features (documents x features) as weights."""
+    return sparse.csr_array((counts.data * weights[counts.indices], counts.indices, counts.indptr), shape=counts.shape)
+
+
+class NeighbourIndex:
+    """Documents in which the likest ones of a query are found.
+
+    Args:
+        counts: How often a document has a feature (documents x features).
+        weights: From inverse_frequencies, one for each feature.
+    """
+
+    def __init__(self, counts: sparse.csr_array, weights: Floats) -> None:
+        weighed = weigh(counts, weights)
+        self._blocks = [
+            _Block(weighed[start : start + _DOCUMENTS_AT_ONCE], start)
+            for start in range(0, weighed.shape[0], _DOCUMENTS_AT_ONCE)
+        ]
+
+    def nearest(
+        self, queries: sparse.csr_array, own: Numbers, *, n: int, threads: int | None = None
+    ) -> Iterator[Nearest]:
+        """The n documents most like each query, of those that have anything in common with it.
+
+        Args:
+            queries: Weights of the queries (queries x features), as weigh gives them.
+            own: The document that a query is itself, which is left out; -1 where it is none.
+            n: How many.
+            threads: How many blocks of queries are worked on at once; None for one for each core.
+
+        Yields:
+            A block of queries at a time, in their order.
+        """
+        starts = range(0, queries.shape[0], _QUERIES_AT_ONCE)
+        workers = threads or os.cpu_count() or 1
+        with ThreadPoolExecutor(workers) as pool:
+            waiting = []
+            for start in starts:
+                some = slice(start, start + _QUERIES_AT_ONCE)
+                waiting.append(pool.submit(self._search, queries[some], own[some], start, n))
+                if len(waiting) > 2 * workers:
+                    yield waiting.pop(0).result()
+            for search in waiting:
+                yield search.result()
+
+    def _search(self, queries: sparse.csr_array, own: Numbers, first: int, n: int) -> Nearest:
+        scale = COSINE_UNIT * _inverse_norms(queries)
+        candidates = [_Candidates(n) for _ in own]
+        for block in self._blocks:
+            for row, (documents, scores) in enumerate(block.scores(queries)):
+                other = documents != own[row]
+                candidates[row].take(documents[other], np.rint(scores[other] * scale[row]).astype(np.int64))
+        best = [candidate.best() for candidate in candidates]
+        sizes = [len(documents) for documents, _ in best]
+        return Nearest(
+            np.repeat(np.arange(first, first + len(own)), sizes),
+            np.concatenate([documents for documents, _ in best]),
+            np.concatenate([cosines for _, cosines in best]),
+        )
+
+
+class _Block:
+    """Some documents, turned round: features x documents."""
+
+    def __init__(self, weighed: sparse.csr_array, start: int) -> None:
+        self._start = start
+        self._turned = sparse.csr_array(weighed.T)
+        self._inverse_norms = _inverse_norms(weighed)
+
+    def scores(self, queries: sparse.csr_array) -> Iterator[tuple[Numbers, Floats]]:
+        """For each query the documents that share a feature, and the products divided by their lengths."""
+        product = queries @ self._turned
+        product.data *= self._inverse_norms[product.indices]
+        documents = product.indices.astype(np.int64) + self._start
+        for start, end in itertools.pairwise(product.indptr.tolist()):
+            yield documents[start:end], product.data[start:end]
+
+
+class _Candidates:
+    """The best documents of one query among those seen so far, and some more."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._bound = 1  # a cosine that the n-th best of all is not below; no millionth is nothing in common
+        self._documents: list[Numbers] = []
+        self._cosines: list[Numbers] = []
+        self._held = 0
+
+    def take(self, documents: Numbers, cosines: Numbers) -> None:
+        """Consider some documents with their cosines, in units of 1 / COSINE_UNIT."""
+        if len(cosines) > self._n:
+            self._bound = max(self._bound, int(np.partition(cosines, len(cosines) - self._n)[len(cosines) - self._n]))
+        kept = np.flatnonzero(cosines >= self._bound)
+        self._documents.append(documents[kept])
+        self._cosines.append(cosines[kept])
+        self._held += len(kept)
+        if self._held > _TIGHTEN * self._n:
+            best, cosines = self.best()
+            self._documents, self._cosines, self._held = [best], [cosines], len(best)
+            self._bound = int(cosines[-1])
+
+    def best(self) -> tuple[Numbers, Numbers]:
+        """The n best of those seen, the likest first, then by number."""
+        if not self._documents:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        documents, cosines = np.concatenate(self._documents), np.concatenate(self._cosines)
+        kept = np.flatnonzero(cosines >= self._bound)
+        if len(kept) > self._n:
+            bound = np.partition(cosines[kept], len(kept) - self._n)[len(kept) - self._n]
+            above = kept[cosines[kept] > bound]
+            level = np.sort(documents[kept[cosines[kept] == bound]])[: self._n - len(above)]
+            documents = np.concatenate([documents[above], level])
+            cosines = np.concatenate([cosines[above], np.full(len(level), bound)])
+        else:
+            documents, cosines = documents[kept], cosines[kept]
+        order = np.lexsort((documents, -cosines))
+        return documents[order], cosines[order]
+
+
+def _inverse_norms(weighed: sparse.csr_array) -> Floats:
+    squares = np.add.reduceat(np.append(weighed.data**2, 0.0), weighed.indptr[:-1])
+    squares[np.diff(weighed.indptr) == 0] = 0
+    return np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)

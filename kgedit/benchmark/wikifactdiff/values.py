@@ -1,0 +1,103 @@
+"""Literals: their canonical form, the days that a date may mean, and how people write them."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.wikidata.times import parse_time
+
+CANONICAL_VALUE = r"""
+    CASE WHEN c.datatype = 'quantity'
+         THEN regexp_replace(regexp_replace(c.value, '(\.\d*?)0+$', '\1'), '\.$', '')
+         WHEN c.datatype = 'time' THEN c.value
+         ELSE regexp_replace(trim(c.value), '\s+', ' ', 'g') END
+"""
+"""A claim's literal without what says nothing: zeros at the end of a fraction, spaces around and in a row."""
+
+_MOMENTS = pa.schema([("value", pa.string()), ("precision", pa.string()), ("first", pa.int64()), ("until", pa.int64())])
+
+
+def moments(values: pa.Table) -> pa.Table:
+    """The days that dates may mean.
+
+    Args:
+        values: Columns value (text at its precision, as in a claim) and precision; distinct rows.
+
+    Returns:
+        These columns with ``first`` and ``until``, a half-open interval of day numbers. What cannot be read is left
+        out.
+    """
+    rows = []
+    for row in values.to_pylist():
+        try:
+            time = parse_time(_padded(row["value"]), int(row["precision"]))
+        except ValueError:
+            continue
+        rows.append(row | {"first": time.first, "until": time.until})
+    return pa.Table.from_pylist(rows, schema=_MOMENTS)
+
+
+def _padded(text: str) -> str:
+    return text + "-00" * (2 - text.lstrip("-").count("-"))
+
+
+def prepare_moments(workspace: duckdb.DuckDBPyConnection) -> None:
+    """Table ``moment`` (value, precision, first, until) of all dates in old_read and new_read."""
+    distinct = workspace.sql(
+        "SELECT value, precision FROM old_read WHERE value_type = 'time' AND value IS NOT NULL UNION "
+        "SELECT value, precision FROM new_read WHERE value_type = 'time' AND value IS NOT NULL ORDER BY ALL"
+    ).to_arrow_table()
+    workspace.register("found", moments(distinct))
+    workspace.execute("CREATE TABLE moment AS FROM found")
+    workspace.unregister("found")
+
+
+_MONTHS = [
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+]  # fmt: skip
+
+_MACROS = rf"""
+    CREATE MACRO grouped(digits) AS reverse(rtrim(regexp_replace(reverse(digits), '(\d{{3}})', '\1,', 'g'), ','));
+    CREATE MACRO say_number(amount) AS
+        (CASE WHEN amount[1] = '-' THEN '-' ELSE '' END)
+        || grouped(regexp_extract(amount, '^[-+]?(\d+)', 1))
+        || regexp_extract(amount, '\.\d+$');
+    CREATE MACRO ordinal(n) AS n || CASE WHEN n % 100 BETWEEN 11 AND 13 THEN 'th' WHEN n % 10 = 1 THEN 'st'
+                                         WHEN n % 10 = 2 THEN 'nd' WHEN n % 10 = 3 THEN 'rd' ELSE 'th' END;
+    CREATE MACRO year_of(time) AS try_cast(regexp_extract(time, '^-?0*(\d+)', 1) AS BIGINT);
+    CREATE MACRO era(time) AS CASE WHEN time[1] = '-' THEN ' BC' WHEN year_of(time) < 100 THEN ' AD' ELSE '' END;
+    CREATE MACRO say_year(time) AS
+        (CASE WHEN year_of(time) > 9999 THEN grouped(year_of(time)::VARCHAR) ELSE year_of(time)::VARCHAR END)
+        || era(time);
+    CREATE MACRO month_of(time) AS {_MONTHS}[try_cast(regexp_extract(time, '^-?\d+-(\d\d)', 1) AS INTEGER)];
+    CREATE MACRO day_of(time) AS try_cast(regexp_extract(time, '-(\d\d)$', 1) AS INTEGER);
+    CREATE MACRO say_time(time, precision) AS CASE precision
+        WHEN '11' THEN day_of(time) || ' ' || month_of(time) || ' ' || say_year(time)
+        WHEN '10' THEN month_of(time) || ' ' || say_year(time)
+        WHEN '8' THEN year_of(time) // 10 * 10 || 's' || era(time)
+        WHEN '7' THEN ordinal((year_of(time) - 1) // 100 + 1) || ' century'
+                      || CASE WHEN time[1] = '-' THEN ' BC' ELSE '' END
+        WHEN '6' THEN ordinal((year_of(time) - 1) // 1000 + 1) || ' millennium'
+                      || CASE WHEN time[1] = '-' THEN ' BC' ELSE '' END
+        ELSE say_year(time) END;
+    CREATE MACRO say_literal(value_type, value, precision, unit_name) AS CASE value_type
+        WHEN 'quantity' THEN say_number(value) || coalesce(' ' || unit_name, '')
+        WHEN 'time' THEN say_time(value, precision)
+        ELSE value END;
+    CREATE MACRO name_literal(value_type, precision) AS CASE value_type
+        WHEN 'quantity' THEN 'Quantity'
+        WHEN 'time' THEN CASE precision WHEN '11' THEN 'Date' WHEN '10' THEN 'Month' ELSE 'Year' END
+        ELSE 'String' END
+"""
+
+
+def prepare_wording_of_literals(workspace: duckdb.DuckDBPyConnection) -> None:
+    """Macros say_literal(value_type, value, precision, unit_name) and name_literal(value_type, precision).
+
+    A quantity is written with commas and its unit's name ("83,190,556", "1.5 kilometre"), a date at its precision
+    ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The second macro gives
+    WikiFactDiff's word for the kind of literal: Quantity, Date, Month, Year or String.
+    """
+    workspace.execute(_MACROS)

@@ -1,0 +1,72 @@
+"""Words for values and questions for updates: labels, literals as people write them, and the shipped templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
+from kgedit.prompts.templates import WORDINGS, generic_template, template_table
+from kgedit.wikidata.ids import UNIT_SYMBOL
+
+BLANK = "____"
+"""Where the answer stands in a prompt of WikiFactDiff."""
+
+
+def word_values(workspace: duckdb.DuckDBPyConnection) -> None:
+    """Table ``worded_value``: label, description and aliases of each term in ``classified``; null without a label."""
+    prepare_wording_of_literals(workspace)
+    workspace.execute(_UNITS)
+    workspace.execute(
+        """
+        CREATE TABLE worded_value AS
+        WITH one AS (
+            SELECT term, any_value(object) AS object, any_value(value_type) AS value_type, any_value(value) AS value,
+                   any_value(unit) AS unit, any_value(precision) AS precision
+            FROM classified GROUP BY term
+        )
+        SELECT term, CASE WHEN object IS NULL THEN say_literal(value_type, value, precision, unit_name)
+                          ELSE label END AS label,
+               CASE WHEN object IS NULL THEN name_literal(value_type, precision) ELSE description END AS description,
+               coalesce(aliases, []) AS aliases
+        FROM one LEFT JOIN known ON known.id = object LEFT JOIN unit USING (unit)
+        """
+    )
+
+
+_UNITS = f"""
+    CREATE TABLE unit AS
+    WITH used AS (
+        SELECT unit FROM new_facts WHERE unit IS NOT NULL
+        UNION SELECT unit FROM old_facts WHERE unit IS NOT NULL
+        UNION SELECT unit FROM classified WHERE unit IS NOT NULL
+    ), symbol AS (
+        SELECT subject AS unit, arg_min(value, (side, language <> 'en', value)) AS symbol
+        FROM (SELECT 1 AS side, * FROM new_claims UNION ALL SELECT 2 AS side, * FROM old_claims)
+        WHERE property = '{UNIT_SYMBOL}' AND snak = 'value' AND rank <> 'deprecated' AND subject IN (FROM used)
+        GROUP BY subject
+    )
+    SELECT unit, coalesce(label, symbol) AS unit_name
+    FROM used LEFT JOIN known ON id = unit LEFT JOIN symbol USING (unit)
+"""  # noqa: S608 - our own names
+"""A unit is called by its label, and where it has none by its symbol."""
+
+
+def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | None) -> None:
+    """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``."""
+    generic = generic_template(catalogue)
+    workspace.register("own_templates", template_table(catalogue))
+    wordings = ", ".join(f"replace(?, '{{property}}', coalesce(label, property)) AS {name}" for name in WORDINGS)
+    workspace.execute(
+        f"""
+        CREATE TABLE template AS
+        SELECT own_templates.* FROM own_templates SEMI JOIN asked_property USING (property)
+        UNION ALL
+        SELECT property, {wordings}, ? FROM asked_property LEFT JOIN known ON id = property
+        WHERE property NOT IN (SELECT property FROM own_templates)
+        """,  # noqa: S608 - our own names
+        [*(getattr(generic, name) for name in WORDINGS), generic.template],
+    )
+    workspace.unregister("own_templates")
+    workspace.execute("CREATE MACRO say(wording, label) AS replace(wording, '{subject}', label)")

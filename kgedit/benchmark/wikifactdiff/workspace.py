@@ -1,0 +1,167 @@
+"""Both snapshots in one DuckDB connection, under the ids of the newer one, and what it knows of classes and properties.
+
+Every step of the profile reads tables of this connection and adds some. What a property or a class is, is taken from
+the newer snapshot, and from the older one for what the newer lacks: a statement is judged alike on both sides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.store.engine import literal, open_engine
+from kgedit.store.snapshots import Snapshot
+from kgedit.wikidata.ids import (
+    INSTANCE_OF,
+    NON_RESTRICTIVE_QUALIFIER,
+    ONLINE_ACCOUNT_PROPERTY,
+    POINT_IN_TIME,
+    PROPERTY_ABOUT_WIKIMEDIA,
+    RESTRICTIVE_QUALIFIER,
+    REVIEW_SCORE_BY,
+    SINGLE_BEST_VALUE,
+    SINGLE_VALUE,
+    SUBCLASS_OF,
+    TIME_QUALIFIERS,
+    WIKIMEDIA_PAGE_CLASSES,
+)
+
+SIDES = ("old", "new")
+
+_MEMORY = "1GB"
+"""What DuckDB takes; the rest spills to disk."""
+
+_PROPERTY_CLASS_DEPTH = 4
+"""Steps over subclass of that are taken from a property's class, as in the paper's code."""
+
+
+def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> duckdb.DuckDBPyConnection:
+    """A connection with views and tables over both snapshots.
+
+    Views: {old,new}_claims with ``place`` (row in the file), {old,new}_facts, {old,new}_entities, and ``known``, each
+    entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target), ``touched`` (id): items
+    of which the snapshots say different things, and ``meta``, ``restrictive``, ``functional``, ``page``.
+
+    Args:
+        old: The older snapshot.
+        new: The newer one.
+        spill: Folder for what does not fit in memory.
+    """
+    connection = open_engine(spill, memory=_MEMORY)
+    for name, snapshot in zip(SIDES, (old, new), strict=True):
+        connection.execute(
+            f"CREATE VIEW {name}_claims AS SELECT * EXCLUDE (file_row_number), file_row_number AS place "  # noqa: S608 - paths through literal()
+            f"FROM read_parquet({literal(snapshot.claims)}, file_row_number = true)"
+        )
+        connection.execute(f"CREATE VIEW {name}_facts AS SELECT * FROM {literal(snapshot.facts)}")  # noqa: S608 - paths through literal()
+        connection.execute(
+            f"CREATE VIEW {name}_entities AS SELECT * FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"  # noqa: S608 - paths through literal()
+        )
+    connection.execute(
+        f"CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()
+        "WHERE redirect_target IS NOT NULL"
+    )
+    for statement in (_KNOWN, _TOUCHED):
+        connection.execute(statement)
+    _find_classes(connection)
+    return connection
+
+
+def read_table(workspace: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
+    """A query's result as one Arrow table."""
+    found: pa.Table = workspace.sql(query).to_arrow_table()
+    return found
+
+
+def count_rows(workspace: duckdb.DuckDBPyConnection, table: str) -> int:
+    """How many rows a table has; `table` may end in a WHERE clause."""
+    return int(workspace.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])  # noqa: S608 - our own names
+
+
+def count_by(workspace: duckdb.DuckDBPyConnection, column: str, table: str) -> dict[str, int]:
+    """Rows of a table by a column's value, sorted by it; nulls do not count."""
+    query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"  # noqa: S608 - our own names
+    return dict(workspace.execute(query).fetchall())
+
+
+_KNOWN = """
+    CREATE VIEW known AS
+    SELECT id, kind, label, description, aliases, wiki_title, datatype FROM new_entities
+    UNION ALL
+    SELECT id, kind, label, description, aliases, wiki_title, datatype
+    FROM old_entities ANTI JOIN new_entities USING (id)
+"""
+
+_TOUCHED = """
+    CREATE TABLE touched AS
+    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
+    WHERE o.digest IS DISTINCT FROM n.digest AND coalesce(o.kind, n.kind) = 'item'
+    UNION
+    SELECT target FROM redirect SEMI JOIN old_entities USING (id) WHERE target[1] = 'Q'
+"""
+"""All statements and facts of any other item are the same in both snapshots (kgedit.store.digests). What an item was
+merged into is read too: its statements come from several items then."""
+
+_EDGES = """
+    CREATE TABLE {name} AS
+    SELECT DISTINCT subject, object FROM new_claims WHERE {condition}
+    UNION
+    SELECT DISTINCT subject, object FROM old_claims WHERE {condition} AND subject NOT IN (SELECT id FROM new_entities)
+"""
+
+_SAID = "rank <> 'deprecated' AND snak = 'value' AND object IS NOT NULL"
+
+
+def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
+    """Tables ``meta``, ``restrictive``, ``page`` (id) and ``functional`` (property, temporal, by_point)."""
+    connection.execute(_EDGES.format(name="subclass_of", condition=f"property = '{SUBCLASS_OF}' AND {_SAID}"))
+    connection.execute(
+        _EDGES.format(name="property_class", condition=f"property = '{INSTANCE_OF}' AND subject[1] = 'P' AND {_SAID}")
+    )
+    connection.execute(f"CREATE TABLE meta AS {_properties_of(PROPERTY_ABOUT_WIKIMEDIA)}")
+    connection.execute(
+        f"CREATE TABLE restrictive AS SELECT id FROM (({_properties_of(RESTRICTIVE_QUALIFIER)}) "  # noqa: S608 - our own names
+        f"EXCEPT ({_properties_of(NON_RESTRICTIVE_QUALIFIER)}) UNION ({_properties_of(ONLINE_ACCOUNT_PROPERTY)}) "
+        f"UNION SELECT '{REVIEW_SCORE_BY}') WHERE id NOT IN {TIME_QUALIFIERS}"
+    )
+    roots = ", ".join(f"('{name}')" for name in WIKIMEDIA_PAGE_CLASSES)
+    connection.execute(
+        f"""
+        CREATE TABLE page_class AS
+        WITH RECURSIVE below(id) AS (
+            VALUES {roots} UNION SELECT subject FROM subclass_of JOIN below ON object = below.id
+        ) SELECT DISTINCT id FROM below
+        """  # noqa: S608 - our own names
+    )
+    in_page_class = f"property = '{INSTANCE_OF}' AND {_SAID} AND object IN (FROM page_class)"
+    connection.execute(_EDGES.format(name="page_instance", condition=in_page_class))
+    connection.execute("CREATE TABLE page AS SELECT DISTINCT subject AS id FROM page_instance")
+    connection.execute(_FUNCTIONAL)
+
+
+def _properties_of(root: str) -> str:
+    """SQL for the properties whose class is `root` or at most _PROPERTY_CLASS_DEPTH steps below it."""
+    return f"""
+        WITH RECURSIVE below(id, depth) AS (
+            SELECT '{root}', 0
+            UNION SELECT subject, depth + 1 FROM subclass_of JOIN below ON object = below.id
+            WHERE depth < {_PROPERTY_CLASS_DEPTH}
+        ) SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM below)
+    """  # noqa: S608 - our own names
+
+
+_SINGLE = f"property = 'P2302' AND {_SAID} AND object IN ('{SINGLE_VALUE}', '{SINGLE_BEST_VALUE}')"
+
+_FUNCTIONAL = f"""
+    CREATE TABLE functional AS
+    SELECT subject AS property, bool_or(list_has_any(separators, {list(TIME_QUALIFIERS)})) AS temporal,
+           bool_or(list_contains(separators, '{POINT_IN_TIME}')) AS by_point
+    FROM (SELECT subject, separators FROM new_claims WHERE {_SINGLE}
+          UNION ALL
+          SELECT subject, separators FROM old_claims
+          WHERE {_SINGLE} AND subject NOT IN (SELECT id FROM new_entities))
+    GROUP BY subject
+"""  # noqa: S608 - our own names
+"""Single-valued relations (WikiFactDiff, appendix A); ``temporal`` is what the paper calls temporal functional."""

@@ -1,0 +1,121 @@
+"""The JSON lines of WikiFactDiff's published set: their fields, and after them what they lack."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
+from kgedit.benchmark.wikifactdiff.wording import BLANK
+from kgedit.records.cases import Case
+from kgedit.store.files import write_text
+
+Row = dict[str, Any]
+
+
+def export(timestep: Timestep) -> Path:
+    """Write wikifactdiff.jsonl into the timestep's folder: one update a line, the most popular subject first.
+
+    Of a timestep of another profile each case is a line; nothing is known there of literals, descriptions, popularity
+    and functional relations, and those fields are null.
+    """
+    records = _updates(timestep) if has_own_tables(timestep) else (_case(case) for case in timestep.cases())
+    path = timestep.folder / "wikifactdiff.jsonl"
+    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    return path
+
+
+def _updates(timestep: Timestep) -> Iterator[Row]:
+    objects: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in own_table(timestep, "objects").to_pylist():
+        objects[row["subject"], row["property"]].append(row)
+    neighbours: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in own_table(timestep, "neighbours").to_pylist():
+        neighbours[row["subject"], row["property"]].append(row)
+    for update in own_table(timestep, "updates").to_pylist():
+        key = update["subject"], update["property"]
+        near, drawn = ([row for row in neighbours[key] if row["basis"] == basis] for basis in ("nearest", "random"))
+        yield {
+            "subject": _term(update, "subject"),
+            "relation": _term(update, "property"),
+            **_prompts(update["cloze"], update["question"], update["rephrase"]),
+            "subject_is_ph_new": update["subject_is_new"],
+            "relation_is_temp_func": update["temporal_functional"],
+            "is_replace": update["scenario"] == "ReplaceObject",
+            "subject_popularity": update["popularity"],
+            "objects": [_object(row) | {"decision": row["decision"]} for row in objects[key]],
+            "neighborhood": [_neighbour(row) for row in near],
+            "scenario": update["scenario"],
+            "in_replacement_set": update["in_replacement_set"],
+            "random_neighborhood": [_neighbour(row) for row in drawn],
+        }
+
+
+def _case(case: Case) -> Row:
+    asked = {probe.axis: probe for probe in case.probes}
+    rephrase, locality = asked.get("rephrase"), asked.get("locality")
+    old = [
+        {"id": name, "label": label, "description": None, "decision": "obsolete"}
+        for name, label in zip(case.old_objects, case.old_answers, strict=True)
+    ]
+    own = {"id": case.fact.object, "label": case.fact.object_label, "description": None}
+    near = locality.facts[0] if locality else None
+    return {
+        "subject": {"id": case.fact.subject, "label": case.fact.subject_label, "description": None},
+        "relation": {"id": case.fact.property, "label": case.fact.property_label, "description": None},
+        **_prompts(case.cloze, case.question, rephrase.question if rephrase else None),
+        "subject_is_ph_new": None,
+        "relation_is_temp_func": None,
+        "is_replace": len(old) == 1,
+        "subject_popularity": None,
+        "objects": [own | {"decision": "new"}, *old],
+        "neighborhood": [
+            {
+                "subject": {"id": near.subject, "label": near.subject_label, "description": None},
+                "objects": [
+                    {
+                        "object": {"id": near.object, "label": near.object_label, "description": None},
+                        "prompt": locality.question if locality else None,
+                    }
+                ],
+                "dist": None,
+            }
+        ]
+        if near
+        else [],
+    }
+
+
+def _prompts(cloze: str, question: str, rephrase: str | None) -> Row:
+    return {
+        "update_prompt": _blank(cloze),
+        "generalization_prompts": [_blank(text) for text in (question, rephrase) if text],
+    }
+
+
+def _blank(text: str) -> str:
+    return f"{text} {BLANK}"
+
+
+def _term(row: Row, name: str) -> Row:
+    return {"id": row[name], "label": row[f"{name}_label"], "description": row[f"{name}_description"]}
+
+
+def _object(row: Row) -> Row:
+    """An entity with its id; a literal has none."""
+    told = {"label": row["object_label"], "description": row["object_description"]}
+    return told if row["object"].startswith("V") else {"id": row["object"]} | told
+
+
+def _neighbour(row: Row) -> Row:
+    drawn = {} if row["basis"] == "nearest" else {"relation": row["neighbour_property"]}
+    return {
+        "subject": _term(row, "neighbour"),
+        **drawn,
+        "objects": [{"object": _object(row), "prompt": _blank(row["cloze"])}],
+        "dist": None if row["similarity"] is None else round(1 - row["similarity"], 6),
+    }

@@ -1,0 +1,49 @@
+"""Literals in words, and the days that dates may mean."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from kgedit.benchmark.wikifactdiff.values import moments, prepare_wording_of_literals
+
+
+@pytest.mark.parametrize(
+    ("literal", "words", "kind"),
+    [
+        (("quantity", "83190556", None, None), "83,190,556", "Quantity"),
+        (("quantity", "1.5", None, "kilometre"), "1.5 kilometre", "Quantity"),
+        (("quantity", "-1234.25", None, None), "-1,234.25", "Quantity"),
+        (("quantity", "999", None, None), "999", "Quantity"),
+        (("time", "2021-03-12", "11", None), "12 March 2021", "Date"),
+        (("time", "2021-03", "10", None), "March 2021", "Month"),
+        (("time", "2021", "9", None), "2021", "Year"),
+        (("time", "1995", "8", None), "1990s", "Year"),
+        (("time", "1950", "7", None), "20th century", "Year"),
+        (("time", "1001", "7", None), "11th century", "Year"),
+        (("time", "2500", "6", None), "3rd millennium", "Year"),
+        (("time", "-0044-03-15", "11", None), "15 March 44 BC", "Date"),
+        (("time", "0014", "9", None), "14 AD", "Year"),
+        (("time", "-65000000", "3", None), "65,000,000 BC", "Year"),
+        (("string", "Ex lege libertas", None, None), "Ex lege libertas", "String"),
+        (("monolingualtext", "la République", None, None), "la République", "String"),
+    ],
+)
+def test_a_literal_is_written_as_people_write_it(literal: tuple[str | None, ...], words: str, kind: str) -> None:
+    connection = duckdb.connect()
+    prepare_wording_of_literals(connection)
+    value_type, value, precision, unit = literal
+    told = connection.execute(
+        "SELECT say_literal($1, $2, $3, $4), name_literal($1, $3)", [value_type, value, precision, unit]
+    ).fetchone()
+    assert told == (words, kind)
+
+
+def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -> None:
+    table = pa.table({"value": ["2021", "2021-03", "-0044-03-15", "soon"], "precision": ["9", "10", "11", "9"]})
+    assert [(row["first"], row["until"]) for row in moments(table).to_pylist()] == [
+        (20210101, 20220101),
+        (20210301, 20210401),
+        (-439685, -439684),
+    ]

@@ -1,0 +1,96 @@
+"""`kgedit export-timestep --profile wikifactdiff` on the sample world, without a graph server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from world.documented_scenarios import cells, documented
+
+import kgedit
+from kgedit.benchmark.wikifactdiff.tables import own_table
+from kgedit.cli import main
+from kgedit.errors import BenchmarkError
+from kgedit.sample.generate import write_world
+from kgedit.sample.world import read_world
+
+STEPS = (("2021-01-04", "2023-02-27"), ("2023-02-27", "2024-06-03"))
+
+
+def command(home: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments), env={"KGEDIT_HOME": str(home)})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("sample")
+    *dumps, redirects = write_world(folder / "dumps")
+    for dump in dumps:
+        day = f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}"
+        given = ["load-dump", str(dump), "--date", day, "--redirects", str(redirects), "--no-graph"]
+        loaded = command(folder / "home", *given)
+        assert loaded.exit_code == 0, loaded.output
+    return folder / "home"
+
+
+@pytest.fixture(scope="module")
+def results(home: Path) -> list[Result]:
+    return [
+        command(home, "export-timestep", "--from", older, "--to", newer, "--profile", "wikifactdiff")
+        for older, newer in STEPS
+    ]
+
+
+def test_it_prints_the_folder_and_tells_the_funnel(home: Path, results: list[Result]) -> None:
+    folder = home / "benchmark" / "20210104_20230227_wikifactdiff"
+    assert results[0].stdout == f"{folder}\n"
+    manifest = json.loads((folder / "timestep.json").read_text(encoding="utf-8"))
+    assert f"{manifest['funnel']['changed']} changed subjects and relations" in results[0].stderr
+    assert f"{manifest['funnel']['kept']} updates (" in results[0].stderr
+    assert (folder / "wikifactdiff.jsonl").is_file()
+    assert not (folder / "wikibigedit.json").exists()
+
+
+def test_the_sample_world_has_every_scenario_where_it_says(home: Path, results: list[Result]) -> None:
+    assert [result.exit_code for result in results] == [0, 0]
+    found: dict[str, set[str]] = {}
+    for older, newer in STEPS:
+        timestep = kgedit.Home(home).timestep(older, newer, profile="wikifactdiff")
+        for row in own_table(timestep, "updates").to_pylist():
+            for name in (row["subject"], f"{row['subject']}:{row['property']}"):
+                found.setdefault(name, set()).add(row["scenario"])
+    expected = read_world().scenarios
+    assert {
+        name: [place for place in places if name not in found.get(place, ())] for name, places in expected.items()
+    } == {name: [] for name in expected}
+    assert set(expected) == {"ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other"}
+
+
+def test_the_documented_table_is_what_is_found(home: Path, results: list[Result]) -> None:
+    found = [
+        ["sample", older, newer, *cells(kgedit.Home(home).timestep(older, newer, profile="wikifactdiff").manifest)]
+        for older, newer in STEPS
+    ]
+    assert documented("sample") == found
+
+
+def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> None:
+    window = ["--from", "2021-01-04", "--to", "2023-02-27"]
+    ran = command(home, "export-timestep", *window, "--compat", "wikifactdiff-2024")
+    assert ran.exit_code == 1
+    said = "The profile wikibigedit has no --compat. Leave it out, or add --profile wikifactdiff, which has it."
+    assert ran.stderr == f"Error: {said}\n"
+    with pytest.raises(BenchmarkError, match="There is no profile 'wikifact'"):
+        kgedit.Home(home).export_timestep("2021-01-04", "2023-02-27", profile="wikifact")
+
+
+def test_a_folder_that_exists_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
+    window = ["--from", "2021-01-04", "--to", "2023-02-27", "--profile", "wikifactdiff"]
+    refused = command(home, "export-timestep", *window)
+    assert (refused.exit_code, "add --overwrite" in refused.stderr) == (1, True)
+    assert command(home, "export-timestep", *window, "--overwrite", "--known-facts", "5").exit_code == 0
+    timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
+    assert timestep.manifest["known_facts"] == 5
