@@ -355,6 +355,8 @@ class Home:
         profile: str = "wikibigedit",
         compat: str | None = None,
         pageviews: Iterable[str | Path] = (),
+        kinds: Iterable[str] = (),
+        labelled_changes: str | Path | None = None,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -372,6 +374,9 @@ class Home:
             profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
             compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
             pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
+            kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
+            labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
+                with; None for the shipped rules alone.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -379,14 +384,18 @@ class Home:
                 not the profile's.
         """
         from kgedit.benchmark.export import Settings, export_timestep
+        from kgedit.benchmark.kinds import check_kinds
         from kgedit.benchmark.profiles import check_profile
         from kgedit.exporters import EXPORTERS
         from kgedit.graph.connection import Graph
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import open_snapshot
 
-        views = tuple(Path(file) for file in pageviews)
-        check_profile(profile, {"compat": compat, "pageviews": views})
+        views, wanted = tuple(Path(file) for file in pageviews), tuple(kinds)
+        labelled = None if labelled_changes is None else Path(labelled_changes)
+        own = {"compat": compat, "pageviews": views, "kinds": wanted, "labelled-changes": labelled}
+        check_profile(profile, own)
+        check_kinds(wanted)
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         writers = [EXPORTERS[form] for form in ((profile,) if forms is None else forms)]
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
@@ -406,9 +415,17 @@ class Home:
             )
             with disk_errors(folder, again="give the same command again"):
                 return wikifactdiff.export_timestep(old, new, folder, settings=asked, writers=writers)
-        settings = Settings(seed=seed, known_facts=known_facts, templates=worded[0], personas=worded[1])
+        settings = Settings(
+            seed=seed,
+            known_facts=known_facts,
+            templates=worded[0],
+            personas=worded[1],
+            kinds=wanted,
+            labelled_changes=labelled,
+        )
+        earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]
         with disk_errors(folder, again="give the same command again"), Graph.open(self.path) as graph:
-            return export_timestep(graph, old, new, folder, settings=settings, writers=writers)
+            return export_timestep(graph, old, new, folder, settings=settings, earlier=earlier, writers=writers)
 
     def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
         """The timestep that `export_timestep` wrote into this home.

@@ -6,6 +6,8 @@ redirected subjects, Wikimedia's own pages and likely duplicates are dropped as 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
@@ -127,11 +129,35 @@ def read_statements(window: Window, changes: pa.Table) -> pa.Table:
     )
 
 
+def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filtered:
+    """Changes with their kind, and of these the ones of the kinds asked for.
+
+    Args:
+        kept: From filter_changes.
+        kinds: From kgedit.benchmark.kinds.describe_kinds.
+        wanted: Kinds to keep; none for all.
+
+    Returns:
+        Both parts have the columns of `kept` and kind, kind_confidence and kind_signals.
+    """
+    named = ", ".join(f"'{kind}'" for kind in sorted(wanted)) or "kind"
+    filters = (("another kind of change than asked for", f"kind NOT IN ({named})"),)
+    judged = select(
+        f"""
+        SELECT kept.*, kind, confidence AS kind_confidence, signals AS kind_signals, {reason_column(filters)}
+        FROM kept JOIN kinds USING (subject, property) ORDER BY subject, property
+        """,  # noqa: S608 - names of kinds, checked
+        kept=kept,
+        kinds=kinds,
+    )
+    return split_by_reason(judged, filters)
+
+
 def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Table:
     """One case per change, with labels, aliases and its id, ordered by case_id.
 
     Args:
-        kept: From filter_changes; each has one object.
+        kept: From keep_kinds; each has one object.
         labels: As there.
         statements: From read_statements.
     """
@@ -141,7 +167,7 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
                CASE WHEN len(k.old_objects) = 0 THEN 'new' ELSE 'update' END AS tag,
                k.subject, s.label AS subject_label, k.property, coalesce(p.label, k.property) AS property_label,
                k.added[1] AS object, o.label AS object_label, o.aliases AS object_aliases,
-               statement_ids, start_time, point_in_time, old_objects, old_answers,
+               statement_ids, start_time, point_in_time, kind, kind_confidence, kind_signals, old_objects, old_answers,
                coalesce(s.old_label <> s.label, false) OR coalesce(o.old_label <> o.label, false) AS label_changed
         FROM kept k JOIN labels s ON s.id = k.subject JOIN labels o ON o.id = k.added[1]
         LEFT JOIN labels p ON p.id = k.property

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.benchmark.changes import filter_changes, find_changes, make_cases, read_statements
+from kgedit.benchmark.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
+from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
@@ -47,6 +48,8 @@ class Settings:
         locality_uses: Most cases that one unchanged fact serves as a probe.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
+        kinds: Kinds of change to keep (kgedit.benchmark.kinds.KINDS); none for all.
+        labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
     """
 
     seed: int = 0
@@ -56,6 +59,8 @@ class Settings:
     locality_uses: int = 3
     templates: Path | None = None
     personas: Path | None = None
+    kinds: tuple[str, ...] = ()
+    labelled_changes: Path | None = None
 
 
 def export_timestep(
@@ -65,11 +70,13 @@ def export_timestep(
     folder: Path,
     *,
     settings: Settings,
+    earlier: Sequence[Snapshot] = (),
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
     """Make the timestep between two snapshots that the graph holds, written aside and renamed when it is complete.
 
     Args:
+        earlier: Snapshots older than `old`: a change back to a value of theirs is a revert.
         writers: Write further files beside the tables, before the folder is put in place.
 
     Raises:
@@ -82,12 +89,13 @@ def export_timestep(
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     with Window(old, new, spill=aside / "spill") as window:
-        made = _make(graph, window, settings)
+        made = _make(graph, window, settings, earlier, spill=aside / "spill-of-kinds")
     about: dict[str, Any] = {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
         "kgedit": __version__,
         "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
         "settings": _provenance(settings),
     }
     write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
@@ -113,12 +121,15 @@ class _Made:
     counts: dict[str, Any]
 
 
-def _make(graph: Graph, window: Window, settings: Settings) -> _Made:
+def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Snapshot], *, spill: Path) -> _Made:
     """Every table of a timestep, and the counts of its manifest."""
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
     filtered = filter_changes(changes, labels)
-    cases = make_cases(filtered.kept, labels, read_statements(window, filtered.kept))
+    classifier = _classifier(settings)
+    kinds = describe_kinds(window.old, window.new, earlier, filtered.kept, spill=spill, classifier=classifier)
+    wanted = keep_kinds(filtered.kept, kinds, settings.kinds)
+    cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
     templates = choose_templates(cases, catalogue=settings.templates)
     worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
     locality = find_locality(
@@ -138,10 +149,11 @@ def _make(graph: Graph, window: Window, settings: Settings) -> _Made:
     counts = {
         "funnel": {
             "changed": changes.num_rows,
-            "dropped": filtered.funnel | worded.funnel,
+            "dropped": filtered.funnel | wanted.funnel | worded.funnel,
             "kept": worded.kept.num_rows,
         },
         "cases": _counts(worded.kept["tag"]),
+        "kinds": _counts(worded.kept["kind"]),
         "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
         "given_away": given_away | {"locality": locality.probes.num_rows - probes.num_rows},
         "locality": _counts(probes["basis"]),
@@ -153,14 +165,24 @@ def _make(graph: Graph, window: Window, settings: Settings) -> _Made:
     return _Made(tables, counts)
 
 
+def _classifier(settings: Settings) -> KindClassifier | None:
+    if settings.labelled_changes is None:
+        return None
+    return train_classifier(read_labelled(settings.labelled_changes), seed=settings.seed)
+
+
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
     written = {}
     for name, schema in TABLES.items():
         path = folder / f"{name}.parquet"
         rows = tables[name].select(schema.names).cast(schema)
         pq.write_table(rows, path, compression="zstd")
-        written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        written[name] = {"rows": rows.num_rows, "sha256": _sha256(path)}
     return written
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _provenance(settings: Settings) -> dict[str, Any]:

@@ -12,7 +12,7 @@ PROFILES = ("wikibigedit", "wikifactdiff")
 COMPATS = ("wikifactdiff-2024",)
 """Behaviours of published code that the profile wikifactdiff can have."""
 
-_OWN_OPTIONS = {"wikibigedit": (), "wikifactdiff": ("compat", "pageviews")}
+_OWN_OPTIONS = {"wikibigedit": ("kinds", "labelled-changes"), "wikifactdiff": ("compat", "pageviews")}
 
 
 def check_profile(profile: str, options: Mapping[str, object]) -> None:

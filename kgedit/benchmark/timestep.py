@@ -42,6 +42,9 @@ CASES = pa.schema(
         ("statement_ids", _STRINGS),
         ("start_time", pa.string()),
         ("point_in_time", pa.string()),
+        ("kind", pa.string()),
+        ("kind_confidence", pa.float64()),
+        ("kind_signals", _STRINGS),
         ("old_objects", _STRINGS),
         ("old_answers", _STRINGS),
         ("question", pa.string()),
@@ -56,7 +59,8 @@ CASES = pa.schema(
 """cases.parquet: one row per edit, ordered by case_id.
 
 rephrase and personas are null where they would give the answer away. start_time and point_in_time are the statement's
-own, at its precision ("2021", "2021-12").
+own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there are those of
+kgedit.benchmark.kinds.
 """
 
 LOCALITY = pa.schema(
@@ -73,7 +77,8 @@ LOCALITY = pa.schema(
 """locality.parquet: at most one unchanged fact per case, with a similar subject (kgedit.benchmark.locality).
 
 basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
-the same relation; "relation": that one is only similar, too. fresh: the subject was edited in the window, elsewhere.
+the same relation; "relation": that one is only similar, too; "nearest": by kgedit.benchmark.wikifactdiff. fresh: the
+subject was edited in the window, elsewhere.
 """
 
 TWO_HOPS = pa.schema(
@@ -188,6 +193,7 @@ class Timestep:
                 probes=own + tuple(probes[row["case_id"]]),
                 start_time=row["start_time"],
                 point_in_time=row["point_in_time"],
+                kind=row["kind"],
             )
 
 

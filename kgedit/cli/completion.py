@@ -99,6 +99,14 @@ def source_formats(_: click.Context) -> Iterable[str]:
 
 
 @_offer
+def kinds(_: click.Context) -> Iterable[str]:
+    """Kinds of change."""
+    from kgedit.benchmark.kinds import KINDS
+
+    return KINDS
+
+
+@_offer
 def export_forms(_: click.Context) -> Iterable[str]:
     """Forms of a timestep."""
     from kgedit.exporters import EXPORTERS

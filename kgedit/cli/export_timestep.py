@@ -20,6 +20,7 @@ from kgedit.cli.progress import say
     "export-timestep",
     epilog=examples(
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --kinds update --out updates",
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
     ),
 )
@@ -38,6 +39,10 @@ from kgedit.cli.progress import say
               help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
               help="What counts as a change. wikifactdiff needs no graph.")  # fmt: skip
+@click.option("--kinds", metavar="KIND,...", default="", shell_complete=completion.kinds,
+              help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
+@click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
@@ -52,6 +57,8 @@ def export_timestep(
     personas: Path | None,
     forms: tuple[str, ...],
     profile: str,
+    kinds: str,
+    labelled_changes: Path | None,
     compat: str | None,
     pageviews: tuple[Path, ...],
     overwrite: bool,
@@ -73,6 +80,8 @@ def export_timestep(
         forms=forms or None,
         overwrite=overwrite,
         profile=profile,
+        kinds=[name.strip() for name in kinds.split(",") if name.strip()],
+        labelled_changes=labelled_changes,
         compat=compat,
         pageviews=pageviews,
     )
@@ -93,6 +102,8 @@ def _tell(manifest: dict[str, dict[str, object]]) -> None:
                 say(f"{-count:>8,} {reason}")
     cases = ", ".join(f"{count} {tag}" for tag, count in manifest["cases"].items()) or "none"
     say(f"{funnel['kept']:>8,} cases ({cases})")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in manifest["kinds"].items()) or "none"
+    say(f"         kinds of change: {kinds}")
     probes = ", ".join(f"{count} by {basis}" for basis, count in manifest["locality"].items()) or "none"
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
 

@@ -42,6 +42,7 @@ def _row(case: Case) -> dict[str, object]:
         "old_ans": list(case.old_answers),
         "start_time": case.start_time,
         "point_in_time": case.point_in_time,
+        "kind": case.kind,
         "loc_ids": _ids(case, "locality"),
         "mhop_ids": _ids(case, "mhop"),
     }

@@ -63,6 +63,7 @@ class Case:
         start_time: When the statement says that the fact began, at its precision ("2021", "2021-12"); None where it
             does not say, or for cases of a file.
         point_in_time: When it says that the fact held, likewise.
+        kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
     """
 
     case_id: str
@@ -77,6 +78,7 @@ class Case:
     probes: tuple[Probe, ...]
     start_time: str | None = None
     point_in_time: str | None = None
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

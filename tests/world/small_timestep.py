@@ -100,6 +100,9 @@ def _case(index: int, names: list[str]) -> dict[str, Any]:
         "personas": f"Ahoy, who be the mayor of {TOWNS[index]}?",
         "start_time": None,
         "point_in_time": None,
+        "kind": None,
+        "kind_confidence": None,
+        "kind_signals": [],
         "label_changed": False,
         "template": "hand",
     }

@@ -59,6 +59,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             ),
             start_time=text_at(row, "start_time") or None,
             point_in_time=text_at(row, "point_in_time") or None,
+            kind=text_at(row, "kind") or None,
         ),
         CaseDetails(
             scenario=text_at(row, "scenario") or None,

@@ -18,7 +18,7 @@ from kgedit.benchmark.kinds.classifier import (
     read_labelled,
     train_classifier,
 )
-from kgedit.benchmark.kinds.columns import CHANGES, KINDS, KINDS_OF_CHANGES
+from kgedit.benchmark.kinds.columns import CHANGES, KINDS, KINDS_OF_CHANGES, check_kinds
 from kgedit.benchmark.kinds.rules import RULES, Rule, judge_kinds
 from kgedit.benchmark.kinds.signals import find_signals
 from kgedit.store.snapshots import Snapshot
@@ -30,6 +30,7 @@ __all__ = [
     "RULES",
     "KindClassifier",
     "Rule",
+    "check_kinds",
     "describe_kinds",
     "find_signals",
     "judge_kinds",

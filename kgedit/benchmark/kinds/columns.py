@@ -5,7 +5,11 @@ A change is a subject and property whose current values differ between two snaps
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
+
+from kgedit.errors import UnknownNameError
 
 KINDS: dict[str, str] = {
     "update": "the world changed, and the new value holds since then",
@@ -19,6 +23,18 @@ KINDS: dict[str, str] = {
     "revert": "the value of an earlier snapshot is back",
 }
 """Kind -> what it means."""
+
+
+def check_kinds(names: Collection[str]) -> None:
+    """Refuse names that are no kinds.
+
+    Raises:
+        UnknownNameError: for the first of them.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise UnknownNameError(f"There is no kind of change '{name}'. Known: {', '.join(KINDS)}.")
+
 
 _STRINGS = pa.list_(pa.string())
 _BOTH_SIDES = ("text", "description", "classes", "unit", "language", "precision", "calendar")

@@ -51,7 +51,6 @@ _UNFRAMED = """
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
            question, rephrase, cloze, template,
-           contains(lower(question), lower(o.object_label)) AS answer_in_question,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
@@ -63,7 +62,7 @@ _LOCALITY = """
     CREATE TABLE locality AS
     SELECT DISTINCT ON (case_id) case_id, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
-           n.object_aliases, n.similarity, n.question
+           n.object_aliases, n.similarity, n.basis, n.question
     FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
     ORDER BY case_id, n.place

@@ -44,11 +44,13 @@ def test_a_timestep_tells_its_funnel_tags_relations_and_lengths(tmp_path: Path) 
 
 def test_columns_that_a_profile_adds_are_described(tmp_path: Path) -> None:
     folder = write_timestep(tmp_path / "step", towns=range(4)).folder
-    cases = pq.read_table(folder / "cases.parquet").append_column(
-        "kind", pa.array(["update", "update", "backfill", None])
-    )
-    times = {"start_time": ["2021-12-08", "1999", None, "-0044-03"], "point_in_time": [None, "2020", "2022", None]}
-    for name, values in times.items():
+    cases = pq.read_table(folder / "cases.parquet")
+    columns = {
+        "kind": ["update", "update", "backfill", None],
+        "start_time": ["2021-12-08", "1999", None, "-0044-03"],
+        "point_in_time": [None, "2020", "2022", None],
+    }
+    for name, values in columns.items():
         cases = cases.set_column(cases.schema.get_field_index(name), name, pa.array(values))
     pq.write_table(cases, folder / "cases.parquet")
     updates = {"scenario": ["AddObject"] * 3, "popularity": [1.0, 2.0, 3.0]}

@@ -138,3 +138,18 @@ def test_of_many_similar_facts_the_most_similar_are_considered(tmp_path: Path, m
     monkeypatch.setattr("kgedit.benchmark.locality.CANDIDATES", 1)
     cases = {case.fact.subject: case for case in export(tmp_path).cases()}
     assert locality_of(cases["Q1"])[0] == "Q6"
+
+
+def test_every_case_has_a_kind_of_change_and_only_those_asked_for_are_kept(tmp_path: Path, timestep: Timestep) -> None:
+    kinds = {subject: row["kind"] for subject, row in rows(timestep, "cases").items()}
+    # Borgholm had no leader: one without a date may have been in office all the time.
+    assert kinds == {"Q1": "update", "Q2": "backfill", "Q3": "update"}
+    assert timestep.manifest["kinds"] == {"backfill": 1, "update": 2}
+    assert {case.fact.subject: case.kind for case in timestep.cases()} == kinds
+    for row in rows(timestep, "cases").values():
+        assert 0 <= row["kind_confidence"] <= 1
+        assert row["kind_signals"]
+    few = export(tmp_path, kinds=("update",))
+    assert {case.fact.subject for case in few.cases()} == {"Q1", "Q3"}
+    assert few.manifest["funnel"]["dropped"]["another kind of change than asked for"] == 1
+    assert few.manifest["funnel"]["kept"] == 2
