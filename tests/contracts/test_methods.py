@@ -140,6 +140,7 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
 
 @pytest.mark.parametrize("architecture", ["llama", "gptj"])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
     name: str, architecture: str, cases: list[Case], known: list[KnownFact]
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
 
 @pytest.mark.parametrize(("architecture", "spread"), [("gptj", False), ("llama", True)])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
     name: str, architecture: str, spread: bool, cases: list[Case], known: list[KnownFact], tmp_path: Path
 ) -> None:
@@ -282,6 +284,7 @@ def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_second_model_in_the_same_process_is_unaffected(name: str, cases: list[Case], known: list[KnownFact]) -> None:
     edited, other = small_model(), small_model(seed=3)
     before, fresh = weights(other), _editor(name, other, known)

@@ -257,6 +257,7 @@ def test_the_order_of_runs_named_does_not_matter(runs: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.slow
 def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path], width: int) -> None:
     result = command(*runs, width=width)
     assert result.exit_code == 0
@@ -269,6 +270,7 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])
+@pytest.mark.slow
 def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
     shown = command(*runs, width=width).stdout
     assert (", continued" in shown) == (width < 160)

@@ -73,6 +73,7 @@ def _answers(editor: Editor[Any], timestep: Timestep) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("by_name", [True, False])
 @pytest.mark.parametrize("method", SETTINGS)
+@pytest.mark.slow
 def test_a_loaded_model_answers_as_the_saved_one_did(
     method: str, by_name: bool, timestep: Timestep, tmp_path: Path
 ) -> None:

@@ -34,6 +34,7 @@ def test_the_facts_that_cases_touch_come_first_and_new_answers_are_only_spelled(
     assert "Lena Ström" not in {fact.answer for fact in lesson.facts}
 
 
+@pytest.mark.slow
 def test_tiny_answers_what_it_was_taught_in_both_contexts(lesson: Lesson) -> None:
     taught = replace(lesson, recipe=Recipe(vocabulary=600, width=64, epochs=60, batch=16, learning_rate=3e-3))
     model = load_model("tiny", device="cpu", dtype="float32", lesson=taught)

@@ -209,6 +209,7 @@ def check(parsed: Parsed) -> None:
     assert set(counts) <= {"lines", "statements", *BAD_LINES, *BAD_STATEMENTS, *Parser.notes}
 
 
+@pytest.mark.slow
 def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
     parser = Parser(LoaderOptions())
     lines, found = 0, Counter[str]()

@@ -156,6 +156,7 @@ def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[st
 
 
 @pytest.mark.parametrize("protocol", ["sequential", "single", "per_timestep"])
+@pytest.mark.slow
 def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
     protocol: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_every_method_resumes_between_timesteps(
     method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +266,7 @@ def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
         assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
 
 
+@pytest.mark.slow
 def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

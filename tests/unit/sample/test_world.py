@@ -142,6 +142,7 @@ def test_an_item_is_in_no_snapshot_before_its_number_was_given_out(world: World)
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_every_id_bears_a_label_that_wikidata_gave_it(world: World) -> None:
     labels: dict[str, set[str]] = defaultdict(set)
     for identifier, label in _shared_labels():

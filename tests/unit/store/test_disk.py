@@ -72,6 +72,7 @@ def anybodys() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_is_an_error_and_the_load_resumes(tmp_path: Path, dump: Path, workers: int) -> None:
     home = tmp_path / "home"
     said = said_by_a_load(home, dump, workers=workers, limit=40_000)
@@ -90,6 +91,7 @@ def test_a_file_that_may_not_grow_while_parts_are_joined_is_the_same_error(tmp_p
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can mount a small disk")
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_the_load_resumes(tmp_path: Path, dump: Path, workers: int) -> None:
     home = tmp_path / "home"
     home.mkdir()

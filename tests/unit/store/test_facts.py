@@ -217,6 +217,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(said, max_size=5), st.randoms())
+@pytest.mark.slow
 def test_facts_are_what_a_second_opinion_says_in_whatever_order(
     engine: duckdb.DuckDBPyConnection, statements: list[Said], random: object
 ) -> None:

@@ -332,6 +332,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow
 def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, workers: int) -> None:
     dump = write_dump(tmp_path / "dump.json.gz", items(range(1, 700)))
     home = tmp_path / "home"

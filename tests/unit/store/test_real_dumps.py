@@ -88,6 +88,7 @@ def held(snapshot: Snapshot) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", DUMPS)
+@pytest.mark.slow
 def test_a_real_dump_holds_what_json_counts(tmp_path: Path, name: str) -> None:
     path, date = DUMPS[name]
     entities = list(entities_of(path))
@@ -104,6 +105,7 @@ def snapshot_2015(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return load(tmp_path_factory.mktemp("home"), DUMP_2015, "2015-11-09")
 
 
+@pytest.mark.slow
 def test_the_dump_of_2015_is_as_its_readme_counts_it(snapshot_2015: Snapshot) -> None:
     found = held(snapshot_2015)
     assert (found["entities"], found["claims"], found["objects"]) == (1000, 21_876, 12_092)
@@ -112,6 +114,7 @@ def test_the_dump_of_2015_is_as_its_readme_counts_it(snapshot_2015: Snapshot) ->
     assert [found["qualifiers"][name] for name in ("P585", "P580", "P582")] == [2115, 1072, 432]
 
 
+@pytest.mark.slow
 def test_processes_and_compression_change_no_byte_of_a_real_dump(tmp_path: Path, snapshot_2015: Snapshot) -> None:
     plain = write_dump(tmp_path / "dump.json", bz2.decompress(DUMP_2015.read_bytes()))
     two = load(tmp_path, plain, "2015-11-09", workers=2, block_bytes=12 << 20)

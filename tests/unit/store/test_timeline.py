@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.dumps import Json, entity, entity_value, load, snak, statement, text_value, write_dump
@@ -153,6 +154,7 @@ streams = st.lists(snapshot_states(), min_size=3, max_size=3)
 
 @settings(max_examples=10, deadline=None)
 @given(streams)
+@pytest.mark.slow
 def test_what_holds_at_a_date_is_exactly_what_its_snapshot_says(states: list[State]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         snapshots = write_all(states, Path(folder))
@@ -185,6 +187,7 @@ def test_what_holds_at_a_date_is_exactly_what_its_snapshot_says(states: list[Sta
 
 @settings(max_examples=10, deadline=None)
 @given(streams)
+@pytest.mark.slow
 def test_intervals_of_a_fact_never_touch(states: list[State]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         facts = whole(write_all(states, Path(folder)), "facts")
@@ -233,6 +236,7 @@ def open_one(rows: dict[Any, Json], row: Json, key: tuple[str, ...]) -> Json:
 
 @settings(max_examples=8, deadline=None)
 @given(streams)
+@pytest.mark.slow
 def test_deltas_applied_one_by_one_give_what_all_snapshots_give(states: list[State]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         snapshots = write_all(states, Path(folder))

@@ -59,6 +59,7 @@ DEPARTURES: dict[str, tuple[Case, str, object, object]] = {
 
 
 @pytest.mark.parametrize("departure", list(DEPARTURES))
+@pytest.mark.slow
 def test_a_departure_changes_what_it_says(departure: str, tmp_path: Path) -> None:
     case, property_id, paper, released = DEPARTURES[departure]
     steady = departure != "entities_by_filtered_part"

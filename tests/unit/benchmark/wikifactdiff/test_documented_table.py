@@ -23,6 +23,7 @@ DATES = {
 
 @pytest.mark.shared
 @pytest.mark.parametrize("data", list(DATES))
+@pytest.mark.slow
 def test_the_table_is_what_is_found(data: str, tmp_path: Path) -> None:
     snapshots = [
         load(tmp_path / "home", SHARED / "slices" / data / f"{date.replace('-', '')}.json.gz", date)

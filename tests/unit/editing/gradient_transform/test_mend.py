@@ -84,6 +84,7 @@ def test_an_untrained_network_descends_along_the_normalized_gradient(timestep: T
     torch.testing.assert_close(outputs, scores[:, 48:] * 1e-4, atol=1e-8, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_training_makes_better_edits(timestep: Timestep, cases: list[Case]) -> None:
     after = {}
     for steps in (1, 150):
