@@ -44,7 +44,7 @@ from kgedit.graph.queries import read_query
 from kgedit.store.ingest import Load, ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import list_snapshots
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 
 OLD, NEW = DATES[:2]
 QUERIES = ("changed_edges", "two_hop_changes")
@@ -96,7 +96,7 @@ def measure(
 def _load(meter: Meter, dumps: list[Path]) -> None:
     for path, day, name in zip(dumps, (OLD, NEW), ("older", "newer"), strict=True):
         _say(f"loading the {name} snapshot into the store")
-        source = Source(path)
+        source = DumpFile(path)
         with meter.measure(f"store: load the {name} snapshot"):
             ingest(meter.home, _job(path, day), source, workers=2, overwrite=False, progress=_silent)
 

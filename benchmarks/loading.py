@@ -24,7 +24,7 @@ from kgedit.loaders.wikidata_json import Parser
 
 from kgedit.sample.generate import write_world
 from kgedit.store.schemas import LoaderOptions
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 
 REAL = Path(__file__).resolve().parents[2] / "shared/data/dump_1000_20151109/1000-entities-20151109.json.bz2"
 _SUBJECT = re.compile(rb'("id":"[QPqp]\d+)(["$])')
@@ -69,7 +69,7 @@ def with_json(path: Path) -> None:
 
 def to_parquet(path: Path, folder: Path, parser: Parser) -> None:
     """What a worker process of load-dump does with each block."""
-    for number, block in enumerate(Source(path).blocks()):
+    for number, block in enumerate(DumpFile(path).blocks()):
         parsed = parser.parse(block)
         pq.write_table(parsed.claims, folder / f"claims-{number}.parquet", compression="zstd")
         pq.write_table(parsed.entities, folder / f"entities-{number}.parquet", compression="zstd")
@@ -92,7 +92,7 @@ def main() -> None:
         print(f"  json.loads of every line       {baseline:8.1f}")
         print(f"  load-dump's parser to Parquet  {rate:8.1f}   ({rate / baseline:.1f} times as fast)")
         if given.profile:
-            block = next(Source(dump).blocks())
+            block = next(DumpFile(dump).blocks())
             profile = cProfile.Profile()
             profile.runcall(parser.parse, block)
             pstats.Stats(profile).sort_stats("tottime").print_stats(15)

@@ -10,7 +10,7 @@ from pathlib import Path
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import percent
 from kgedit.benchmark.edit_files import open_edits
-from kgedit.records.runs import UNEDITED, Answer
+from kgedit.records.runs import UNEDITED, Answer, Preset
 from kgedit.records.scores import Score
 from kgedit.runs.run_files import read_answers, read_runs
 
@@ -20,6 +20,11 @@ PROTOCOLS = {
     "sequential": "All edits one after another, none undone",
     "per_timestep": "All edits given at once",
 }
+WRITTEN = {
+    "exact_match": "asked to write it, it writes it exactly in",
+    "contains": "asked for it in a chat, its answer holds it in",
+}
+"""Metric of a free preset -> what comes before its share."""
 
 
 def results(home: Path) -> str:
@@ -44,16 +49,21 @@ def results(home: Path) -> str:
 
 
 def _run(run: Run) -> list[str]:
-    forced, free = (_update(run, preset) for preset in ("synthetic", "wild"))
-    before = run.pooled("before", "update", "wild")["exact_match"]
+    asked = _asked_freely(run)
+    forced, free = (_update(run, preset) for preset in ("synthetic", asked.name))
+    before = run.pooled("before", "update", asked.name)[asked.metric]
     kept = run.pooled("own", "locality", "synthetic").get("unchanged")
     sentence = (
         f"{PROTOCOLS[run.spec.protocol]}: fed the new answer, the model agrees with {percent(forced)} % of its words' "
-        f"tokens; asked to write it, it gives {percent(free)} % exactly ({percent(before)} % before); "
+        f"tokens; {WRITTEN[asked.metric]} {percent(free)} % ({percent(before)} % before); "
         f"{percent(kept)} % of answers about other subjects are unchanged."
     )
     title = f"{run.spec.method} on {run.model}, {run.scores.edits.edits} edits"
     return [title, _wrapped(sentence, indent="  "), *_example(run)]
+
+
+def _asked_freely(run: Run) -> Preset:
+    return next(preset for preset in run.spec.presets if preset.generation == "greedy")
 
 
 def _update(run: Run, preset: str) -> Score:
@@ -62,7 +72,8 @@ def _update(run: Run, preset: str) -> Score:
 
 def _example(run: Run) -> list[str]:
     """The first question whose written answer an edit changed, as the model answered it before and after."""
-    written = [item for item in read_answers(run.folder) if (item.axis, item.preset) == ("update", "wild")]
+    preset = _asked_freely(run).name
+    written = [item for item in read_answers(run.folder) if (item.axis, item.preset) == ("update", preset)]
     before = {item.case_id: item for item in written if item.model_state == UNEDITED}
     for item in written:
         if item.model_state != UNEDITED and item.text.strip() != before[item.case_id].text.strip():

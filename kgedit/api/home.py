@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import BenchmarkError, GraphError, StoreError
@@ -114,7 +115,7 @@ class Home:
         from kgedit.loaders import LOADERS
         from kgedit.store.ingest import Load, ingest
         from kgedit.store.schemas import LoaderOptions
-        from kgedit.store.sources import Source
+        from kgedit.store.sources import DumpFile
 
         parser, steps, dump = LOADERS[source_format], progress or unwatched, Path(path)
         load = Load(
@@ -130,7 +131,7 @@ class Home:
             max_error_rate=max_error_rate,
             notes=parser.notes,
         )
-        source = Source(dump)
+        source = DumpFile(dump)
         snapshot = ingest(
             self.path,
             load,
@@ -195,13 +196,19 @@ class Home:
         empty_graph(self.path)
 
     @names_extra
-    def changes(self, older: Date, newer: Date) -> pa.Table:
+    def changes(self, older: Date, newer: Date, *, kinds: bool = False) -> pa.Table:
         """Subjects and properties whose current objects differ between two snapshots, one row each.
 
         The columns are those of the query `changed_edges`: subject, property and objects by id and by label.
 
+        Args:
+            older: Day of the older snapshot.
+            newer: Day of the newer one.
+            kinds: Whether columns kind, kind_confidence and kind_signals are added (`docs/kinds-of-change.md`).
+
         Raises:
             GraphError: if the graph lacks a snapshot, or the dates are reversed.
+            StoreError: if kinds are asked for and the store lacks a snapshot.
         """
         from kgedit.graph.changes import changed_edges
         from kgedit.graph.connection import Graph
@@ -211,7 +218,24 @@ class Home:
         window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
         with Graph.open(self.path) as graph:
             check_dates(window, graph.snapshot_dates())
-            return changed_edges(graph, older=window["from"], newer=window["to"])
+            changes = changed_edges(graph, older=window["from"], newer=window["to"])
+        return self._with_kinds(changes, older, newer) if kinds else changes
+
+    def _with_kinds(self, changes: pa.Table, older: Date, newer: Date) -> pa.Table:
+        from kgedit.benchmark.kinds import describe_kinds
+        from kgedit.store.engine import select
+        from kgedit.store.snapshots import open_snapshot
+
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]
+        with TemporaryDirectory() as spill:
+            found = describe_kinds(old, new, earlier, changes, spill=Path(spill))
+        return select(
+            "SELECT changes.*, kind, confidence AS kind_confidence, signals AS kind_signals "
+            "FROM changes JOIN found USING (subject, property) ORDER BY subject, property",
+            changes=changes,
+            found=found,
+        )
 
     @names_extra
     def query(

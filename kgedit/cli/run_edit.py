@@ -18,7 +18,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
 
 if TYPE_CHECKING:
-    from kgedit.runs.runner import Progress
+    from kgedit.runs.runner import RunProgress
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
@@ -181,7 +181,7 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
+def _progress() -> Iterator[RunProgress]:
     """One line per stage on stderr."""
     updates: dict[str, Update] = {}
     with bars() as add:

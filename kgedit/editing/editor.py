@@ -75,7 +75,7 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedEdits:
     """What one call of ``apply`` reports.
 
     Attributes:
@@ -206,7 +206,7 @@ class Editor(ABC, Generic[OwnSettings]):
         """
 
     @abstractmethod
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Edit the model so that it gives each case's target; the result depends on state, seed and cases alone.
 
         A case that cannot be applied is skipped and reported; the others are still applied.

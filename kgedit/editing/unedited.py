@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.hparams.settings import NoSettings
 from kgedit.records.cases import Case
 
@@ -15,9 +15,9 @@ class Unedited(Editor[NoSettings]):
     capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
     settings_type = NoSettings
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Do nothing."""
-        return Applied()
+        return AppliedEdits()
 
     def restore(self) -> None:
         """Nothing was done."""

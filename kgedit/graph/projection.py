@@ -23,7 +23,7 @@ from kgedit.graph.locks import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
 from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
-from kgedit.graph.writing import Progress, forget_progress, write_steps
+from kgedit.graph.writing import WriteProgress, forget_progress, write_steps
 from kgedit.store.delta import write_delta, write_whole
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
@@ -66,7 +66,7 @@ def bring_up_to_date(
     home: Path,
     snapshots: Sequence[Snapshot],
     *,
-    progress: Progress,
+    progress: WriteProgress,
     rebuild: bool = False,
     scope: Scope | None = None,
 ) -> Projected:
@@ -197,7 +197,7 @@ def _described(snapshot: Snapshot, scope: Scope, state: str) -> dict[str, Any]:
 
 
 def _write_whole(
-    home: Path, snapshots: Sequence[Snapshot], scope: Scope, found: Sequence[_Found] | None, progress: Progress
+    home: Path, snapshots: Sequence[Snapshot], scope: Scope, found: Sequence[_Found] | None, progress: WriteProgress
 ) -> None:
     folder = home / "import"
     if external_address() is None:
@@ -230,7 +230,7 @@ def _write_whole_over_bolt(
     snapshots: Sequence[Snapshot],
     scope: Scope,
     found: Sequence[_Found] | None,
-    progress: Progress,
+    progress: WriteProgress,
 ) -> None:
     wanted = [(snapshot.date, _sha256(snapshot), "whole", scope) for snapshot in snapshots]
     if [(one.date, one.sha256, one.state, one.scope) for one in found or ()] != wanted:
@@ -276,7 +276,7 @@ def _verify(graph: Graph, rows: dict[str, int]) -> None:
 
 
 def _write_delta(
-    home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope, progress: Progress
+    home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope, progress: WriteProgress
 ) -> None:
     """Write what a snapshot changes, resuming where an earlier attempt stopped.
 

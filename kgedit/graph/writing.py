@@ -28,11 +28,13 @@ PARTS = 3
 _ROWS_OF_ONE_PART = 10_000
 """Fewer rows are not worth several sessions."""
 
-Progress = Callable[[int, int], None]
+WriteProgress = Callable[[int, int], None]
 """Called with the percentage done and the rows written."""
 
 
-def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str, Any], *, progress: Progress) -> None:
+def write_steps(
+    graph: Graph, files: Mapping[str, Path], constants: Mapping[str, Any], *, progress: WriteProgress
+) -> None:
     """Write the rows of each step, in order, resuming where an earlier attempt stopped.
 
     Args:
@@ -67,7 +69,7 @@ def forget_progress(graph: Graph) -> None:
 class _Count:
     """Rows written by all parts."""
 
-    def __init__(self, total: int, progress: Progress) -> None:
+    def __init__(self, total: int, progress: WriteProgress) -> None:
         self._total = total
         self._written = 0
         self._progress = progress

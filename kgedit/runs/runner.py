@@ -37,7 +37,7 @@ from kgedit.runs.selection import choose_cases, leave_out_answered, write_select
 from kgedit.runs.spec import write_spec
 from kgedit.runs.wording import asked_contexts, training_contexts
 
-Progress = Callable[[str, int, int], None]
+RunProgress = Callable[[str, int, int], None]
 """Progress callback of a run: stage, steps done, number of steps."""
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
@@ -50,7 +50,7 @@ def run(
     *,
     overwrite: bool = False,
     save_model: Path | None = None,
-    progress: Progress | None = None,
+    progress: RunProgress | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
 
@@ -66,7 +66,7 @@ def run(
     Raises:
         KgeditError: for every mistake that the user can correct; the message says how.
     """
-    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Progress
+    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of RunProgress
     if save_model is not None:
         _check_saving(spec, save_model)
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
@@ -116,7 +116,7 @@ class _Job:
     cases: dict[str, list[Case]]
     evaluator: Evaluator
     folder: RunFolder
-    report: Progress
+    report: RunProgress
 
     @property
     def all_cases(self) -> list[Case]:
@@ -256,7 +256,7 @@ def _leave_out_answered(
     *,
     contexts: Mapping[str, Context],
     cache: AnswerCache,
-    report: Progress,
+    report: RunProgress,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
     preset, stage, done = spec.presets[0], "find what the model answers already", 0
     total = sum(map(len, cases.values()))
@@ -279,7 +279,7 @@ def _leave_out_answered(
     )
 
 
-def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Progress) -> LanguageModel:
+def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
     model = load_model(

@@ -25,9 +25,9 @@ from kgedit.errors import StoreError
 from kgedit.store.files import write_json
 from kgedit.store.lines import entity_texts
 from kgedit.store.schemas import Loader
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 
-Progress = Callable[[int, int], None]
+LoadProgress = Callable[[int, int], None]
 """Called with how much is done, and with how many lines or rows that is."""
 
 _Block = tuple[int, bytes]
@@ -35,12 +35,12 @@ _Block = tuple[int, bytes]
 
 def parse_blocks(
     parts: Path,
-    source: Source,
+    source: DumpFile,
     make_loader: Callable[[], Loader],
     *,
     limit: int | None,
     workers: int,
-    progress: Progress,
+    progress: LoadProgress,
 ) -> tuple[int, Counter[str]]:
     """Parse every block that has no count file yet; about one block for each worker is in memory.
 
@@ -67,7 +67,7 @@ def parse_blocks(
 class _Reading:
     """How far a load is."""
 
-    def __init__(self, parts: Path, source: Source, limit: int | None, progress: Progress) -> None:
+    def __init__(self, parts: Path, source: DumpFile, limit: int | None, progress: LoadProgress) -> None:
         self.parts = parts
         self.blocks = 0
         self.counts: Counter[str] = Counter()

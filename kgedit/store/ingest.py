@@ -17,13 +17,13 @@ from typing import Any
 
 from kgedit import __version__
 from kgedit.errors import SourceError, StoreError
-from kgedit.store.blocks import Progress, parse_blocks
+from kgedit.store.blocks import LoadProgress, parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.joining import Joined, join_parts, read_redirects
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
 READ = ("lines", "statements", "entities")
@@ -60,7 +60,7 @@ class Load:
     max_error_rate: float
     notes: tuple[str, ...] = ()
 
-    def identity(self, source: Source) -> dict[str, Any]:
+    def identity(self, source: DumpFile) -> dict[str, Any]:
         """What must agree for an interrupted load to be resumed."""
         return {
             "kgedit": __version__,
@@ -87,12 +87,12 @@ def _silent(_done: int, _counted: int) -> None:
 def ingest(
     home: Path,
     load: Load,
-    source: Source,
+    source: DumpFile,
     *,
     workers: int,
     overwrite: bool,
-    progress: Progress,
-    joining: Progress = _silent,
+    progress: LoadProgress,
+    joining: LoadProgress = _silent,
 ) -> Snapshot:
     """Load a dump into the store; a snapshot that is there already is left as it is.
 
@@ -125,7 +125,13 @@ def ingest(
 
 
 def _load(
-    staging: Path, folder: Path, load: Load, source: Source, workers: int, progress: Progress, joining: Progress
+    staging: Path,
+    folder: Path,
+    load: Load,
+    source: DumpFile,
+    workers: int,
+    progress: LoadProgress,
+    joining: LoadProgress,
 ) -> None:
     _prepare(staging, load.identity(source))
     redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
@@ -140,7 +146,7 @@ def _load(
     replace_folder(whole, folder)
 
 
-def _same_snapshot(snapshot: Snapshot, load: Load, source: Source) -> Snapshot:
+def _same_snapshot(snapshot: Snapshot, load: Load, source: DumpFile) -> Snapshot:
     manifest = snapshot.manifest
     identity = load.identity(source)
     keys = ("date", "loader", "limit", "redirects")
@@ -167,7 +173,7 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
     write_json(marker, identity)
 
 
-def _check_entities(counts: Counter[str], load: Load, source: Source) -> None:
+def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:
     if counts["lines"] == 0:
         raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
     if counts["entities"] == 0:
@@ -179,7 +185,7 @@ def _check_entities(counts: Counter[str], load: Load, source: Source) -> None:
         )
 
 
-def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
+def _check_error_rate(counts: Counter[str], load: Load, source: DumpFile) -> None:
     for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", load.bad_statements, "statements")):
         bad = sum(counts[reason] for reason in reasons)
         if bad > load.max_error_rate * counts[read]:
@@ -190,7 +196,7 @@ def _check_error_rate(counts: Counter[str], load: Load, source: Source) -> None:
             )
 
 
-def _manifest(load: Load, source: Source, counts: Counter[str], rows: Joined) -> dict[str, Any]:
+def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) -> dict[str, Any]:
     left_out = Counter({reason: count for reason, count in counts.items() if reason not in (*READ, *load.notes)})
     left_out["repeated entity"] += rows.repeated_entities
     left_out["repeated statement"] += rows.repeated_statements

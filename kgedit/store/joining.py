@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import SourceError
-from kgedit.store.blocks import Progress
+from kgedit.store.blocks import LoadProgress
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import current_facts
@@ -52,7 +52,7 @@ class Joined:
 
 
 def join_parts(
-    parts: Path, blocks: int, whole: Path, *, date: int, redirects: dict[str, str], progress: Progress
+    parts: Path, blocks: int, whole: Path, *, date: int, redirects: dict[str, str], progress: LoadProgress
 ) -> Joined:
     """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` into the folder `whole`.
 
@@ -160,7 +160,7 @@ _LONGEST_CHAIN = 2**16
 class _Join:
     """One run of join_parts."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int, progress: Progress) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int, progress: LoadProgress) -> None:
         self._connection = connection
         self._parts = parts
         self._blocks = range(blocks)

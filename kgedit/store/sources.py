@@ -79,7 +79,7 @@ class _Zstandard(io.RawIOBase):
 
 
 @dataclass
-class Source:
+class DumpFile:
     """A dump file that is read from its beginning.
 
     Attributes:

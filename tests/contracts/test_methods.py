@@ -16,7 +16,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS, make_editor
-from kgedit.editing.editor import Applied, Editor, EditorState, Prefix, RunContext
+from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.settings import Settings, meanings
 from kgedit.llm.contexts import read_context
@@ -126,7 +126,7 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     editor, before, hooks = _editor(name, model, known), weights(model), _hooks(model)
     unedited = _answers(editor, cases)
 
-    assert isinstance(editor.apply(cases[:2]), Applied)
+    assert isinstance(editor.apply(cases[:2]), AppliedEdits)
     declared = editor.capabilities
     assert bool(changed(before, model)) == (declared.changes_weights or declared.adds_modules)
     prefixed = any(prefix.parts for prefix in editor.prefixes([cases[0].question]))

@@ -38,6 +38,18 @@ def test_changes_are_a_table_with_ids_and_labels_of_both_dates(sample_home: Path
             home.changes(*window)
 
 
+def test_changes_have_their_kinds_where_these_are_asked_for(sample_home: Path) -> None:
+    home = kgedit.Home(sample_home)
+    window = ("2021-01-04", "2023-02-27")
+    changes = home.changes(*window, kinds=True)
+    kinds = {(row["subject"], row["property"]): row["kind"] for row in changes.to_pylist()}
+
+    assert kinds["Q183", "P6"] == "update"
+    # Élisabeth Borne's birthplace: Paris, and then its 15th arrondissement.
+    assert kinds["Q20020731", "P19"] == "refinement"
+    assert changes.drop_columns(["kind", "kind_confidence", "kind_signals"]) == home.changes(*window)
+
+
 def test_queries_take_dates_and_texts_and_give_rows(sample_home: Path) -> None:
     home = kgedit.Home(sample_home)
     asked = {"from": datetime.date(2021, 1, 4), "to": "2023-02-27"}

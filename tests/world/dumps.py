@@ -18,7 +18,7 @@ from kgedit.loaders.wikidata_json import Parser
 from kgedit.store.ingest import Load, ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 
 Json = dict[str, Any]
 
@@ -124,7 +124,7 @@ def load(
     **changes: Any,
 ) -> Snapshot:
     """Load a dump into a store."""
-    source = Source(dump, block_bytes)
+    source = DumpFile(dump, block_bytes)
     return ingest(
         home,
         load_of(date, **changes),

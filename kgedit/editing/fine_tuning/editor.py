@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Applied, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.fine_tuning import FineTuningSettings
 from kgedit.llm.contexts import Context
@@ -46,11 +46,11 @@ class MatrixTuning(Editor[TuningSettings]):
         """Largest change of a weight per call; None for no limit."""
         return None
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Train on all cases together, up to the stop loss or the number of steps."""
         with self._training() as optimizer:
             loss = self._steps(examples(cases, self.contexts), optimizer, most=self.settings.steps)
-        return Applied(loss=loss)
+        return AppliedEdits(loss=loss)
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:

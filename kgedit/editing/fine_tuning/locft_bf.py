@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, RunContext
 from kgedit.editing.fine_tuning.editor import MaskedTuning
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.resuming import resume_training, training_state
@@ -29,7 +29,7 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
     )
     settings_type = LocFtSettings
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train for some epochs; the loss is the mean of the last one's steps."""
         epochs, batch = self.settings.steps, self.settings.batch
         pairs = examples(cases, self.contexts)
@@ -49,4 +49,4 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
                 if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
                     break
                 run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
-        return Applied(loss=sum(losses) / len(losses))
+        return AppliedEdits(loss=sum(losses) / len(losses))

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
@@ -80,7 +80,7 @@ class Mend(Editor[MendSettings]):
             save_tensors(kept, network.content())
         self._network = network.requires_grad_(False)
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """One update for all cases; the loss is that before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
@@ -89,7 +89,7 @@ class Mend(Editor[MendSettings]):
         for number, (edited, factor) in enumerate(zip(self._edited, factors, strict=True)):
             inputs, outputs = self._network(vectors_of(factor, targets), number)
             edited.add(-inputs.T @ outputs)
-        return Applied(loss=loss)
+        return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
         """Blocks, and matrices of them, that are edited."""

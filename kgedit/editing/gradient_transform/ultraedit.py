@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples
@@ -58,7 +58,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
         self._start = {name: _copy(running) for name, running in self._running.items()}
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Edit in batches; the loss is that of the last batch before its own update."""
         loss = 0.0
         for done in range(0, len(cases), self.settings.batch):
@@ -68,7 +68,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             for name, (inputs, gradients) in keys.items():
                 running = self._running[name]
                 self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate))
-        return Applied(loss=loss)
+        return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
         """Blocks and matrices that are edited."""

@@ -14,7 +14,7 @@ from kgedit.records.cases import Case
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class StoredEdits:
     """An edit as question and target."""
 
     case_id: str
@@ -31,12 +31,12 @@ class FactMemory:
 
     def __init__(self, index: TextIndex) -> None:
         self._index = index
-        self.edits: list[Remembered] = []
+        self.edits: list[StoredEdits] = []
 
     def add(self, cases: Sequence[Case]) -> None:
         """Add the cases."""
         self._index.add([case.question for case in cases])
-        self.edits += [Remembered(case.case_id, case.question, case.answer) for case in cases]
+        self.edits += [StoredEdits(case.case_id, case.question, case.answer) for case in cases]
 
     def nearest(self, questions: Sequence[str], *, k: int) -> list[list[int]]:
         """Indexes in `edits` of the k nearest for each question, best first; ties go to the later edit."""
@@ -61,6 +61,6 @@ class FactMemory:
     def load_state(self, state: EditorState) -> None:
         """Load the edits."""
         self.clear()
-        self.edits = [Remembered(*row) for row in state.record["edits"]]
+        self.edits = [StoredEdits(*row) for row in state.record["edits"]]
         if self.edits:
             self._index.load(state.tensors["index"].numpy(), [edit.question for edit in self.edits])

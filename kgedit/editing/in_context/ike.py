@@ -13,7 +13,7 @@ from itertools import chain, islice
 from kgedit.editing.editor import (
     NO_RUN,
     Advance,
-    Applied,
+    AppliedEdits,
     Capabilities,
     Editor,
     EditorState,
@@ -70,11 +70,11 @@ class InContextEditing(Editor[IkeSettings]):
         self._known_index.clear()
         self._known_index.add([fact.question for fact in self._known])
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Add the cases to the memory."""
         self._memory.add(cases)
         self._probed |= {(fact.subject, fact.property) for case in cases for fact in _probed_facts(case)}
-        return Applied()
+        return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Demonstrations and the nearest edit, for each question."""

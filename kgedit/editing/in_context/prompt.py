@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.editor import (
+    NO_RUN,
+    AppliedEdits,
+    Capabilities,
+    Editor,
+    EditorState,
+    Prefix,
+    PrefixPart,
+    RunContext,
+)
 from kgedit.hparams.in_context import PromptSettings
 from kgedit.records.cases import Case
 from kgedit.records.runs import EditFailure
@@ -24,12 +33,12 @@ class Prompting(Editor[PromptSettings]):
     settings_type = PromptSettings
     _facts: tuple[str, ...] = ()
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Take these facts instead of those before."""
         self._facts = tuple(statement(case) for case in cases[-self.settings.most :])
         reason = f"the prompt states the last {len(self._facts)} facts only: settings.most"
         left_out = cases[: len(cases) - len(self._facts)]
-        return Applied(failures=tuple(EditFailure(case_id=case.case_id, reason=reason) for case in left_out))
+        return AppliedEdits(failures=tuple(EditFailure(case_id=case.case_id, reason=reason) for case in left_out))
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The same text for every question."""

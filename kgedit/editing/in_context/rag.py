@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.editor import (
+    NO_RUN,
+    AppliedEdits,
+    Capabilities,
+    Editor,
+    EditorState,
+    Prefix,
+    PrefixPart,
+    RunContext,
+)
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import RagSettings
@@ -33,10 +42,10 @@ class Retrieval(Editor[RagSettings]):
         embed = embedder_on_demand(settings.embedder, device=str(model.device))
         self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:  # noqa: ARG002 - the contract's shape
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Add the cases to the memory."""
         self._memory.add(cases)
-        return Applied()
+        return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The k nearest pairs of each question."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
 from kgedit.editing.locate_then_edit.closed_form import Whitening
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
@@ -45,14 +45,14 @@ class Rome(LocateThenEdit[RomeSettings]):
         """The one layer."""
         return (settings.layer,)
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Edit one case after the other."""
         fine, failures = self.editable(cases)
         losses = []
         for case in fine:
             losses.append(self._edit(case))
             run.progress(len(losses) / len(fine))
-        return Applied(loss=sum(losses) / len(losses) if losses else None, failures=failures)
+        return AppliedEdits(loss=sum(losses) / len(losses) if losses else None, failures=failures)
 
     def direction_key(self, keys: torch.Tensor) -> torch.Tensor:
         """The key that the change is computed for, from the keys of all prompts (prompts x inner width)."""

@@ -27,7 +27,7 @@ from kgedit.llm.surgery.structure import hooks
 from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
-Progress = Callable[[int, int], None]
+TokenProgress = Callable[[int, int], None]
 """Called with the tokens done and the number of tokens."""
 
 _MOST_LENGTH = 4096
@@ -108,7 +108,7 @@ def second_moments(
     corpus: Corpus,
     *,
     budget: TextBudget | None = None,
-    progress: Progress | None = None,
+    progress: TokenProgress | None = None,
 ) -> dict[int, SecondMoment]:
     """C of each of `layers`, read from the home folder or built; the model must be unedited.
 
@@ -146,13 +146,13 @@ def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[
 
 
 def accumulate(
-    model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: Progress | None = None
+    model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: TokenProgress | None = None
 ) -> dict[int, tuple[torch.Tensor, int]]:
     """C and the number of tokens for each layer; padding does not count.
 
     Products are taken in the model's format (float32 at least) and summed over batches in float64.
     """
-    report = progress or (lambda done, total: None)  # noqa: ARG005 - Progress's shape
+    report = progress or (lambda done, total: None)  # noqa: ARG005 - TokenProgress's shape
     sums: dict[int, torch.Tensor] = {}
     total, done = sum(map(len, rows)), 0
 

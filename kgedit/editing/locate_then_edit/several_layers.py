@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Applied, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, RunContext
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
@@ -26,11 +26,11 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         """Those of the setting."""
         return parse_layers(settings.layers)
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Edit all cases together."""
         fine, failures = self.editable(cases)
         if not fine:
-            return Applied(failures=failures)
+            return AppliedEdits(failures=failures)
         requests, top = [self.request_of(case) for case in fine], self.layers[-1]
         found = self.search(self.model.blocks[top].module, requests, layer=top, run=run)
         wanted = self.wanted(found, requests)
@@ -40,7 +40,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer)
             self.matrices[layer].add(self.change(share.T.to(keys.device), keys, layer=layer).T)
         self.remember(requests)
-        return Applied(loss=sum(found.losses) / len(found.losses), failures=failures)
+        return AppliedEdits(loss=sum(found.losses) / len(found.losses), failures=failures)
 
     @abstractmethod
     def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.lora.adapters import attach, detach, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples
@@ -32,13 +32,13 @@ class LoraFineTuning(Editor[LoraSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._adapted: PeftModel | None = None
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train the adapter on the cases."""
         adapted = self._adapter()
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             loss = train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
-        return Applied(loss=loss)
+        return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
         """The adapted modules of the first block."""

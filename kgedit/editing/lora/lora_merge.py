@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.lora.adapters import attach, merge, targets_of, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples
@@ -35,7 +35,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         modules = {name: model.module.get_submodule(name) for name in targets_of(model)}
         self._matrices = {name: EditedMatrix(module) for name, module in modules.items()}
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Adapt, merge, and interpolate in float32."""
         weights = {name: matrix.editable() for name, matrix in self._matrices.items()}
         before = {name: weight.detach().clone() for name, weight in weights.items()}
@@ -47,7 +47,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.
             matrix.write(torch.lerp(before[name], matrix.weight.detach(), self.settings.share))
-        return Applied(loss=loss)
+        return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
         """The adapted modules of the first block."""

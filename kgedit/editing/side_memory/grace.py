@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
@@ -49,7 +49,7 @@ class Grace(Editor[GraceSettings]):
         self.codebook = Codebook()
         self._hook: InstalledHook | None = None
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Find or add each edit's key and train the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self.contexts), []
         self._listen(False)
@@ -58,7 +58,7 @@ class Grace(Editor[GraceSettings]):
             losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end))
             run.progress(len(losses) / len(pairs))
         self._listen(True)
-        return Applied(loss=sum(losses) / len(losses))
+        return AppliedEdits(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:
         """Remove the hook and empty the codebook."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from peft.utils.merge_utils import ties
 
-from kgedit.editing.editor import NO_RUN, Advance, Applied, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
 from kgedit.editing.training_examples import examples
@@ -89,7 +89,7 @@ class Wise(Editor[WiseSettings]):
         """Keep the facts from which unrelated prompts are drawn."""
         self._known = list(dict.fromkeys(known))
 
-    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> Applied:
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train batch after batch; the loss is the mean over batches."""
         self._listen(False)
         losses, done, free = [], 0, self._unrelated(cases)
@@ -101,7 +101,7 @@ class Wise(Editor[WiseSettings]):
             self._count(len(batch))
             run.progress(done / len(cases))
         self._listen(True)
-        return Applied(loss=sum(losses) / len(losses))
+        return AppliedEdits(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:
         """Remove the side copies."""

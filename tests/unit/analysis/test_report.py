@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,13 +59,20 @@ def run(
     return folder
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("scored")
     return [
-        run(tmp_path / "a", "00000001", "11101011", method="rag"),
-        run(tmp_path / "b", "00000001", "01101011"),
-        run(tmp_path / "c", "0001", "1101", model="org/Llama-3-8B"),
+        run(folder / "a", "00000001", "11101011", method="rag"),
+        run(folder / "b", "00000001", "01101011"),
+        run(folder / "c", "0001", "1101", model="org/Llama-3-8B"),
     ]
+
+
+@pytest.fixture
+def runs(tmp_path: Path, scored: list[Path]) -> list[Path]:
+    """Copies of three runs, for each test its own."""
+    return [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in scored]
 
 
 def column(table: Table, name: str) -> list[str]:
@@ -257,7 +265,6 @@ def test_the_order_of_runs_named_does_not_matter(runs: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.slow
 def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path], width: int) -> None:
     result = command(*runs, width=width)
     assert result.exit_code == 0
@@ -270,7 +277,6 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])
-@pytest.mark.slow
 def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
     shown = command(*runs, width=width).stdout
     assert (", continued" in shown) == (width < 160)

@@ -370,10 +370,10 @@ def interrupt(home: Path, dump: Path, after: int) -> None:
     from world.dumps import load_of
 
     from kgedit.store.ingest import ingest
-    from kgedit.store.sources import Source
+    from kgedit.store.sources import DumpFile
 
     with pytest.raises(Stopped):
-        ingest(home, load_of(DATE), Source(dump, SMALL), workers=1, overwrite=False, progress=stop)
+        ingest(home, load_of(DATE), DumpFile(dump, SMALL), workers=1, overwrite=False, progress=stop)
 
 
 def test_blocks_that_are_done_are_not_parsed_again(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,9 +385,9 @@ def test_blocks_that_are_done_are_not_parsed_again(tmp_path: Path, dump: Path, m
     parse = Parser.parse
     monkeypatch.setattr(Parser, "parse", lambda self, block: parsed.append(block) or parse(self, block))
     load(home, dump, DATE, block_bytes=SMALL)
-    from kgedit.store.sources import Source
+    from kgedit.store.sources import DumpFile
 
-    assert parsed == list(Source(dump, SMALL).blocks())[4:]
+    assert parsed == list(DumpFile(dump, SMALL).blocks())[4:]
 
 
 def test_blocks_of_another_file_of_the_same_name_and_size_are_parsed_again(tmp_path: Path) -> None:

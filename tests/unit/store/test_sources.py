@@ -14,13 +14,13 @@ from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 from kgedit.errors import SourceError
 from kgedit.store import sources
-from kgedit.store.sources import Source
+from kgedit.store.sources import DumpFile
 
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
 
 
 def blocks(path: Path, block_bytes: int = 4096) -> list[bytes]:
-    return list(Source(path, block_bytes).blocks())
+    return list(DumpFile(path, block_bytes).blocks())
 
 
 def written(path: Path, content: bytes) -> Path:
@@ -50,7 +50,7 @@ def test_blocks_are_the_file_cut_after_line_ends(tmp_path: Path, texts: list[byt
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 def test_position_and_hash_are_those_of_the_file(tmp_path: Path, suffix: str) -> None:
     path = write_dump(tmp_path / f"dump{suffix}", DUMP)
-    source = Source(path, 1000)
+    source = DumpFile(path, 1000)
     assert (source.size, source.position) == (path.stat().st_size, 0)
     for _ in source.blocks():
         assert 0 < source.position <= source.size
@@ -92,7 +92,7 @@ def test_a_truncated_zstd_stream_of_several_blocks_is_an_error(tmp_path: Path) -
 
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 def test_an_array_that_does_not_end_is_an_error_after_its_last_block(tmp_path: Path, suffix: str) -> None:
-    source = Source(write_dump(tmp_path / f"dump{suffix}", DUMP[: DUMP.rfind(b"\n", 0, 9000) + 1]), 4096)
+    source = DumpFile(write_dump(tmp_path / f"dump{suffix}", DUMP[: DUMP.rfind(b"\n", 0, 9000) + 1]), 4096)
     given = []
     with pytest.raises(SourceError, match="begins a JSON array and does not end it"):
         given.extend(source.blocks())
@@ -158,7 +158,7 @@ def test_no_file_is_an_error_before_anything_is_read(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "absent.json", tmp_path, tmp_path / "file" / "dump.json"):
         with pytest.raises(SourceError, match=f"There is no file {path}"):
-            Source(path)
+            DumpFile(path)
 
 
 def test_a_file_without_lines_is_not_read_into_memory_as_a_whole(
