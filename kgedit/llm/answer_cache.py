@@ -1,4 +1,4 @@
-"""Answers of unedited models, kept on disk: the same model is asked the same thing once, whatever the run.
+"""Answers of unedited models, kept on disk: a question is put to the same model only once, across runs.
 
 One file per model fingerprint, one JSON line per answer; a half-written last line is cut off.
 """
@@ -15,7 +15,7 @@ from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Preset
 
 _VERSION = 2
-"""Of what a reply tells: an older one lacks probabilities, and the match ratio of free answers."""
+"""Version of the stored fields. Older ones lack probabilities and the match ratio of free answers."""
 
 
 class AnswerCache:
@@ -31,11 +31,11 @@ class AnswerCache:
         self._replies = {row["key"]: Reply(**row["reply"]) for row in map(json.loads, read_lines(path))}
 
     def get(self, question: Question, preset: Preset) -> Reply | None:
-        """The reply, if this was asked before."""
+        """The stored reply, or None."""
         return self._replies.get(_key(question, preset))
 
     def add(self, questions: list[Question], replies: list[Reply], preset: Preset) -> None:
-        """Keep the replies to a batch of questions."""
+        """Store the replies to a batch of questions."""
         rows = {_key(question, preset): reply for question, reply in zip(questions, replies, strict=True)}
         new = {key: reply for key, reply in rows.items() if key not in self._replies}
         lines = [json.dumps({"key": key, "reply": asdict(reply)}, ensure_ascii=False) for key, reply in new.items()]

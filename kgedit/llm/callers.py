@@ -1,4 +1,4 @@
-"""Calls of a model by others than kgedit: `generate`, a pipeline, an evaluation harness.
+"""Calls of a model from outside kgedit: `generate`, a pipeline, an evaluation harness.
 
 kgedit's own calls say where prompts end (`LanguageModel.forward`); of other calls it is inferred from their arguments.
 """
@@ -31,7 +31,7 @@ class InstalledHook:
         )
 
     def remove(self) -> None:
-        """Take everything out of the model again."""
+        """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
 

@@ -54,7 +54,7 @@ def resolve_dtype(dtype: str, device: str) -> str:
 
 @contextmanager
 def enough_memory(doing: str) -> Iterator[None]:
-    """Turn a device's "out of memory" into an error that says which options help."""
+    """Turn "out of memory" into an error that names the options that help."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -66,14 +66,14 @@ def enough_memory(doing: str) -> Iterator[None]:
 
 
 def device_name(device: str) -> str:
-    """What the device is called by its maker."""
+    """The product name of the device."""
     if device == ALL_GPUS:
         return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu"
 
 
 def wait_for(device: str) -> None:
-    """Until GPUs have done what they were given: seconds read before that are those of the giving."""
+    """Wait for the GPUs to finish: without it a timing covers only the launch of their work."""
     if device == ALL_GPUS:
         for index in range(torch.cuda.device_count()):
             torch.cuda.synchronize(index)
@@ -82,7 +82,7 @@ def wait_for(device: str) -> None:
 
 
 def peak_memory_bytes(device: str) -> int:
-    """Most memory held so far: by torch on a GPU or on all of them together, by the process on the CPU."""
+    """Peak memory so far: torch's on one GPU or summed over all, the process's on the CPU."""
     if device == ALL_GPUS:
         return sum(torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count()))
     if device.startswith("cuda"):

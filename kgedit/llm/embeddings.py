@@ -21,7 +21,7 @@ _BUCKETS = 2048
 
 
 def embedder_on_demand(name: str, *, device: str) -> Embedder:
-    """What load_embedder gives, loaded once, when it is first called."""
+    """An embedder that is loaded on its first call."""
     loaded = cache(partial(load_embedder, name, device=device))
 
     def embed(texts: Sequence[str]) -> Vectors:

@@ -1,4 +1,4 @@
-"""Questions answered freely, outside of a run: greedy decoding, in batches."""
+"""Free answers outside of a run: greedy decoding in batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def free_preset(name: str) -> Preset:
 
 
 def answer_freely(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[str]:
-    """What the model answers, in the order of the questions."""
+    """The model's answers, in the order of the questions."""
     answers = [""] * len(questions)
     for batch in plan_batches(model, questions, preset, batch_tokens=_BATCH_TOKENS):
         for index, reply in zip(batch, ask(model, [questions[row] for row in batch], preset), strict=True):

@@ -22,7 +22,7 @@ _MOST_ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked.
+    """One question to be put to a model.
 
     Attributes:
         prompt: As sent.
@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said to one question; the fields are those of an Answer."""
+    """The model's reply to one question; its fields are those of an Answer."""
 
     text: str
     token_match: float | None
@@ -50,7 +50,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What teacher forcing found for one target.
+    """The result of teacher forcing on one target.
 
     Attributes:
         best: The arg max at each token of the target.
@@ -62,7 +62,7 @@ class Fed:
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
-    """Tokens of a prompt with the longest answer that it may get or be fed."""
+    """Tokens of a prompt and its longest possible answer."""
     fed = (question.gold, *question.old) if preset.generation == "teacher_forcing" else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens

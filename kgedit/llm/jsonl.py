@@ -14,7 +14,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def cut_half_line(path: Path) -> None:
-    """Remove what a killed writer left behind after the last whole line."""
+    """Truncate a file after its last whole line."""
     if not path.is_file():
         return
     content = path.read_bytes()
@@ -25,7 +25,7 @@ def cut_half_line(path: Path) -> None:
 
 
 def append_lines(path: Path, lines: Sequence[str]) -> None:
-    """Append lines in one write and hand them to the operating system, so that a kill cannot take them back."""
+    """Append lines in one write and flush them to the operating system, so that they survive a kill."""
     if not lines:
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ class LanguageModel:
 
     @property
     def device(self) -> torch.device:
-        """Where inputs belong."""
+        """Device of the inputs."""
         device: torch.device = self.module.device
         return device
 
@@ -103,13 +103,13 @@ class LanguageModel:
 
     @cached_property
     def positions(self) -> int | None:
-        """Most tokens that its configuration provides for; None where that names no limit."""
+        """Context length by the model's configuration; None if it sets none."""
         found: int | None = getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
         return found
 
     @cached_property
     def _marks_word_starts(self) -> bool:
-        """Whether the tokenizer writes a space ahead of every text by itself (SentencePiece)."""
+        """Whether the tokenizer adds a space before every text (SentencePiece)."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
         return bool(self.tokenizer.convert_ids_to_tokens(ids)[0].startswith("▁"))
 

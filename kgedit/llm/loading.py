@@ -93,7 +93,7 @@ def _tokenizer_from_hub(name: str) -> Any:
 
 
 def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
-    """A model of transformers that is loaded already; it is only looked at.
+    """Wrap a loaded transformers model, without changing it.
 
     Args:
         module: A causal language model.
@@ -153,7 +153,7 @@ def _from_pretrained(path_or_name: str, *, dtype: str, spread: bool, local: bool
 
 
 def _ask_hub(path_or_name: str, name: str) -> None:
-    """One quick question whether the hub has the model: loading would try a missing network for most of a minute."""
+    """Ask the hub once whether it has the model: loading would retry a missing network for most of a minute."""
     from huggingface_hub import HfApi
 
     try:

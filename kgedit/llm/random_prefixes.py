@@ -1,4 +1,4 @@
-"""Beginnings of texts that the model itself wrote; an edit learned behind several of them generalises."""
+"""Random prefixes: texts sampled from the model. An edit learned after several of them generalises better."""
 
 from __future__ import annotations
 

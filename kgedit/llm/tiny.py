@@ -1,4 +1,4 @@
-"""`tiny`: a small Llama trained on the older snapshot's facts, so that what it knows before an edit is known.
+"""`tiny`: a small Llama trained on the facts of the older snapshot, so that it knows what is then edited.
 
 It learns each fact as a question, a rephrased question and a broken-off statement, in the contexts that the
 evaluation asks in, and learns to stop after the answer. Its tokenizer has also seen the answers to come, so that it
@@ -58,7 +58,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What tiny is to know.
+    """The facts and contexts that tiny is trained on.
 
     Attributes:
         facts: One answer for each pair of subject and property.
@@ -76,7 +76,7 @@ class Lesson:
 
     @property
     def digest(self) -> str:
-        """Hash of everything that makes the model what it is."""
+        """Hash of everything that determines the model."""
         content = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What an editor works on: blocks by number or by fraction of the depth, and the matrices of their MLPs by role."""
+"""Blocks by index or by fraction of the depth, and the matrices of their MLPs by role."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class EditedMatrix:
 
     @contextmanager
     def original(self) -> Iterator[None]:
-        """Let the model use the matrix before the first edit for a while."""
+        """Restore the matrix of before the first edit within the context."""
         used = self._layer.weight
         if used is not self._original:
             self._layer.weight = nn.Parameter(self.before, requires_grad=False)
@@ -65,7 +65,7 @@ class EditedMatrix:
             self._layer.weight = used
 
     def write(self, value: torch.Tensor) -> None:
-        """Make the model use these values."""
+        """Put these values into the model."""
         with torch.no_grad():
             self.editable().copy_(value)
 
@@ -76,7 +76,7 @@ class EditedMatrix:
             weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))
 
     def restore(self) -> None:
-        """Give the model its own parameters back."""
+        """Put the original parameters back."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
