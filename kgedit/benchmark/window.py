@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.snapshots import Snapshot
 
-_MEMORY = "256MB"
+_MEMORY = "224MB"
 """What DuckDB takes for an export; the rest spills to disk."""
 
 

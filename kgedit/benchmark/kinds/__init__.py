@@ -58,7 +58,7 @@ def describe_kinds(
         changes: One row per subject and property with the columns CHANGES: ``subject``, ``property``, ``old_objects``
             and ``new_objects`` (lists of ids; a literal is the V... id that it has in facts.parquet). Other columns
             are ignored. Objects may be resolved by redirects or not.
-        spill: Folder for what does not fit in 320 MB of memory; it is taken away again.
+        spill: Folder for what does not fit in 192 MB of memory; it is taken away again.
         classifier: Decides, in place of the rules about likeness, whether a value is another one; None for rules alone.
 
     Returns:

@@ -23,7 +23,7 @@ from kgedit.store.engine import open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.times import day_number
 
-MEMORY = "320MB"
+MEMORY = "192MB"
 """What DuckDB takes for the signals of any number of changes; the rest spills to disk."""
 
 _BEGUN = "coalesce(n.start_first, n.point_first)"
