@@ -45,7 +45,7 @@ class ModuleFlags:
 class EditedModel:
     """A model with edits in it; made by `kgedit.edit` and `kgedit.load_edited`.
 
-    The edits are in the user's own model: whoever calls it, `generate` or a pipeline, gets the edited answers. The
+    The edits are in the user's own model: `generate`, pipelines and harnesses get the edited answers. The
     exceptions are methods that put text ahead of prompts (`rag`, `ike`, `prompt`): `ask` does so, and `prompt` gives
     the text for other callers.
 

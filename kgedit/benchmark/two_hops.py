@@ -36,7 +36,7 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
     Returns:
         The columns of `chains`, with same_by_old_bridge (an object that the first case replaced leads to the same end,
         in either snapshot) and follows_from_subject (the first subject has the end as a value itself, or the end is the
-        office of whoever heads it).
+        office that the bridge holds there).
     """
     return window.select(
         f"""

@@ -1,4 +1,4 @@
-"""Edits of GRACE and WISE live in the model: whoever calls it gets the edited answer."""
+"""Edits of GRACE and WISE live in the model: every caller gets the edited answer."""
 
 from __future__ import annotations
 
