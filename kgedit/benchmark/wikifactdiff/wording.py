@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
-from kgedit.prompts.templates import WORDINGS, generic_template, template_table
+from kgedit.benchmark.wording import choose_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
 
 BLANK = "____"
@@ -55,18 +55,11 @@ _UNITS = f"""
 
 def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | None) -> None:
     """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``."""
-    generic = generic_template(catalogue)
-    workspace.register("own_templates", template_table(catalogue))
-    wordings = ", ".join(f"replace(?, '{{property}}', coalesce(label, property)) AS {name}" for name in WORDINGS)
-    workspace.execute(
-        f"""
-        CREATE TABLE template AS
-        SELECT own_templates.* FROM own_templates SEMI JOIN asked_property USING (property)
-        UNION ALL
-        SELECT property, {wordings}, ? FROM asked_property LEFT JOIN known ON id = property
-        WHERE property NOT IN (SELECT property FROM own_templates)
-        """,  # noqa: S608 - our own names
-        [*(getattr(generic, name) for name in WORDINGS), generic.template],
-    )
-    workspace.unregister("own_templates")
+    asked = workspace.sql(
+        "SELECT property, coalesce(label, property) AS property_label "
+        "FROM asked_property LEFT JOIN known ON id = property"
+    ).to_arrow_table()
+    workspace.register("chosen_templates", choose_templates(asked, catalogue=catalogue))
+    workspace.execute("CREATE TABLE template AS FROM chosen_templates SEMI JOIN asked_property USING (property)")
+    workspace.unregister("chosen_templates")
     workspace.execute("CREATE MACRO say(wording, label) AS replace(wording, '{subject}', label)")
