@@ -17,7 +17,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Probe
-from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
+from kgedit.records.runs import Answer, ModelState, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
 
 Advance = Callable[[int], None]
@@ -86,12 +86,14 @@ class Evaluator:
 
         Args:
             editor: Whose prefixes go ahead of the prompts; None before any edit.
-            state: What the model has learned; before any edit answers come from the cache if they are there.
+            state: What the model has learned. Where edits changed neither the model nor the prompts of a batch, answers
+                come from the cache if they are there.
             advance: Called after each batch.
         """
         asked = [AskedProbe(case, probe) for case in cases for probe in case.probes]
         questions = [item.probe.question for item in asked]
         prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
+        unedited = editor is None or not editor.capabilities.changes_model
         for preset in self._presets:
             items = [
                 word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix)
@@ -99,15 +101,15 @@ class Evaluator:
             ]
             worded = [item.question for item in items]
             for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
-                self._answer([items[index] for index in batch], preset, state)
+                self._answer([items[index] for index in batch], preset, state, unedited=unedited)
                 advance(len(batch))
 
-    def _answer(self, items: list[WordedProbe], preset: Preset, state: ModelState) -> None:
+    def _answer(self, items: list[WordedProbe], preset: Preset, state: ModelState, *, unedited: bool) -> None:
         keys = [_key(state, item.asked.case, item.asked.probe, preset) for item in items]
         if all(key in self._done for key in keys):
             return
         questions = [item.question for item in items]
-        if state == UNEDITED:
+        if unedited and not any(item.prefix.parts for item in items):
             replies = cached_replies(self._model, questions, preset, self._cache)
         else:
             replies = ask(self._model, questions, preset)

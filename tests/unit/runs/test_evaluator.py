@@ -14,10 +14,11 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import Prefix
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, longest
+from kgedit.llm.generation import Question, Reply, ask, longest
+from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case
-from kgedit.records.runs import Answer, ModelState
+from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
 from kgedit.runs.evaluator import AskedProbe, Evaluator, word
 from kgedit.runs.run_folder import RunFolder
 
@@ -126,3 +127,34 @@ def test_a_cloze_preset_words_the_update_as_the_cases_cloze_and_nothing_else(tmp
     update = next(probe for probe in case.probes if probe.axis == "update")
     asked = word(small_model(), AskedProbe(unworded, update), PRESETS["cloze"], context=bare)
     assert asked.question.prompt == update.question
+
+
+@pytest.mark.parametrize(("method", "asks"), [("none", 0), ("rag", 2), ("ft_m", 2)])
+def test_only_what_edits_changed_is_asked_again(
+    method: str, asks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = list(write_timestep(tmp_path / "timestep").cases())[:2]
+    model = small_model("gpt2")
+    settings = {"rag": {"embedder": "character-ngrams"}, "ft_m": {"steps": 1}}.get(method, {})
+    contexts = {preset.name: read_context(preset.context) for preset in ASKED}
+    editor = make_editor(method, model, settings, contexts=tuple(contexts.values()), seed=0)
+    evaluator = Evaluator(
+        model,
+        ASKED,
+        contexts=contexts,
+        folder=RunFolder(tmp_path),
+        cache=AnswerCache(tmp_path / "cache.jsonl"),
+        batch_tokens=100_000,
+    )
+    evaluator.evaluate(cases, None, state=UNEDITED, advance=lambda more: None)
+    editor.apply(cases)
+    asked: list[str] = []
+
+    def count(model: LanguageModel, questions: list[Question], preset: Preset) -> list[Reply]:
+        asked.append(preset.name)
+        return ask(model, questions, preset)
+
+    monkeypatch.setattr("kgedit.runs.evaluator.ask", count)
+    evaluator.evaluate(cases, editor, state=ModelState("timestep"), advance=lambda more: None)
+    assert len(asked) == asks, "a batch of each preset, or none"
+    assert len(RunFolder(tmp_path).answers()) == 2 * len(ASKED) * 2 * 5
