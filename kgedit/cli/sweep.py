@@ -75,8 +75,8 @@ def sweep(
 
     SPEC is a YAML file, or the name of one that comes with kgedit. Every run has a folder of its own, named after what
     makes it different, such as rag-k=10-seed=0. The same command skips finished runs and resumes one that was stopped;
-    a run that fails stops no other. The model is loaded once, and what it answers before any edit is asked once. At
-    the end report.md and report.csv compare all finished runs.
+    a run that fails stops no other. What the model answers before any edit is asked once for all of them. At the end
+    report.md and report.csv compare all finished runs.
     """
     if list_shipped:
         _list()
@@ -148,7 +148,7 @@ def _runs_table(planned: Sweep) -> Table:
     left_out += f" {planned.repeated} combinations are the same run as another." if planned.repeated else ""
     note = (
         "before: questions to the unedited model; new: of these, those that no earlier run asks (the others are "
-        " in the answer cache); after: questions to the edited model. With only_failed these are the most. "
+        "in the answer cache); after: questions to the edited model. With only_failed these are the most. "
         f"Folder: {planned.folder}.{left_out}"
     )
     return Table(f"{len(planned.runs)} runs", columns, tuple(rows), note)

@@ -50,7 +50,7 @@ def load_model(
     Raises:
         ModelError: if the model cannot be found, read, or does not fit.
     """
-    source = find_model(name, lesson, progress)
+    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
     with enough_memory(f"the model {name}"):
         tokenizer, module = _read(source.path_or_name, name, dtype=dtype, spread=device == ALL_GPUS)
         if device != ALL_GPUS:
@@ -60,18 +60,6 @@ def load_model(
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
-
-
-def find_model(name: str, lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:
-    """Where a model's files are; a built-in one is made first if it is not there.
-
-    Args:
-        name: As for `load_model`, and so are lesson and progress.
-
-    Raises:
-        ModelError: if a built-in model cannot be made.
-    """
-    return BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
 
 
 def has_chat_template(name: str) -> bool:

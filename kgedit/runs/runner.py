@@ -24,7 +24,6 @@ from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.loaded_models import LoadedModels
 from kgedit.llm.loading import load_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
@@ -52,7 +51,6 @@ def run(
     overwrite: bool = False,
     save_model: Path | None = None,
     progress: RunProgress | None = None,
-    models: LoadedModels | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
 
@@ -61,7 +59,6 @@ def run(
         overwrite: Discard a run that the folder holds and start again.
         save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
         progress: Called at every step.
-        models: Where several runs of one process share a loaded model; the edits are then undone at the end.
 
     Returns:
         The run's folder.
@@ -75,7 +72,7 @@ def run(
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
-    model = _load(spec, timesteps[0], list(worded.values()), models, report)
+    model = _load(spec, timesteps[0], list(worded.values()), report)
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
@@ -101,8 +98,6 @@ def run(
             _edit_in_sequence(job)
         if save_model is not None:
             save_edited(editor, save_model, method=spec.method, edits=_applied(job))
-        if models is not None:
-            editor.restore()
         return folder.path
 
 
@@ -284,13 +279,10 @@ def _leave_out_answered(
     )
 
 
-def _load(
-    spec: RunSpec, first: Edits, contexts: list[Context], models: LoadedModels | None, report: RunProgress
-) -> LanguageModel:
+def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
-    load = load_model if models is None else models.load
-    model = load(
+    model = load_model(
         spec.model,
         device=spec.device,
         dtype=spec.dtype,

@@ -55,8 +55,10 @@ def _problems_of_setting(name: str, value: Any, method: object) -> list[str]:
 
 def _problems_of_presets(given: Any, own: Mapping[str, Any]) -> list[str]:
     """Unknown names; what is wrong with a preset that is a mapping in its run is told by the run."""
+    if given is None:
+        return []
     if not isinstance(given, list):
         return [f"must be a list of names of presets, not {given!r}"]
     names = [str(one) for one in given if not isinstance(one, Mapping)]
-    known = [*PRESETS, *own]
+    known = list(dict.fromkeys([*PRESETS, *own]))
     return [unknown("preset", one, known) for one in names if one not in own and preset_by_name(one) is None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -13,6 +13,18 @@ from kgedit.errors import SpecError
 
 KeyPath = tuple[str | int, ...]
 """Keys and indexes that lead to a value: ("grid", 0, "settings", "k", 2)."""
+
+
+class LocatedProblem(NamedTuple):
+    """A problem, sorted by its line.
+
+    Attributes:
+        line: From 1; 0 where it is about the whole file, or there is no file.
+        text: With file and line.
+    """
+
+    line: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +43,16 @@ class LocatedYaml:
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
     repeated: tuple[KeyPath, ...] = ()
 
-    def located(self, path: KeyPath, problem: str) -> str:
+    def located(self, path: KeyPath, problem: str) -> LocatedProblem:
         """A problem with its position: "study.yaml:12: grid.settings.k: must be at least 1"."""
         said = f"{_dotted(path)}: {problem}" if path else problem
         line = self._line(path)
-        return said if self.file is None else f"{self.file}{f':{line}' if line else ''}: {said}"
+        ahead = "" if self.file is None else f"{self.file}{f':{line}' if line else ''}: "
+        return LocatedProblem(line, ahead + said)
 
-    def _line(self, path: KeyPath) -> int | None:
+    def _line(self, path: KeyPath) -> int:
         """The line of a value, or of the nearest one around it that has one."""
-        return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), None)
+        return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 0)
 
 
 def read_located(path: Path) -> LocatedYaml:

@@ -12,7 +12,7 @@ from kgedit.errors import SpecError
 from kgedit.records.runs import RunSpec
 from kgedit.runs.spec import resolve
 from kgedit.runs.sweeps.checking import problems_of_own_preset, problems_of_value
-from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedYaml
+from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
 from kgedit.runs.sweeps.run_names import run_name, unique_names
 from kgedit.runs.sweeps.sweep_file import Entry, FieldName, PlacedValue, SweepFile, take_apart
 
@@ -65,11 +65,11 @@ def plan_sweep(source: LocatedYaml, *, base: Mapping[str, Any] | None = None) ->
     if not problems and not plan.runs:
         problems.append(source.located(("exclude",), "leaves no run"))
     if problems:
-        raise SpecError(list(dict.fromkeys(problems)))
+        raise SpecError([problem.text for problem in sorted(dict.fromkeys(problems))])
     return plan
 
 
-def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, list[str]]:
+def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, list[LocatedProblem]]:
     """The parts with further fields in the base; a field that a grid or a run gives cannot be given besides."""
     fields = dict(parts.base.fields)
     problems = []
@@ -93,8 +93,9 @@ class _Planner:
     bad_presets: set[str] = field(default_factory=set)
     found: dict[tuple[KeyPath, str, bool], list[str]] = field(default_factory=dict)
     used_exclusions: set[KeyPath] = field(default_factory=set)
+    checked: dict[KeyPath, list[str]] = field(default_factory=dict)
 
-    def problems_of_presets(self) -> list[str]:
+    def problems_of_presets(self) -> list[LocatedProblem]:
         """Problems of the sweep's own presets, used or not."""
         told = []
         for name, preset in self.parts.presets.items():
@@ -124,7 +125,7 @@ class _Planner:
         runs = tuple(PlannedRun(name, spec) for name, spec in zip(names, different, strict=True))
         return SweepPlan(runs, excluded, repeated)
 
-    def problems(self) -> list[str]:
+    def problems(self) -> list[LocatedProblem]:
         """What was found while planning, each problem once; that of a whole run with the runs that have it."""
         located = self.parts.source.located
         told = []
@@ -147,15 +148,14 @@ class _Planner:
     def _resolve(self, combination: Combination, name: str, path: KeyPath) -> RunSpec | None:
         """The run's spec, or None where something is wrong."""
         wrong = self._wrong_fields(combination, name)
-        if ("method",) in wrong or ("presets",) in wrong:
+        if ("method",) in wrong:
             return None
         try:
             spec = resolve(self._raw({key: placed for key, placed in combination.items() if key not in wrong}))
         except SpecError as error:
             for problem in error.problems:
-                place = combination.get((_first_word(problem),))
-                own = place is not None and bool(place.path)
-                self._keep(place.path if place and own else path, problem, name, of_run=not own)
+                place = _place_of(problem, combination)
+                self._keep(place or path, problem, name, of_run=place is None)
             return None
         return None if wrong else spec
 
@@ -164,19 +164,26 @@ class _Planner:
         wrong = set()
         method = combination[("method",)].value if ("method",) in combination else None
         for key, placed in combination.items():
-            problems = problems_of_value(key, placed.value, method=method, own_presets=self.parts.presets)
+            problems = self._problems_of(key, placed, method)
             for problem in problems:
                 self._keep(placed.path, problem, name, of_run=False)
-            if problems or (key == ("presets",) and self.bad_presets.intersection(map(str, placed.value))):
+            if problems or (key == ("presets",) and self.bad_presets.intersection(map(str, placed.value or ()))):
                 wrong.add(key)
         return wrong
+
+    def _problems_of(self, key: FieldName, placed: PlacedValue, method: Any) -> list[str]:
+        """What is wrong with one value, looked at once for each method."""
+        checked = (*placed.path, str(method), *key)
+        if checked not in self.checked:
+            self.checked[checked] = problems_of_value(key, placed.value, method=method, own_presets=self.parts.presets)
+        return self.checked[checked]
 
     def _raw(self, combination: Combination) -> dict[str, Any]:
         """A run spec, the sweep's own presets written out."""
         raw = {key[0]: placed.value for key, placed in combination.items() if len(key) == 1}
         settings = {key[1]: placed.value for key, placed in combination.items() if len(key) == 2}
         own = self.parts.presets
-        if "presets" in raw:
+        if raw.get("presets") is not None:
             raw["presets"] = [
                 {"name": one, **own[one].value} if isinstance(one, str) and one in own else one
                 for one in raw["presets"]
@@ -203,10 +210,12 @@ def _method_of(combination: Combination) -> str:
     return str(placed.value) if placed else "run"
 
 
-def _first_word(problem: str) -> str:
-    """The field that a problem begins with, if it does: "train_context: there is no context"."""
-    found = re.match(r"\w+", problem)
-    return found[0] if found else ""
+def _place_of(problem: str, combination: Combination) -> KeyPath | None:
+    """Where the field stands that a problem begins with: "limit takes the first cases", "the timestep A does not"."""
+    found = re.match(r"(?:the )?(\w+)", problem)
+    word = found[1] if found else ""
+    placed = combination.get((word,)) or combination.get((f"{word}s",))
+    return placed.path if placed and placed.path else None
 
 
 def _with_files_beside(source: LocatedYaml, given: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kgedit.hparams.settings import unknown
 from kgedit.runs.spec import GivenRun
-from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedYaml
+from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
 
 SECTIONS = ("presets", "base", "grid", "runs", "exclude")
 
@@ -70,7 +70,7 @@ class SweepFile:
     exclusions: tuple[Entry, ...]
 
 
-def take_apart(source: LocatedYaml) -> tuple[SweepFile, list[str]]:
+def take_apart(source: LocatedYaml) -> tuple[SweepFile, list[LocatedProblem]]:
     """The parts of a spec, those of the wrong shape left out, and every problem of shape."""
     reader = _Reader(source)
     base = reader.entry(("base",), alternatives=False) if source.content.get("base") else Entry(("base",), {})
@@ -90,7 +90,7 @@ class _Reader:
         self._source = source
         self.problems = [source.located(path, "stands twice; the first is not read") for path in source.repeated]
 
-    def of_sections(self) -> list[str]:
+    def of_sections(self) -> list[LocatedProblem]:
         """Problems of the top level."""
         content, located = self._source.content, self._source.located
         found = []
