@@ -22,6 +22,8 @@ def problems_of_value(key: FieldName, value: Any, *, method: object, own_presets
         own_presets: The sweep's own, by name.
     """
     if key == ("method",):
+        if not isinstance(value, str):
+            return [f"must be the name of a method, not {value!r}; a list of them belongs into the grid"]
         return [] if value in METHODS else [unknown("editing method", value, list(METHODS))]
     if key[0] == "settings":
         return _problems_of_setting(key[1], value, method)

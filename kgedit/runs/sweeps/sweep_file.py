@@ -152,6 +152,8 @@ class _Reader:
         return Entry(path, fields, frozenset(naming))
 
     def _settings(self, given: Any, path: KeyPath, *, alternatives: bool) -> dict[FieldName, tuple[PlacedValue, ...]]:
+        if given is None:
+            return {}
         if not isinstance(given, Mapping):
             self._wrong(path, f"must be a mapping of hyperparameters such as {{k: 10}}, not {given!r}")
             return {}

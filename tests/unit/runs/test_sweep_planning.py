@@ -180,6 +180,7 @@ def test_what_is_wrong_with_a_whole_run_names_the_runs(base: dict[str, Any], tmp
         ("base: [1]\nruns: {method: none}\n", "runs: must be a list of mappings"),
         ("grid: {method: none, settings: 3}\n", "grid.settings: must be a mapping of hyperparameters"),
         ("grid: {method: [none\n", "cannot be read"),
+        ("base: {method: [none, rag]}\ngrid: {seed: [1]}\n", "1: base.method: must be the name of a method"),
     ],
 )
 def test_a_spec_of_another_shape_is_told_what_it_should_be(text: str, said: str, tmp_path: Path) -> None:
