@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
+    from kgedit.api.sweeping import Sweep, sweep
     from kgedit.benchmark.audit import Audit
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
@@ -58,6 +59,7 @@ __all__ = [
     "SourceError",
     "SpecError",
     "StoreError",
+    "Sweep",
     "Timestep",
     "UnknownNameError",
     "__version__",
@@ -71,6 +73,7 @@ __all__ = [
     "report",
     "run",
     "scores",
+    "sweep",
 ]
 
 _MODULES = {
@@ -82,6 +85,7 @@ _MODULES = {
     "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
+    "kgedit.api.sweeping": ("Sweep", "sweep"),
     "kgedit.benchmark.audit": ("Audit",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (

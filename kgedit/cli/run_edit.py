@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.progress import Update, bars
+from kgedit.cli.progress import stages
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
-
-if TYPE_CHECKING:
-    from kgedit.runs.runner import RunProgress
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
@@ -144,7 +139,7 @@ def run_edit(
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
-    with _progress() as progress:
+    with stages() as progress:
         folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
     _tell_failures(folder)
     click.echo(folder)
@@ -178,17 +173,3 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
     if problems:
         raise SpecError(problems)
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
-
-
-@contextmanager
-def _progress() -> Iterator[RunProgress]:
-    """One line per stage on stderr."""
-    updates: dict[str, Update] = {}
-    with bars() as add:
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in updates:
-                updates[stage] = add(stage, total, "steps")
-            updates[stage](done, done)
-
-        yield report

@@ -16,6 +16,7 @@ from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.contexts import Context
 from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import same_text
 from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import Answer, ModelState, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
@@ -94,28 +95,33 @@ class Evaluator:
         questions = [item.probe.question for item in asked]
         prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
         unedited = editor is None or not editor.capabilities.changes_model
-        for preset in self._presets:
+        for presets in same_text(self._presets):
+            first = presets[0]
             items = [
-                word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix)
+                word(self._model, item, first, context=self._contexts[first.name], prefix=prefix)
                 for item, prefix in zip(asked, prefixes, strict=True)
             ]
             worded = [item.question for item in items]
-            for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
-                self._answer([items[index] for index in batch], preset, state, unedited=unedited)
-                advance(len(batch))
+            for batch in plan_batches(self._model, worded, first, batch_tokens=self._batch_tokens):
+                self._answer([items[index] for index in batch], presets, state, unedited=unedited)
+                advance(len(batch) * len(presets))
 
-    def _answer(self, items: list[WordedProbe], preset: Preset, state: ModelState, *, unedited: bool) -> None:
-        keys = [_key(state, item.asked.case, item.asked.probe, preset) for item in items]
+    def _answer(
+        self, items: list[WordedProbe], presets: Sequence[Preset], state: ModelState, *, unedited: bool
+    ) -> None:
+        """Ask once, and write an answer for each of the presets, which judge the same text by different metrics."""
+        pairs = [(preset, item) for preset in presets for item in items]
+        keys = [_key(state, item.asked.case, item.asked.probe, preset) for preset, item in pairs]
         if all(key in self._done for key in keys):
             return
         questions = [item.question for item in items]
         if unedited and not any(item.prefix.parts for item in items):
-            replies = cached_replies(self._model, questions, preset, self._cache)
+            replies = cached_replies(self._model, questions, presets[0], self._cache)
         else:
-            replies = ask(self._model, questions, preset)
+            replies = ask(self._model, questions, presets[0])
         answers = [
             to_answer(item, reply, preset, state)
-            for key, item, reply in zip(keys, items, replies, strict=True)
+            for key, (preset, item), reply in zip(keys, pairs, replies * len(presets), strict=True)
             if key not in self._done
         ]
         self._folder.add_answers(answers)
