@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -112,38 +111,69 @@ class Home:
             StoreError: if the store cannot be written, or has another dump under this date.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.loaders import LOADERS
-        from kgedit.store.ingest import Load, ingest
-        from kgedit.store.schemas import LoaderOptions
-        from kgedit.store.sources import DumpFile
+        from kgedit.api.loading import DumpOptions, load_dump
 
-        parser, steps, dump = LOADERS[source_format], progress or unwatched, Path(path)
-        load = Load(
-            date=read_date(date),
-            loader=source_format,
-            loader_version=parser.version,
-            make_loader=partial(parser, LoaderOptions(languages, wiki)),
-            options={"languages": list(languages), "wiki": wiki},
+        options = DumpOptions(
+            source_format=source_format,
+            languages=languages,
+            wiki=wiki,
+            redirects=redirects,
             limit=limit,
-            redirects=None if redirects is None else Path(redirects),
-            bad_lines=parser.bad_lines,
-            bad_statements=parser.bad_statements,
             max_error_rate=max_error_rate,
-            notes=parser.notes,
-        )
-        source = DumpFile(dump)
-        snapshot = ingest(
-            self.path,
-            load,
-            source,
-            workers=workers or os.cpu_count() or 1,
+            workers=workers,
             overwrite=overwrite,
-            progress=steps(f"Reading {dump.name}", source.size, "lines"),
-            joining=steps("Joining the blocks", 1000, "rows"),
         )
+        snapshot = load_dump(self.path, Path(path), read_date(date), options=options, steps=progress or unwatched)
         if graph:
             self.update_graph(scope=scope, progress=progress)
         return snapshot
+
+    @names_extra
+    def load_dump_as_of(
+        self,
+        path: str | Path,
+        days: Iterable[Date],
+        *,
+        source_format: str = "wikidata_json",
+        languages: tuple[str, ...] = ("en", "mul"),
+        wiki: str = "enwiki",
+        redirects: str | Path | None = None,
+        limit: int | None = None,
+        max_error_rate: float = 0.01,
+        workers: int | None = None,
+        overwrite: bool = False,
+        graph: bool = True,
+        scope: Scope | None = None,
+        progress: Steps | None = None,
+    ) -> list[Snapshot]:
+        """Project a dump to several earlier days by the dates in its qualifiers, in one pass (docs/how-to/streams.md).
+
+        Args:
+            path: As for `load_dump`, which the further arguments are as for as well.
+            days: Days of the snapshots.
+
+        Raises:
+            SourceError: if the dump cannot be read.
+            StoreError: if no day is given, or one of them has another snapshot; then none is written.
+            GraphError: if the graph cannot be written.
+        """
+        from kgedit.api.loading import DumpOptions, load_dump_as_of
+
+        options = DumpOptions(
+            source_format=source_format,
+            languages=languages,
+            wiki=wiki,
+            redirects=redirects,
+            limit=limit,
+            max_error_rate=max_error_rate,
+            workers=workers,
+            overwrite=overwrite,
+        )
+        wanted, steps = [read_date(day) for day in days], progress or unwatched
+        snapshots = load_dump_as_of(self.path, Path(path), wanted, options=options, steps=steps)
+        if graph:
+            self.update_graph(scope=scope, progress=progress)
+        return snapshots
 
     @names_extra
     def update_graph(

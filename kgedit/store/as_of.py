@@ -98,8 +98,12 @@ _ENDS_LATER = "end_until > $after"
 _PLACED = f"""
     WITH known AS (
         SELECT c.*, s.last AS subject_last, o.last AS object_last, {VALUE_LAST} AS value_last,
-               {", ".join(f"CASE WHEN start_precision IS NULL THEN point_{part} ELSE start_{part} END AS since_{part}"
-                          for part in ("precision", "first", "until"))}
+               {
+    ", ".join(
+        f"CASE WHEN start_precision IS NULL THEN point_{part} ELSE start_{part} END AS since_{part}"
+        for part in ("precision", "first", "until")
+    )
+}
         FROM claims c LEFT JOIN begun_item s ON s.id = c.subject LEFT JOIN begun_item o ON o.id = c.object
     ), ended AS (
         SELECT *, min(value_last) FILTER (property IN {END_DATES} AND rank <> 'deprecated')
