@@ -197,6 +197,11 @@ class Timestep:
             )
 
 
+def timestep_folder(benchmark: Path, older: int, newer: int, profile: str) -> Path:
+    """Where the timestep of two snapshots lies in a folder of timesteps, or would."""
+    return benchmark / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
+
+
 def _fact(row: dict[str, Any]) -> Fact:
     return Fact(*(row[name] for name in FACT))
 

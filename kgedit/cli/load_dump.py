@@ -29,7 +29,7 @@ from kgedit.store.scope import Scope
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--date", **DATE, help="Day of the dump.")
 @click.option("--as-of", "days", type=DATES, default=(), metavar="YYYY-MM-DD,...",
-              help="Instead of --date: project the dump to these earlier days, by the dates of its statements.")  # fmt: skip
+              help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
 @click.option("--format", "source_format", default="wikidata_json", show_default=True,
               shell_complete=completion.source_formats, help="Source format.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,

@@ -83,7 +83,7 @@ VALUE_LAST = f"""
          ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN} - 1) * 10000 + 1231
     END
 """
-"""The last day that a claim's date may mean, as a day number (kgedit.wikidata.times); any date before Christ is past."""
+"""The last day that a claim's date may mean, as a day number; a date before Christ is past."""
 
 _BEGUN = f"""
     CREATE OR REPLACE TEMP TABLE begun_item AS

@@ -25,7 +25,7 @@ END_DATES = ("P570", "P576")
 """Date of death; date on which it was dissolved, abolished or demolished: what dates the end of an entity."""
 
 TRUE_SINCE_THE_END = ("P20", "P119", "P157", "P509", "P570", "P576", "P1196", "P4602")
-"""Place of death, of burial, killed by, cause and manner of death, and dates of the end: true since the entity ended."""
+"""Place of death and burial, killed by, cause and manner of death, dates of the end: true since the entity ended."""
 
 PROPERTY_ABOUT_WIKIMEDIA = "Q51118821"
 NON_RESTRICTIVE_QUALIFIER = "Q61719274"
