@@ -16,21 +16,12 @@ SNAPSHOT_DATE: dict[str, Any] = {**DATE, "shell_complete": completion.snapshot_d
 """The day of a snapshot in the store."""
 
 
-class _Dates(click.ParamType):
-    """Days, separated by commas."""
-
-    name = "dates"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[datetime.date, ...]:
-        if not isinstance(value, str):
-            return tuple(value)
-        try:
-            return tuple(datetime.date.fromisoformat(day.strip()) for day in value.split(","))
-        except ValueError:
-            self.fail(f"'{value}' is no list of days. Write: 2010-12-31,2015-12-31", param, ctx)
+def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:
+    try:
+        return tuple(datetime.date.fromisoformat(day.strip()) for day in given.split(",")) if given else ()
+    except ValueError as error:
+        raise click.BadParameter(f"'{given}' is no list of days. Write: 2010-12-31,2015-12-31") from error
 
 
-DATES = _Dates()
-"""Several days: ``@click.option("--as-of", type=DATES, default=())``."""
+DATES: dict[str, Any] = {"metavar": "YYYY-MM-DD,...", "default": "", "callback": _read_days}
+"""Several days, separated by commas."""

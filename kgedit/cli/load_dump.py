@@ -28,7 +28,7 @@ from kgedit.store.scope import Scope
 )
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--date", **DATE, help="Day of the dump.")
-@click.option("--as-of", "days", type=DATES, default=(), metavar="YYYY-MM-DD,...",
+@click.option("--as-of", "days", **DATES,
               help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
 @click.option("--format", "source_format", default="wikidata_json", show_default=True,
               shell_complete=completion.source_formats, help="Source format.")  # fmt: skip

@@ -5,12 +5,12 @@ no vandalism, and it lacks what nobody dated. So that every difference between t
 has none stands on every day: it never begins or ends. PLACEMENTS says what becomes of each statement;
 docs/how-to/streams.md says it in words.
 
-A date that is no day ("2005") has come when its last day has: so a handover "in 2005" leaves one holder on each day.
+A date that is no day ("2005") has come when all its days are over: so a handover "in 2005" leaves one holder on each
+day, the old one in 2005 and the new one from 1 January 2006 on.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from kgedit.store.facts import with_places
 from kgedit.wikidata.ids import CREATION_DATES, END_DATES, END_TIME, TRUE_SINCE_THE_END
-from kgedit.wikidata.times import day_number
+from kgedit.wikidata.times import DAY, MONTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Placement:
 
     Attributes:
         reason: In words.
-        condition: SQL; $date is the day, $after the day after it. Null counts as false.
+        condition: SQL; $date is the day. Null counts as false.
         stays: Whether the projection holds the statement. One that has ended stays too, as evidence.
         placed: Whether dates decided that; otherwise a rule did.
     """
@@ -41,24 +41,29 @@ class Placement:
 
 
 PLACEMENTS: tuple[Placement, ...] = (
-    Placement("its item came into being later", "subject_last > $date", stays=False, placed=True),
+    Placement("its item came into being later", "subject_comes > $date", stays=False, placed=True),
     Placement("begins later", "since_first > $date", stays=False, placed=True),
-    Placement("begins in a span of time that holds the day", "since_until > $after", stays=False, placed=False),
-    Placement("its value is a later date", "value_last > $date", stays=False, placed=True),
+    Placement(
+        "begins in a span of time that holds the day",
+        f"since_precision < {DAY} AND since_until > $date",
+        stays=False,
+        placed=False,
+    ),
+    Placement("its value is a later date", "value_comes > $date", stays=False, placed=True),
     Placement(
         "came with the end of its item, which is later",
-        f"property IN {TRUE_SINCE_THE_END} AND item_ended > $date",
+        f"property IN {TRUE_SINCE_THE_END} AND item_ends > $date",
         stays=False,
         placed=True,
     ),
     Placement(
         "no start, and its object came into being later",
-        "since_precision IS NULL AND object_last > $date",
+        "since_precision IS NULL AND object_comes > $date",
         stays=False,
         placed=True,
     ),
     Placement("ended at an unknown time: no fact on any day", "end_precision = -1", stays=True, placed=False),
-    Placement("had ended", "end_until <= $after", stays=True, placed=True),
+    Placement("had ended, or ends that day", "end_until <= $date OR end_is_today", stays=True, placed=True),
     Placement("ends in a span of time that holds the day", "end_first <= $date", stays=True, placed=False),
     Placement("holds, and began at an unknown time", "since_precision = -1", stays=True, placed=False),
     Placement("holds since its start or point in time", "since_precision IS NOT NULL", stays=True, placed=True),
@@ -70,34 +75,35 @@ PLACEMENTS: tuple[Placement, ...] = (
 PLACES = tuple(placement.reason for placement in PLACEMENTS)
 
 _YEAR = r"regexp_extract(value, '^(\d+)', 1)::BIGINT"
+_MONTH = r"regexp_extract(value, '-(\d\d)$', 1)::BIGINT"
 _SPAN = "(10 ** (9 - precision::INTEGER))::BIGINT"
 _COUNTED_FROM = "CASE WHEN precision::INTEGER < 8 THEN 1 ELSE 0 END"
 
-VALUE_LAST = f"""
+VALUE_COMES = f"""
     CASE WHEN datatype <> 'time' OR value IS NULL THEN NULL
-         WHEN value[1] = '-' THEN -1
-         WHEN precision::INTEGER >= 11 THEN replace(value, '-', '')::BIGINT
-         WHEN precision::INTEGER = 10 THEN replace(value, '-', '')::BIGINT * 100
-              + CASE value[-2:] WHEN '02' THEN 29 WHEN '04' THEN 30 WHEN '06' THEN 30 WHEN '09' THEN 30
-                                WHEN '11' THEN 30 ELSE 31 END
-         ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN} - 1) * 10000 + 1231
+         WHEN value[1] = '-' THEN 0
+         WHEN precision::INTEGER >= {DAY} THEN replace(value, '-', '')::BIGINT
+         WHEN precision::INTEGER = {MONTH} THEN
+              CASE {_MONTH} WHEN 12 THEN ({_YEAR} + 1) * 10000 + 101 ELSE {_YEAR} * 10000 + ({_MONTH} + 1) * 100 + 1 END
+         ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN}) * 10000 + 101
     END
 """
-"""The last day that a claim's date may mean, as a day number; a date before Christ is past."""
+"""The first day on which a claim's date has surely come, as a day number; a date before Christ is past."""
 
 _BEGUN = f"""
     CREATE OR REPLACE TEMP TABLE begun_item AS
-    SELECT subject AS id, min({VALUE_LAST}) AS last FROM {{claims}}
+    SELECT subject AS id, min({VALUE_COMES}) AS comes FROM {{claims}}
     WHERE property IN {CREATION_DATES} AND subject[1] = 'Q' AND rank <> 'deprecated' AND snak = 'value'
-    GROUP BY subject HAVING min({VALUE_LAST}) > $first
+    GROUP BY subject HAVING min({VALUE_COMES}) > $first
 """  # noqa: S608 - our own names
 
 _CASES = " ".join(f"WHEN {placement.condition} THEN {place}" for place, placement in enumerate(PLACEMENTS))
-_ENDS_LATER = "end_until > $after"
+_ENDS_LATER = "(end_until > $date AND NOT end_is_today)"
 
 _PLACED = f"""
     WITH known AS (
-        SELECT c.*, s.last AS subject_last, o.last AS object_last, {VALUE_LAST} AS value_last,
+        SELECT c.*, s.comes AS subject_comes, o.comes AS object_comes, {VALUE_COMES} AS value_comes,
+               coalesce(end_precision = {DAY} AND end_first = $date, false) AS end_is_today,
                {
     ", ".join(
         f"CASE WHEN start_precision IS NULL THEN point_{part} ELSE start_{part} END AS since_{part}"
@@ -106,11 +112,12 @@ _PLACED = f"""
 }
         FROM claims c LEFT JOIN begun_item s ON s.id = c.subject LEFT JOIN begun_item o ON o.id = c.object
     ), ended AS (
-        SELECT *, min(value_last) FILTER (property IN {END_DATES} AND rank <> 'deprecated')
-                  OVER (PARTITION BY subject) AS item_ended
+        SELECT *, min(value_comes) FILTER (property IN {END_DATES} AND rank <> 'deprecated')
+                  OVER (PARTITION BY subject) AS item_ends
         FROM known
     )
-    SELECT * EXCLUDE (subject_last, object_last, value_last, since_precision, since_first, since_until, item_ended)
+    SELECT * EXCLUDE (subject_comes, object_comes, value_comes, end_is_today, item_ends,
+                       since_precision, since_first, since_until)
            REPLACE (
                CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_time END AS end_time,
                CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_precision END AS end_precision,
@@ -141,7 +148,7 @@ class Projected:
 
 
 def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, first: int) -> None:
-    """Temporary table ``begun_item`` (id, last): items that had perhaps not come into being on the first day.
+    """Temporary table ``begun_item`` (id, comes): items that had perhaps not come into being on the first day.
 
     Args:
         connection: Keeps the table, on disk where it is large.
@@ -165,9 +172,9 @@ def project(connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: p
     connection.register("claims", with_places(claims))
     connection.register("entities", with_places(entities))
     try:
-        judged = connection.sql(_PLACED, params={"date": date, "after": _day_after(date)}).to_arrow_table()
+        judged = connection.sql(_PLACED, params={"date": date}).to_arrow_table()
         begun = connection.sql(
-            "SELECT e.* FROM entities e ANTI JOIN (FROM begun_item WHERE last > $date) USING (id) ORDER BY place",
+            "SELECT e.* FROM entities e ANTI JOIN (FROM begun_item WHERE comes > $date) USING (id) ORDER BY place",
             params={"date": date},
         ).to_arrow_table()
     finally:
@@ -181,8 +188,3 @@ def project(connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: p
         entities=begun.select(entities.schema.names).cast(entities.schema),
         placements=Counter({PLACES[place]: count for place, count in counts.items()}),
     )
-
-
-def _day_after(date: int) -> int:
-    day = datetime.date(date // 10000, date // 100 % 100, date % 100) + datetime.timedelta(days=1)
-    return day_number(day)
