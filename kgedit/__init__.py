@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
     from kgedit.benchmark.audit import Audit
+    from kgedit.benchmark.stream import Stream
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -58,6 +59,7 @@ __all__ = [
     "SourceError",
     "SpecError",
     "StoreError",
+    "Stream",
     "Timestep",
     "UnknownNameError",
     "__version__",
@@ -83,6 +85,7 @@ _MODULES = {
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
     "kgedit.benchmark.audit": ("Audit",),
+    "kgedit.benchmark.stream": ("Stream",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

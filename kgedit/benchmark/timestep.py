@@ -139,6 +139,11 @@ class Timestep:
         return str(self.manifest["timestep"])
 
     @property
+    def is_projected(self) -> bool:
+        """Whether one of its snapshots is projected from a later dump (kgedit.store.as_of)."""
+        return any("projected" in snapshot for snapshot in self.manifest.get("snapshots", ()))
+
+    @property
     def sha256(self) -> str:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
