@@ -180,8 +180,9 @@ def dumps(draw: st.DrawFn) -> list[Json]:
     return made
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(dumps())
+@pytest.mark.slow
 def test_several_days_in_one_pass_are_what_each_gives_alone_and_the_counts_add_up(
     tmp_path_factory: pytest.TempPathFactory, entities: list[Json]
 ) -> None:
@@ -197,7 +198,7 @@ def test_several_days_in_one_pass_are_what_each_gives_alone_and_the_counts_add_u
         assert sum(placed.values()) + sum(not_placed.values()) == snapshot.manifest["statements"]
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(dumps())
 def test_once_all_dates_have_come_a_projection_has_the_facts_of_the_dump(
     tmp_path_factory: pytest.TempPathFactory, entities: list[Json]

@@ -56,8 +56,9 @@ def delta(older: Snapshot, newer: Snapshot, folder: Path) -> tuple[set[Triple], 
     return triples(files["facts_ended"]), triples(files["facts_begun"])
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.lists(worlds(), min_size=3, max_size=3))
+@pytest.mark.slow
 def test_two_windows_composed_change_what_the_whole_window_changes(
     tmp_path_factory: pytest.TempPathFactory, states: list[list[Json]]
 ) -> None:
@@ -77,8 +78,9 @@ def test_two_windows_composed_change_what_the_whole_window_changes(
     assert ended == (ended_1 - begun_2) | (ended_2 - begun_1)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.tuples(worlds(), worlds()), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_the_order_of_lines_and_statements_changes_no_byte_of_a_delta(
     tmp_path_factory: pytest.TempPathFactory, states: tuple[list[Json], list[Json]], random: Any
 ) -> None:
