@@ -74,16 +74,17 @@ PLACEMENTS: tuple[Placement, ...] = (
 
 PLACES = tuple(placement.reason for placement in PLACEMENTS)
 
-_YEAR = r"regexp_extract(value, '^(\d+)', 1)::BIGINT"
-_MONTH = r"regexp_extract(value, '-(\d\d)$', 1)::BIGINT"
-_SPAN = "(10 ** (9 - precision::INTEGER))::BIGINT"
-_COUNTED_FROM = "CASE WHEN precision::INTEGER < 8 THEN 1 ELSE 0 END"
+_YEAR = r"try_cast(regexp_extract(value, '^(\d+)', 1) AS BIGINT)"
+_MONTH = r"try_cast(regexp_extract(value, '-(\d\d)$', 1) AS BIGINT)"
+_PRECISION = "try_cast(precision AS INTEGER)"
+_SPAN = f"try_cast(10 ** (9 - {_PRECISION}) AS BIGINT)"
+_COUNTED_FROM = f"CASE WHEN {_PRECISION} < 8 THEN 1 ELSE 0 END"
 
 VALUE_COMES = f"""
     CASE WHEN datatype <> 'time' OR value IS NULL THEN NULL
          WHEN value[1] = '-' THEN 0
-         WHEN precision::INTEGER >= {DAY} THEN replace(value, '-', '')::BIGINT
-         WHEN precision::INTEGER = {MONTH} THEN
+         WHEN {_PRECISION} >= {DAY} THEN try_cast(replace(value, '-', '') AS BIGINT)
+         WHEN {_PRECISION} = {MONTH} THEN
               CASE {_MONTH} WHEN 12 THEN ({_YEAR} + 1) * 10000 + 101 ELSE {_YEAR} * 10000 + ({_MONTH} + 1) * 100 + 1 END
          ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN}) * 10000 + 101
     END
