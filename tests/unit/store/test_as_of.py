@@ -91,7 +91,7 @@ def test_a_handover_in_a_year_leaves_one_holder_on_every_day(tmp_path: Path) -> 
 
 
 def test_on_the_day_of_a_handover_the_successor_holds(tmp_path: Path) -> None:
-    terms = [held("Q2", end("2005-03-01")), held("Q3", start("2005-03-01"), rank="preferred")]
+    terms = [held("Q2", end("2005-03-01")), held("Q3", start("2005-03-01"))]
     assert objects_by_day(tmp_path, terms, "2005-02-28", "2005-03-01") == {"2005-02-28": {"Q2"}, "2005-03-01": {"Q3"}}
 
 
