@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgedit.api.statistics import build_statistics
     from kgedit.api.sweeping import Sweep, sweep
     from kgedit.benchmark.audit import Audit
+    from kgedit.benchmark.stream import Stream
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -59,6 +60,7 @@ __all__ = [
     "SourceError",
     "SpecError",
     "StoreError",
+    "Stream",
     "Sweep",
     "Timestep",
     "UnknownNameError",
@@ -87,6 +89,7 @@ _MODULES = {
     "kgedit.api.statistics": ("build_statistics",),
     "kgedit.api.sweeping": ("Sweep", "sweep"),
     "kgedit.benchmark.audit": ("Audit",),
+    "kgedit.benchmark.stream": ("Stream",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

@@ -90,7 +90,18 @@ def export_timestep(
     aside.mkdir(parents=True)
     with Window(old, new, spill=aside / "spill") as window:
         made = _make(graph, window, settings, earlier, spill=aside / "spill-of-kinds")
-    about: dict[str, Any] = {
+    about = describe_export(old, new, earlier, settings=settings)
+    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+    written = Timestep.open(aside)
+    for write in writers:
+        write(written)
+    replace_folder(aside, folder)
+    return Timestep.open(folder)
+
+
+def describe_export(old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: Settings) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    return {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
         "kgedit": __version__,
@@ -98,12 +109,6 @@ def export_timestep(
         "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
         "settings": _provenance(settings),
     }
-    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
-    written = Timestep.open(aside)
-    for write in writers:
-        write(written)
-    replace_folder(aside, folder)
-    return Timestep.open(folder)
 
 
 def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
@@ -196,6 +201,8 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
+        **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
+        **({"labelled_changes": _sha256(settings.labelled_changes)} if settings.labelled_changes else {}),
     }
 
 

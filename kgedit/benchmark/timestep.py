@@ -139,6 +139,11 @@ class Timestep:
         return str(self.manifest["timestep"])
 
     @property
+    def is_projected(self) -> bool:
+        """Whether one of its snapshots is projected from a later dump (kgedit.store.as_of)."""
+        return any("projected" in snapshot for snapshot in self.manifest.get("snapshots", ()))
+
+    @property
     def sha256(self) -> str:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
@@ -195,6 +200,11 @@ class Timestep:
                 point_in_time=row["point_in_time"],
                 kind=row["kind"],
             )
+
+
+def timestep_folder(benchmark: Path, older: int, newer: int, profile: str) -> Path:
+    """Where the timestep of two snapshots lies in a folder of timesteps, or would."""
+    return benchmark / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
 
 
 def _fact(row: dict[str, Any]) -> Fact:

@@ -36,6 +36,8 @@ class Probe:
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
         facts: The fact that answers it; two, in order, for a two-hop question and a consequence.
         second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
+        expires: A later timestep of the run that edits one of the facts; its answers are out of date from then on.
+            Set by the run (kgedit.runs.expiry).
     """
 
     axis: Axis
@@ -43,6 +45,7 @@ class Probe:
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
     second_case_id: str | None = None
+    expires: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

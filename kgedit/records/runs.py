@@ -88,6 +88,7 @@ class Answer:
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
+        expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
     """
 
     model_state: ModelState
@@ -111,6 +112,7 @@ class Answer:
     old_probability: float | None = None
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
+    expires: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,5 +213,6 @@ def to_answer(item: WordedProbe, reply: Reply, preset: Preset, state: ModelState
         answers=probe.answers,
         retrieved=item.prefix.retrieved,
         second_case_id=probe.second_case_id,
+        expires=probe.expires,
         **asdict(reply),
     )

@@ -32,6 +32,7 @@ from kgedit.resources import home
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.expiry import mark_expiring, without_expired
 from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import write_spec
@@ -86,6 +87,7 @@ def run(
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
         write_selection(folder.path, cases, counts)
+        cases = mark_expiring(cases)
         evaluator = Evaluator(
             model, spec.presets, contexts=contexts, folder=folder, cache=cache, batch_tokens=spec.batch_tokens
         )
@@ -174,9 +176,8 @@ def _edit_in_sequence(job: _Job) -> None:
     timesteps = list(job.cases)
     first = timesteps.index(start.timestep) if start else 0
     for index, timestep in enumerate(timesteps[first:], start=first):
-        earlier = (
-            [case for other in timesteps[:index] for case in job.cases[other]] if job.spec.evaluate_earlier else []
-        )
+        before = [case for other in timesteps[:index] for case in job.cases[other]]
+        earlier = without_expired(before, timesteps[: index + 1]) if job.spec.evaluate_earlier else []
         done = start.edits if start and index == first else 0
         _learn(job, timestep, earlier, done=done)
         job.evaluate(f"evaluate after {timestep}", earlier + job.cases[timestep], ModelState(timestep))

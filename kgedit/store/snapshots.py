@@ -40,6 +40,11 @@ class Snapshot:
         return str(self.manifest["date"])
 
     @property
+    def is_projected(self) -> bool:
+        """Whether it shows an earlier day as a later dump dates it (kgedit.store.as_of)."""
+        return "projected" in self.manifest
+
+    @property
     def claims(self) -> Path:
         return self.folder / "claims.parquet"
 

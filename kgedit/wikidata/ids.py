@@ -21,6 +21,12 @@ CREATION_DATES = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P57
 """Inception, date of birth, start time, time of discovery, official opening, announcement, point in time, publication:
 what dates the beginning of an entity (WikiFactDiff, section 4.2)."""
 
+END_DATES = ("P570", "P576")
+"""Date of death; date on which it was dissolved, abolished or demolished: what dates the end of an entity."""
+
+TRUE_SINCE_THE_END = ("P20", "P119", "P157", "P509", "P570", "P576", "P1196", "P4602")
+"""Place of death and burial, killed by, cause and manner of death, dates of the end: true since the entity ended."""
+
 PROPERTY_ABOUT_WIKIMEDIA = "Q51118821"
 NON_RESTRICTIVE_QUALIFIER = "Q61719274"
 ONLINE_ACCOUNT_PROPERTY = "Q105388954"

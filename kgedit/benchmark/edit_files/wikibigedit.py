@@ -128,7 +128,7 @@ WIKIBIGEDIT = EditFormat(
         "loc_ids",
         "mhop_ids",
     ),
-    unusable={},
+    unusable={"projected": "it says how the snapshots were made"},
     read_row=_read_row,
     declares_tag=True,
 )

@@ -99,21 +99,24 @@ def export_timestep(
         workspace.close()
     write_json(
         aside / "timestep.json",
-        {
-            "timestep": f"{old.date}_{new.date}",
-            "profile": PROFILE,
-            "kgedit": __version__,
-            "snapshots": [snapshot.manifest for snapshot in (old, new)],
-            "settings": _provenance(settings),
-            **counted,
-            "tables": tables,
-        },
+        describe_export(old, new, settings=settings) | counted | {"tables": tables},
     )
     made = Timestep.open(aside)
     for write in writers:
         write(made)
     replace_folder(aside, folder)
     return Timestep.open(folder)
+
+
+def describe_export(old: Snapshot, new: Snapshot, *, settings: Settings) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    return {
+        "timestep": f"{old.date}_{new.date}",
+        "profile": PROFILE,
+        "kgedit": __version__,
+        "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "settings": _provenance(settings),
+    }
 
 
 def _make_tables(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from world.dumps import entity, entity_value, lines, snak, statement, write_dump
+from world.dumps import entity, entity_value, lines, snak, statement, time_value, write_dump
 
 from kgedit.cli import main
 from kgedit.cli.progress import bars
@@ -58,6 +58,34 @@ def test_snapshots_are_listed_oldest_first(tmp_path: Path, dump: Path) -> None:
     manifests = json.loads(run("snapshots", "--json").stdout)
     assert [manifest["date"] for manifest in manifests] == ["2015-11-09", "2021-01-04"]
     assert manifests[1]["left_out"] == {"lexeme": 1}
+
+
+def test_a_dump_is_projected_to_several_days_and_says_what_no_date_decided(tmp_path: Path) -> None:
+    started = snak("P580", time_value("+2012-03-04T00:00:00Z", 11))
+    items = [entity("Q1", HUMAN, statement(snak("P6", entity_value("Q2")), started)), entity("Q2")]
+    path = str(write_dump(tmp_path / "dump.json.gz", items))
+    result = run("load-dump", path, "--as-of", "2015-01-01, 2010-01-01", "--no-graph")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [
+        "Snapshot 2010-01-01: 2 entities, 1 claims.",
+        "  projected; 0 entities of the dump came later",
+        "  placed by dates: 1 begins later",
+        "  not placed by dates: 1 no dates: holds on every day",
+        "Snapshot 2015-01-01: 2 entities, 2 claims.",
+        "  projected; 0 entities of the dump came later",
+        "  placed by dates: 1 holds since its start or point in time",
+        "  not placed by dates: 1 no dates: holds on every day",
+    ]
+    listed = run("snapshots").stdout.splitlines()
+    assert [line.split()[0] for line in listed[1:]] == ["2010-01-01", "2015-01-01"]
+    assert all(line.endswith("projected from dump.json.gz") for line in listed[1:])
+
+
+@pytest.mark.parametrize(
+    "given", [(), ("--date", "2021-01-04", "--as-of", "2010-01-01"), ("--as-of", "2010"), ("--as-of", "2010-01-01,")]
+)
+def test_a_dump_has_its_day_or_days_to_be_projected_to(dump: Path, given: tuple[str, ...]) -> None:
+    assert run("load-dump", str(dump), *given).exit_code == 2
 
 
 def test_an_empty_store_lists_nothing_and_says_how_to_fill_it() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from world.audited import snapshots
-from world.two_days import GraphOfTwoDays
+from world.two_days import GraphOfDays
 
 from kgedit.benchmark.audit import audit_edits
 from kgedit.benchmark.edit_files import open_edits
@@ -17,7 +17,7 @@ from kgedit.exporters.wikibigedit import export as wikibigedit
 
 def test_every_case_of_an_export_is_valid(tmp_path: Path) -> None:
     old, new = snapshots(tmp_path)
-    graph: Any = GraphOfTwoDays(old, new)
+    graph: Any = GraphOfDays(old, new)
     timestep = export_timestep(
         graph, old, new, tmp_path / "timestep", settings=Settings(), writers=(easyedit, wikibigedit)
     )
