@@ -40,6 +40,11 @@ class Snapshot:
         return str(self.manifest["date"])
 
     @property
+    def day(self) -> datetime.date:
+        """Its date."""
+        return datetime.date.fromisoformat(self.name)
+
+    @property
     def claims(self) -> Path:
         return self.folder / "claims.parquet"
 

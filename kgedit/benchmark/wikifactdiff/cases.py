@@ -14,7 +14,15 @@ from kgedit.benchmark.wikifactdiff.workspace import read_table
 from kgedit.prompts.personas import persona_questions, persona_table
 
 
-def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: int, personas: Path | None) -> None:
+def make_cases(
+    workspace: duckdb.DuckDBPyConnection,
+    *,
+    known_facts: int,
+    seed: int,
+    personas: Path | None,
+    as_of: str,
+    leads: tuple[str, str] = ("", ""),
+) -> None:
     """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
     Args:
@@ -22,17 +30,21 @@ def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: 
         known_facts: Most facts of the older snapshot to write questions for.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped ones.
+        as_of: Day of the newer snapshot.
+        leads: Where questions begin with a date: that beginning at the older snapshot, and as they have it.
     """
     workspace.execute(_UNFRAMED)
     asked = read_table(workspace, "SELECT case_id, question FROM unframed ORDER BY case_id")
     framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
     framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
     workspace.register("framed", framed)
-    workspace.execute("CREATE TABLE cases AS FROM unframed JOIN framed USING (case_id)")
+    workspace.execute(
+        "CREATE TABLE cases AS SELECT *, $as_of AS as_of FROM unframed JOIN framed USING (case_id)", {"as_of": as_of}
+    )
     workspace.unregister("framed")
     workspace.execute(_LOCALITY)
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
-    workspace.execute(_KNOWN_FACTS, {"limit": known_facts})
+    workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": leads[0], "newer": leads[1]})
 
 
 _UNFRAMED = """
@@ -81,7 +93,9 @@ _KNOWN_FACTS = """
                question, rephrase, cloze, CASE basis WHEN 'nearest' THEN place ELSE 100 + place END
         FROM neighbours
     )
-    SELECT * FROM wanted
+    SELECT * REPLACE (replace(question, $newer, $older) AS question, replace(rephrase, $newer, $older) AS rephrase,
+                      replace(cloze, $newer, $older) AS cloze)
+    FROM wanted
     QUALIFY row_number() OVER (PARTITION BY subject, property, object ORDER BY turn) = 1
     ORDER BY turn, md5(subject || property), object LIMIT $limit
 """
