@@ -441,7 +441,7 @@ class Home:
 
         views, wanted = tuple(Path(file) for file in pageviews), tuple(kinds)
         labelled = None if labelled_changes is None else Path(labelled_changes)
-        own = {"compat": compat, "pageviews": views, "kinds": wanted, "labelled-changes": labelled}
+        own: dict[str, object] = {"compat": compat, "pageviews": views, "kinds": wanted, "labelled-changes": labelled}
         own["changed-locality"] = changed_locality
         check_profile(profile, own)
         check_kinds(wanted)

@@ -2,9 +2,10 @@
 
 Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
 which is no case itself, comes first (kgedit.benchmark.changed_facts). Three ways to find one, each for the cases that
-the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with the
-most similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few cases, and
-facts of items that somebody edited in the window come first: a value that nobody looked at may be out of date itself.
+the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with
+the most similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few
+cases, and facts of items that somebody edited in the window come first: a value that nobody looked at may be out of
+date itself.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ SNAPSHOT_SIGNALS = (
     # The dates of the statements.
     Signal("starts_in_window", "the new value's start, or point in time, lies between the snapshots",
            f"{_BEGUN} > $old AND {_BEGUN_UNTIL} <= $until"),
+    Signal("starts_after_old", "the new value's start, or point in time, lies after the older snapshot",
+           f"{_BEGUN} > $old"),
     Signal("starts_before", "the new value's start, or point in time, lies before the older snapshot",
            f"{_BEGUN_UNTIL} <= $old"),
     Signal("starts_before_old_value", "the new value starts before the old one did",

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from kgedit.benchmark.window import entities_with_labels
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import (
@@ -54,7 +55,7 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> duckdb.DuckD
         )
         connection.execute(f"CREATE VIEW {name}_facts AS SELECT * FROM {literal(snapshot.facts)}")  # noqa: S608 - paths through literal()
         connection.execute(
-            f"CREATE VIEW {name}_entities AS SELECT * FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"  # noqa: S608 - paths through literal()
+            f"CREATE VIEW {name}_entities AS {entities_with_labels(snapshot)} WHERE redirect_target IS NULL"
         )
     connection.execute(
         f"CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()

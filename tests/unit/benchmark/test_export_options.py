@@ -133,6 +133,17 @@ def test_a_changed_fact_that_is_a_case_itself_is_never_a_probe(tmp_path: Path) -
     assert not any(probe.changed for case in timestep.cases() for probe in case.probes)
 
 
+def test_a_label_that_is_the_items_own_id_is_no_label(tmp_path: Path) -> None:
+    named = [
+        {**one, "labels": {"en": {"language": "en", "value": "Q207"}}} if one["id"] == "Q207" else one for one in NEW
+    ]
+    before, after = two_snapshots(tmp_path, OLD, named)
+    graph: Any = GraphOfTwoDays(before, after)
+    timestep = export_timestep(graph, before, after, tmp_path / "timestep", settings=Settings())
+    assert changed_relations(timestep) == ["Q1:P463", "Q3:P6"]
+    assert timestep.manifest["funnel"]["dropped"]["no label in the languages asked for"] == 1
+
+
 LEADERS = [article(f"Q{number}", label=f"Leader {number}") for number in range(201, 220)]
 
 
