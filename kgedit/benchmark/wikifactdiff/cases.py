@@ -1,6 +1,8 @@
 """The updates that today's editing methods can take, as the cases that every timestep has, and what is asked beside.
 
-A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value.
+A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
+AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
+is no saying of what it would be the old answer.
 Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own.
 """
 
@@ -33,6 +35,7 @@ def make_cases(
         as_of: Day of the newer snapshot.
         leads: Where questions begin with a date: that beginning at the older snapshot, and as they have it.
     """
+    workspace.execute(_HAD_VALUE)
     workspace.execute(_UNFRAMED)
     asked = read_table(workspace, "SELECT case_id, question FROM unframed ORDER BY case_id")
     framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
@@ -46,6 +49,15 @@ def make_cases(
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
     workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": leads[0], "newer": leads[1]})
 
+
+_HAD_VALUE = """
+    CREATE TABLE had_value AS
+    SELECT DISTINCT coalesce(target, f.subject) AS subject, f.property
+    FROM old_facts f LEFT JOIN redirect r ON r.id = f.subject
+    WHERE (coalesce(target, f.subject), f.property) IN (
+        SELECT (subject, property) FROM updates WHERE scenario = 'AddRelation')
+"""
+"""AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
 
 _UNFRAMED = """
     CREATE TABLE unframed AS
@@ -67,7 +79,8 @@ _UNFRAMED = """
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
     LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
-    WHERE o.decision = 'new' AND scenario IN ('ReplaceObject', 'AddRelation', 'AddEntity')
+    WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
+          OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))
 """
 
 _LOCALITY = """

@@ -174,6 +174,7 @@ def _make_tables(
         ),
         "generic_templates": count_rows(workspace, "updates WHERE template LIKE '%:generic'"),
         "cases": count_by(workspace, "tag", "cases"),
+        "added_relations_with_an_older_value": count_rows(workspace, "had_value"),
         "locality": count_rows(workspace, "locality"),
         "known_facts": count_rows(workspace, "known_facts"),
     }
