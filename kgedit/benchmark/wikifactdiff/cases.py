@@ -3,7 +3,8 @@
 A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
 AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
 is no saying of what it would be the old answer.
-Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own.
+Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own. A question that
+gives its answer away is left out on every axis, and with the update's own question the case.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.workspace import read_table
+from kgedit.benchmark.wording import gives_away
 from kgedit.prompts.personas import persona_questions, persona_table
 
 
@@ -41,9 +43,7 @@ def make_cases(
     framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
     framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
     workspace.register("framed", framed)
-    workspace.execute(
-        "CREATE TABLE cases AS SELECT *, $as_of AS as_of FROM unframed JOIN framed USING (case_id)", {"as_of": as_of}
-    )
+    workspace.execute(_CASES, {"as_of": as_of})
     workspace.unregister("framed")
     workspace.execute(_LOCALITY)
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
@@ -59,7 +59,7 @@ _HAD_VALUE = """
 """
 """AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
 
-_UNFRAMED = """
+_UNFRAMED = f"""
     CREATE TABLE unframed AS
     WITH one AS (
         SELECT subject, property, list(object ORDER BY object) AS new_objects FROM objects
@@ -74,24 +74,34 @@ _UNFRAMED = """
            subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_aliases,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, rephrase, cloze, template,
+           question, CASE WHEN {gives_away("rephrase", "o.object_label")} THEN NULL ELSE rephrase END AS rephrase,
+           cloze, template,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
     LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
     WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
           OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))
-"""
+          AND NOT {gives_away("question", "o.object_label")}
+"""  # noqa: S608 - our own names
 
-_LOCALITY = """
+_CASES = f"""
+    CREATE TABLE cases AS
+    SELECT * REPLACE (CASE WHEN {gives_away("personas", "object_label")} THEN NULL ELSE personas END AS personas),
+           $as_of AS as_of
+    FROM unframed JOIN framed USING (case_id)
+"""  # noqa: S608 - our own names
+
+_LOCALITY = f"""
     CREATE TABLE locality AS
     SELECT DISTINCT ON (case_id) case_id, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
            n.object_aliases, n.similarity, n.basis, n.question
     FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
+          AND NOT {gives_away("n.question", "n.object_label")}
     ORDER BY case_id, n.place
-"""
+"""  # noqa: S608 - our own names
 
 _KNOWN_FACTS = """
     CREATE TABLE known_facts AS
