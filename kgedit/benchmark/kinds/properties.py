@@ -92,6 +92,7 @@ ENDINGS: dict[str, str] = {
 
 CONTAINMENT: dict[str, str] = {
     "P131": "located in the administrative territorial entity",
+    "P171": "parent taxon",
     "P279": "subclass of",
     "P361": "part of",
 }
