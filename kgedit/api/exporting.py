@@ -11,7 +11,7 @@ from typing import Any
 
 from kgedit.benchmark import export as wikibigedit
 from kgedit.benchmark.kinds import check_kinds
-from kgedit.benchmark.profiles import check_profile
+from kgedit.benchmark.profiles import check_profile, functional_by
 from kgedit.benchmark.stream import Stream, write_stream
 from kgedit.benchmark.timestep import Timestep, timestep_folder
 from kgedit.benchmark.wikifactdiff import export as wikifactdiff
@@ -45,6 +45,9 @@ class ExportOptions:
     pageviews: tuple[Path, ...]
     kinds: tuple[str, ...]
     labelled_changes: Path | None
+    functional_by: str | None
+    ask_as_of: bool
+    changed_locality: bool
 
     def __post_init__(self) -> None:
         own = {
@@ -52,9 +55,11 @@ class ExportOptions:
             "pageviews": self.pageviews,
             "kinds": self.kinds,
             "labelled-changes": self.labelled_changes,
+            "changed-locality": self.changed_locality,
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)
+        functional_by(self.profile, self.functional_by)
 
     @property
     def writers(self) -> list[Callable[[Timestep], Path]]:
@@ -70,6 +75,9 @@ class ExportOptions:
             personas=self.personas,
             kinds=self.kinds,
             labelled_changes=self.labelled_changes,
+            functional_by=functional_by(self.profile, self.functional_by),
+            ask_as_of=self.ask_as_of,
+            changed_locality=self.changed_locality,
         )
 
     def wikifactdiff(self) -> wikifactdiff.Settings:
@@ -81,6 +89,8 @@ class ExportOptions:
             pageviews=self.pageviews,
             templates=self.templates,
             personas=self.personas,
+            functional_by=functional_by(self.profile, self.functional_by),
+            ask_as_of=self.ask_as_of,
         )
 
 

@@ -373,26 +373,41 @@ class Home:
 
         return read_graph_status(self.path)
 
-    def relations(self, date: Date, *, min_subjects: int = 5) -> pa.Table:
-        """How functional each property of a snapshot is: the share of its subjects that have one current value.
+    def relations(
+        self,
+        date: Date,
+        *,
+        min_subjects: int = 5,
+        min_functional: float = 0.95,
+        min_dated: float = 0.5,
+        disagreeing: bool = False,
+    ) -> pa.Table:
+        """How functional each property of a snapshot is, by its statements and by Wikidata's constraints.
 
         Reads the store; no server is needed.
 
         Args:
             date: Day of the snapshot.
             min_subjects: Skip properties with fewer subjects.
+            min_functional: Share of the subjects with one current value from which a property counts as functional.
+            min_dated: Share of dated statements from which such a property counts as temporal functional.
+            disagreeing: Only the properties of which the verdicts differ.
 
         Returns:
-            Columns property, property_label, subjects, functional, dated (share of the facts with a start or an end
-            time), declared (single-value constraints on Wikidata) and temporal (whether a time separates their values).
+            Columns property, property_label, subjects, functional (share of the subjects with one current value), dated
+            (share of the facts with a start or an end time), dated_claims (of all statements, those with a point in
+            time too), the verdicts measured and declared ("temporal", "single" or "several"), constraints
+            (single-value constraints on Wikidata), temporal (whether a time separates their values) and exceptions
+            (whether they name some).
 
         Raises:
-            StoreError: if the snapshot is not loaded.
+            StoreError: if the snapshot is not loaded, or a share is none.
         """
-        from kgedit.store.functionality import measure_functionality
+        from kgedit.store.functionality import Bounds, measure_functionality
         from kgedit.store.snapshots import open_snapshot
 
-        return measure_functionality(open_snapshot(self.path, read_date(date)), min_subjects=min_subjects)
+        bounds = Bounds(subjects=min_subjects, functional=min_functional, dated=min_dated)
+        return measure_functionality(open_snapshot(self.path, read_date(date)), bounds=bounds, disagreeing=disagreeing)
 
     @names_extra
     def export_timestep(
@@ -412,6 +427,9 @@ class Home:
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -432,6 +450,11 @@ class Home:
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
                 with; None for the shipped rules alone.
+            functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
+                "values" (wikibigedit's: each subject's own); None for the default.
+            ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
+            changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
+                window and are no case.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -452,6 +475,9 @@ class Home:
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
         )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
@@ -475,6 +501,9 @@ class Home:
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
         """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
@@ -505,6 +534,9 @@ class Home:
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
         )
         benchmark = self.path / "benchmark" if out is None else Path(out)
         return export_stream(

@@ -45,6 +45,11 @@ from kgedit.cli.progress import say
               help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
+@click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
+              help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
+@click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
+@click.option("--changed-locality", is_flag=True,
+              help="wikibigedit: take locality probes first from changed facts that are no case.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
@@ -62,6 +67,9 @@ def export_timestep(
     profile: str,
     kinds: str,
     labelled_changes: Path | None,
+    functional_by: str | None,
+    ask_as_of: bool,
+    changed_locality: bool,
     compat: str | None,
     pageviews: tuple[Path, ...],
     overwrite: bool,
@@ -86,6 +94,9 @@ def export_timestep(
         "profile": profile,
         "kinds": [name.strip() for name in kinds.split(",") if name.strip()],
         "labelled_changes": labelled_changes,
+        "functional_by": functional_by,
+        "ask_as_of": ask_as_of,
+        "changed_locality": changed_locality,
         "compat": compat,
         "pageviews": pageviews,
     }

@@ -43,8 +43,10 @@ def _row(case: Case) -> dict[str, object]:
         "old_ans": list(case.old_answers),
         "start_time": case.start_time,
         "point_in_time": case.point_in_time,
+        "as_of": case.as_of,
         "kind": case.kind,
         "loc_ids": _ids(case, "locality"),
+        "loc_changed": locality.changed if locality else None,
         "mhop_ids": _ids(case, "mhop"),
     }
 

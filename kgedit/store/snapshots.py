@@ -45,6 +45,11 @@ class Snapshot:
         return "projected" in self.manifest
 
     @property
+    def day(self) -> datetime.date:
+        """Its date."""
+        return datetime.date.fromisoformat(self.name)
+
+    @property
     def claims(self) -> Path:
         return self.folder / "claims.parquet"
 
