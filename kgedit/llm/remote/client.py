@@ -9,6 +9,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -185,16 +186,17 @@ class ChatClient:
 
     def _run(self, work: _Work) -> None:
         pace = Pace(self._effort.workers)
-        connection = ServerConnection(self._server)
         threads = min(self._effort.workers, len(work.open_ones))
-        with ThreadPoolExecutor(threads, thread_name_prefix="kgedit-ask") as pool:
+        with (
+            closing(ServerConnection(self._server)) as connection,
+            ThreadPoolExecutor(threads, thread_name_prefix="kgedit-ask") as pool,
+        ):
             futures = [pool.submit(self._drain, work, pace, connection) for _ in range(threads)]
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
                 # On Ctrl-C and on errors: nothing new starts, calls under way end, their replies are kept.
                 pace.stop()
-        connection.close()
         for future in futures:
             future.result()
 
@@ -256,8 +258,8 @@ class ChatClient:
         if not work.replied and work.failed.total() >= _FAILED_IN_A_ROW:
             reasons = ", ".join(f"{reason} {count} times" for reason, count in work.retried.most_common())
             raise ModelError(
-                f"{self._server.url} answered none of {work.failed.total()} requests ({reasons}). Is the server up, and "
-                "is this its address, with /v1?"
+                f"{self._server.url} answered none of {work.failed.total()} requests ({reasons}). Is the server up, "
+                "and is this its address, with /v1?"
             )
 
 

@@ -1,6 +1,6 @@
 """Replies on disk, one small file each, named by the hash of the request: a reply is paid for once.
 
-A file is whole or absent, so that a kill at any moment loses no reply that was stored, and processes may share a folder.
+A file is whole or absent, so that a kill at any moment loses no stored reply, and processes may share a folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class ReplyCache:
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            raise ModelError(f"{path} holds no reply of a model: {error}. Delete it; it is then asked again.") from error
+            raise ModelError(
+                f"{path} holds no reply of a model: {error}. Delete it; it is then asked again."
+            ) from error
 
     def add(self, key: str, reply: ChatReply) -> None:
         """Store a reply; from its return on no kill can lose it."""

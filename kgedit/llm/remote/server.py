@@ -52,9 +52,7 @@ class CallError(Exception):
         slow_down: Whether the server said that it gets too many requests.
     """
 
-    def __init__(
-        self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False
-    ) -> None:
+    def __init__(self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.again = again

@@ -1,4 +1,4 @@
-"""How many tokens a request has: by the model's own tokenizer where it is at hand, else by rule of thumb, and said so."""
+"""How many tokens a request has: by the model's own tokenizer where it is here, else by rule of thumb, and said so."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ class ByTokenizer:
     def __init__(self, name: str) -> None:
         self._tokenizer = _tokenizer(name)
         if not getattr(self._tokenizer, "chat_template", None):
-            raise ModelError(f"The tokenizer of '{name}' has no chat template, so that requests cannot be counted by it.")
+            raise ModelError(
+                f"The tokenizer of '{name}' has no chat template, so that requests cannot be counted by it."
+            )
 
     def prompt(self, request: ChatRequest) -> int:
         """Tokens of the filled-in chat template."""
