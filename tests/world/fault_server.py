@@ -18,8 +18,9 @@ Fault = Callable[[str, int], str | None]
 """What goes wrong with a message at its nth try, from 1 on; None where nothing does.
 
 "401", "404", "429", "500", "503": that status; 429 asks for `retry_after`. "no credit": 429 as OpenAI says it of an
-empty account. "timeout": silence. "cut": half of the JSON. "torn": less than was announced. "not JSON". "no choice": an empty
-list. "two choices". "no text": content null. "another's": the id and the text of the reply before.
+empty account. "timeout": silence. "cut": half of the JSON. "torn": less than was announced. "not JSON".
+"no choice": an empty list. "two choices". "no text": content null. "another's": a reply that was delivered to another
+request before, once more.
 """
 
 
@@ -52,7 +53,7 @@ class FaultServer:
         self.released = threading.Event()
         self.lock = threading.Lock()
         self.now = 0
-        self.last: dict[str, Any] | None = None
+        self.delivered: dict[str, Any] | None = None
         self.url = ""
 
     def completion(self, message: str) -> dict[str, Any]:
@@ -92,9 +93,6 @@ class _Handler(BaseHTTPRequestHandler):
             hold = world.hold_after is not None and world.paid.total() >= world.hold_after
             if fault is None and not hold:
                 world.paid[message] += 1
-                before, world.last = world.last, completion
-            else:
-                before = world.last
         if world.seconds:
             time.sleep(world.seconds)
         try:
@@ -102,19 +100,18 @@ class _Handler(BaseHTTPRequestHandler):
                 world.released.wait(20)
                 self.close_connection = True
             else:
-                self._answer(fault, completion, before, world)
+                self._answer(fault, completion, world)
         except OSError:
             self.close_connection = True
         finally:
             with world.lock:
                 world.now -= 1
 
-    def _answer(
-        self, fault: str | None, completion: dict[str, Any], before: dict[str, Any] | None, world: FaultServer
-    ) -> None:
+    def _answer(self, fault: str | None, completion: dict[str, Any], world: FaultServer) -> None:
         whole = json.dumps(completion).encode()
         if fault is None:
             self._send(200, whole)
+            world.delivered = completion
         elif fault.isdigit():
             said = json.dumps({"error": {"message": f"fault {fault}", "code": None, "type": "fault"}}).encode()
             self._send(int(fault), said, retry_after=world.retry_after if fault == "429" else None)
@@ -132,7 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault == "not JSON":
             self._send(200, b"<html>Bad gateway</html>")
         elif fault == "another's":
-            self._send(200, json.dumps(before or completion).encode())
+            earlier = world.delivered
+            time.sleep(0.1)  # whoever it was for has read it by now
+            self._send(200, json.dumps(earlier or completion).encode())
         else:
             choice = completion["choices"][0]
             broken = {

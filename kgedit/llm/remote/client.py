@@ -299,7 +299,8 @@ class _Work:
     def is_new(self, completion_id: str | None, key: str) -> bool:
         """Whether a completion belongs to this request, and was not delivered for another one before.
 
-        A server that gives every completion the same id says nothing by it.
+        Of two requests that get the same completion, the first is taken for its owner. A server that gives every
+        completion the same id says nothing by it.
         """
         with self._lock:
             if not completion_id:
