@@ -10,11 +10,13 @@ METRICS: Registry[Metric] = Registry(
     {
         "bleedover": "kgedit.metrics.probability:BLEEDOVER",
         "contains": "kgedit.metrics.contains:CONTAINS",
+        "contains_any": "kgedit.metrics.contains_any:CONTAINS_ANY",
         "empty": "kgedit.metrics.empty:EMPTY",
         "exact_match": "kgedit.metrics.exact_match:EXACT_MATCH",
         "exact_match_any": "kgedit.metrics.exact_match_any:EXACT_MATCH_ANY",
         "first_line": "kgedit.metrics.first_line:FIRST_LINE",
         "fluency": "kgedit.metrics.fluency:FLUENCY",
+        "judge": "kgedit.metrics.judge:JUDGE",
         "probability": "kgedit.metrics.probability:PROBABILITY",
         "probability_difference": "kgedit.metrics.probability:PROBABILITY_DIFFERENCE",
         "probability_success": "kgedit.metrics.probability:PROBABILITY_SUCCESS",

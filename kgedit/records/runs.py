@@ -113,6 +113,17 @@ class Answer:
     second_case_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedAnswer(Answer):
+    """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
+
+    Attributes:
+        right: The judge's verdict; None where it gave none.
+    """
+
+    right: bool | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditFailure:
     """One case that a method could not apply, and why."""

@@ -357,6 +357,8 @@ def _problems_of_preset(preset: Preset) -> list[str]:
     if preset.metric not in METRICS:
         return [*found, unknown("metric", preset.metric, list(METRICS))]
     metric = METRICS[preset.metric]
+    if metric.afterwards:
+        return [*found, f"a run cannot be scored by {metric.name} while it is made; afterwards: kgedit score RUN"]
     if not metric.judges(preset.generation):
         fitting = [name for name in METRICS if METRICS[name].judges(preset.generation) and METRICS[name].axes == AXES]
         found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")

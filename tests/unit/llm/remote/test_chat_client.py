@@ -134,7 +134,7 @@ def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
         refused = server.arrivals[[message for message, _ in server.arrivals].index("word 0")][1]
         # Calls that were under way when the refusal came are no breach.
         assert not [when for _, when in server.arrivals if refused + 0.15 < when < refused + 0.5]
-        assert len([when for _, when in server.arrivals if when >= refused + 0.5]) >= 8
+        assert len([when for _, when in server.arrivals if when >= refused + 0.5]) >= 5
 
 
 def test_a_busy_server_gets_half_as_many_calls_at_once_and_later_more_again() -> None:
