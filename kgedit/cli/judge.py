@@ -81,8 +81,8 @@ class JudgeOptions:
         if asked_for and not given and unjudged:
             raise ModelError(
                 f"Nobody has judged {unjudged[0]}. Name a judge: --judge-model NAME for one of OpenAI's, with "
-                "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. Without one, "
-                "--metric contains_any agrees best with judgement by hand (docs/evaluation.md)."
+                "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. "
+                "The rule that agrees best with judgement by hand asks nobody: --metric contains_any."
             )
 
     def remote(self) -> RemoteJudge | None:

@@ -113,7 +113,7 @@ class Answer:
     second_case_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedAnswer(Answer):
     """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
 

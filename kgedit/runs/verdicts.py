@@ -64,7 +64,7 @@ class Verdicts:
             if line is None or line.verdict is None:
                 yield answer
             else:
-                yield JudgedAnswer(*(getattr(answer, name) for name in _FIELDS), right=line.verdict == "CORRECT")
+                yield JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, right=line.verdict == "CORRECT")
 
 
 _FIELDS = [field.name for field in fields(Answer)]
