@@ -93,8 +93,8 @@ def _row(name: str, said: list[bool], by_hand: list[bool]) -> Row:
     )
 
 
-def ask(model: str, *, calibrated: bool) -> list[str]:
-    """Verdicts of a local model."""
+def ask(model: str) -> dict[str, list[str]]:
+    """Verdicts of a local model, with its liking for a word taken off and as it is."""
     from kgedit.llm.judging import Judgement
     from kgedit.llm.loading import load_model
     from kgedit.llm.local_judge import LocalJudge
@@ -102,14 +102,16 @@ def ask(model: str, *, calibrated: bool) -> list[str]:
     judgements = [
         Judgement(answer.question, answer.answers, answer.text) for answer in (to_answer(row) for row in answers())
     ]
-    judge = LocalJudge(load_model(model, device="cpu", dtype="float32"), calibrated=calibrated)
-    return list(judge.judge(judgements))
+    judge = LocalJudge(load_model(model, device="cpu", dtype="float32"))
+    margins = judge.margins(judgements)
+    return {
+        name: ["CORRECT" if margin > threshold else "INCORRECT" for margin in margins]
+        for name, threshold in ((f"{model} calibrated", judge.liking), (f"{model} as it is", 0.0))
+    }
 
 
 if __name__ == "__main__":
     for model in sys.argv[1:]:
-        for calibrated in (True, False):
-            name = f"{model} {'calibrated' if calibrated else 'as it is'}"
-            text = "".join(f"{verdict}\n" for verdict in ask(model, calibrated=calibrated))
-            (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8")
+        for name, verdicts in ask(model).items():
+            (FOLDER / f"{name}.txt").write_text("".join(f"{verdict}\n" for verdict in verdicts), encoding="utf-8")
     print("\n".join(row.cells() for row in rows()))  # noqa: T201

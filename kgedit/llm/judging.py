@@ -52,8 +52,8 @@ class Judgement:
         """The text that asks for a verdict."""
         record = self._record()
         fence = f"=== {hashlib.sha256(record.encode()).hexdigest()[:16]} ==="
-        # In one pass: what stands in the record is never taken for a slot.
-        return fence.join(_template().split("{fence}")).replace("{record}", record)
+        # The record comes last: what stands in it is never taken for a slot.
+        return _template().replace("{fence}", fence).replace("{record}", record)
 
     def _record(self) -> str:
         shown = {

@@ -1,19 +1,22 @@
 """A judge on this machine: the verdict word that a local model finds the likelier, so that every answer gets one.
 
-Small models do not keep to a form when they decode, and prefer one word whatever stands ahead of it. So both words are
-fed and their log-probabilities compared, less those after a judgement without content (Zhao et al. 2021, Calibrate
-Before Use).
+Small models do not keep to a form when they decode, and prefer one word whatever stands ahead of it. So the two words
+are compared where they first differ, less what they differ by after judgements without content (Zhao et al. 2021,
+Calibrate Before Use). The rules, which are the same for all answers, are read once.
 """
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
 
 import torch
 
+from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import feed
+from kgedit.llm.devices import enough_memory
 from kgedit.llm.judging import VERDICTS, Judgement, Verdict
 from kgedit.llm.language_model import LanguageModel
 
@@ -27,6 +30,12 @@ class LocalJudge:
     Args:
         model: Asked in its chat template where it has one.
         calibrated: Whether the model's own liking for either word is taken off.
+
+    Attributes:
+        liking: Margin from which on an answer is correct.
+
+    Raises:
+        ModelError: if its tokenizer cannot tell the words apart.
     """
 
     def __init__(self, model: LanguageModel, *, calibrated: bool = True) -> None:
@@ -34,38 +43,75 @@ class LocalJudge:
         chat = model.chat
         context = Context("chat", "{question}", in_chat=True) if chat else Context("judge", "{question}\n\n")
         self._context = context.for_model(chat)
-        margins = self._margins(_WITHOUT_CONTENT) if calibrated else [0.0]
-        self._liking = sum(margins) / len(margins)
+        margins = self.margins(_WITHOUT_CONTENT) if calibrated else [0.0]
+        self.liking = sum(margins) / len(margins)
 
     def judge(
         self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
     ) -> list[Verdict]:
-        """A verdict for each."""
+        """A verdict for each.
+
+        Args:
+            progress: Called with judgements that are done and all of them.
+
+        Raises:
+            ModelError: if the GPU's memory is too small.
+        """
         correct, incorrect = VERDICTS
-        lengths = [len(self._model.encode(self._prompt(judgement))) + 8 for judgement in judgements]
-        order = sorted(range(len(judgements)), key=lambda index: (-lengths[index], index))
-        verdicts: list[Verdict] = [incorrect] * len(judgements)
+        margins = self.margins(judgements, progress=progress)
+        return [correct if margin > self.liking else incorrect for margin in margins]
+
+    def margins(
+        self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
+    ) -> list[float]:
+        """Log-probability of CORRECT less that of INCORRECT, at the first token in which they differ, of each."""
+        prompts = [self._context.prompt(judgement.prompt()) for judgement in judgements]
+        targets = [[self._model.encode_target(word, after=prompt) for word in VERDICTS] for prompt in prompts]
+        rows = []
+        for prompt, (correct, incorrect) in zip(prompts, targets, strict=True):
+            same = _shared([correct, incorrect])
+            if same == min(len(correct), len(incorrect)):
+                raise ModelError(f"The tokenizer of '{self._model.name}' cannot tell {' from '.join(VERDICTS)}.")
+            rows.append((self._model.encode(prompt) + correct[:same], correct[same], incorrect[same]))
+        return self._read([ids for ids, _, _ in rows], [pair for _, *pair in rows], progress=progress)
+
+    def _read(
+        self, rows: list[list[int]], words: list[list[int]], *, progress: Callable[[int, int], None] | None
+    ) -> list[float]:
+        """The difference of two tokens' logits behind each row, what all rows begin with being read once."""
+        shared = min(_shared(rows), min(map(len, rows), default=1) - 1)
+        margins = [0.0] * len(rows)
+        order = sorted(range(len(rows)), key=lambda index: (-len(rows[index]), index))
         done = 0
-        while done < len(order):
-            rows = max(1, _BATCH_TOKENS // (2 * lengths[order[done]]))
-            batch = order[done : done + rows]
-            for index, margin in zip(batch, self._margins([judgements[row] for row in batch]), strict=True):
-                verdicts[index] = correct if margin > self._liking else incorrect
-            done += len(batch)
-            if progress:
-                progress(done, len(order))
-        return verdicts
+        with torch.inference_mode(), enough_memory("a batch of judgements"):
+            prefix = self._prefix(rows[0][:shared]) if rows and shared else None
+            while done < len(order):
+                batch = order[done : done + max(1, _BATCH_TOKENS // len(rows[order[done]]))]
+                logits = self._logits([rows[index][shared:] for index in batch], shared, prefix)
+                for index, row in zip(batch, logits, strict=True):
+                    correct, incorrect = words[index]
+                    margins[index] = float(row[correct] - row[incorrect])
+                done += len(batch)
+                if progress:
+                    progress(done, len(order))
+        return margins
 
-    def _margins(self, judgements: Sequence[Judgement]) -> list[float]:
-        """Log-probability of CORRECT less that of INCORRECT, each summed over its tokens."""
-        prompts = [self._prompt(judgement) for judgement in judgements]
-        rows = [(prompt, verdict) for prompt in prompts for verdict in VERDICTS]
-        targets = [self._model.encode_target(verdict, after=prompt) for prompt, verdict in rows]
-        with torch.inference_mode():
-            fed = feed(self._model, [self._model.encode(prompt) for prompt, _ in rows], targets)
-        # The mean was taken over tokens: a longer word pays for each of them.
-        logs = [len(target) * math.log(max(one.probability, 1e-30)) for one, target in zip(fed, targets, strict=True)]
-        return [correct - incorrect for correct, incorrect in zip(logs[::2], logs[1::2], strict=True)]
+    def _prefix(self, ids: list[int]) -> Any:
+        """The key-value cache of what all rows begin with."""
+        tokens, mask = self._model.pad_left([ids])
+        return self._model.forward(tokens, mask, last=1, keep=True).past_key_values
 
-    def _prompt(self, judgement: Judgement) -> str:
-        return self._context.prompt(judgement.prompt())
+    def _logits(self, rests: list[list[int]], shared: int, prefix: Any) -> torch.Tensor:
+        """Logits behind the last token of each row: rows x vocabulary."""
+        ids, mask = self._model.pad_left(rests)
+        cache = copy.deepcopy(prefix)
+        if cache is not None:
+            cache.batch_repeat_interleave(len(rests))
+            mask = torch.cat([mask.new_ones((len(rests), shared)), mask], dim=1)
+        logits: torch.Tensor = self._model.forward(ids, mask, last=1, cache=cache, keep=cache is not None).logits
+        return logits[:, -1].float()
+
+
+def _shared(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with."""
+    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False)))

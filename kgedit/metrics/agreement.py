@@ -18,7 +18,7 @@ RIGHT_FROM = 0.5
 """Value from which on an answer counts as right; all rules but token_f1 know only 0 and 1."""
 
 
-def cohens_kappa(one: Sequence[bool] | Floats, other: Sequence[bool] | Floats) -> float | None:
+def cohens_kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
     """Agreement beyond chance: (observed - expected) / (1 - expected); None where either never varies.
 
     Source: Cohen 1960, A Coefficient of Agreement for Nominal Scales.
@@ -57,7 +57,7 @@ def _agreement(preset: str, rule: str, values: Floats) -> Agreement:
     right = values >= RIGHT_FROM
     same = int((right[:, 0] == right[:, 1]).sum())
     low, high = wilson_interval(same, len(right))
-    kappa = cohens_kappa(right[:, 0], right[:, 1])
+    kappa = cohens_kappa(right[:, 0].tolist(), right[:, 1].tolist())
     return Agreement(
         preset=preset,
         rule=rule,

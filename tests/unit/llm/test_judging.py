@@ -50,21 +50,20 @@ def test_no_text_leaves_its_place_between_the_fences(where: str, text: str) -> N
     (first, second) = [index for index, line in enumerate(lines) if line.startswith("=== ")]
     assert second == first + 2
     fence = lines[first]
-    assert attacked.prompt().count(fence) == 3, "named once, then ahead and behind"
+    assert attacked.prompt().count(fence) == 2
     assert fence not in text
     shown = json.loads(lines[first + 1])
     assert set(shown) == {"question", "accepted", "answer"}
     value = shown[where][0] if where == "accepted" else shown[where]
     assert value == (text if len(text) <= 2000 else text[:2000] + "…")
-    without = [line for index, line in enumerate(lines) if index not in {1, first, first + 1, second}]
-    assert all(line in plain or fence in line for line in without)
+    assert lines[:first] + lines[second + 1 :] == plain[:first] + plain[second + 1 :]
 
 
 def test_the_same_judgement_has_the_same_prompt_and_another_one_another_fence() -> None:
     assert ONE.prompt() == replace(ONE).prompt()
     other = replace(ONE, answer="It is Trudeau.")
     assert other.key != ONE.key
-    fences = {text.partition("=== ")[2][:16] for text in (ONE.prompt(), other.prompt())}
+    fences = {text.partition("\n=== ")[2][:16] for text in (ONE.prompt(), other.prompt())}
     assert len(fences) == 2
 
 
@@ -81,16 +80,18 @@ def test_a_local_judge_gives_every_answer_a_verdict_that_does_not_depend_on_its_
     done: list[tuple[int, int]] = []
     together = judge.judge(judgements, progress=lambda *counts: done.append(counts))
     assert set(together) <= {"CORRECT", "INCORRECT"}
-    assert together == [verdict for one in judgements for verdict in judge.judge([one])]
+    alone = [margin for one in judgements for margin in judge.margins([one])]
+    assert judge.margins(judgements) == pytest.approx(alone, abs=1e-4)
+    assert len(set(alone)) == 3
     assert done[-1] == (3, 3)
 
 
 def test_a_local_judges_liking_for_a_word_is_taken_off() -> None:
     model = small_model(seed=3)
     judge, as_it_is = LocalJudge(model), LocalJudge(model, calibrated=False)
-    (margin,) = judge._margins([ONE])
-    judge._liking = margin - 0.1
+    (margin,) = judge.margins([ONE])
+    judge.liking = margin - 0.1
     assert judge.judge([ONE]) == ["CORRECT"]
-    judge._liking = margin + 0.1
+    judge.liking = margin + 0.1
     assert judge.judge([ONE]) == ["INCORRECT"]
     assert as_it_is.judge([ONE]) == ["CORRECT" if margin > 0 else "INCORRECT"]
