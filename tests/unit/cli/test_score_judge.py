@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from world.fault_server import FaultServer, fault_server
+from world.small_models import save, small_model
 from world.small_runs import SYNTHETIC, T1, answer, write_run
 
 from kgedit.cli import main
+from kgedit.llm.judging import Judgement
+from kgedit.llm.local_judge import LocalJudge
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import write_scores
 
@@ -148,6 +151,20 @@ def test_a_judge_that_cannot_be_asked_is_told_what_it_lacks(run: Path, arguments
     assert shown.exit_code == 1
     assert said in shown.stderr
     assert (run / "scores.json").read_bytes() == before
+
+
+def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) -> None:
+    model = small_model(seed=3)
+    shown = score(run, "--judge-local", save(model, tmp_path / "model"))
+    assert shown.exit_code == 0, shown.output
+    judging = read_scores(run).judging
+    assert judging is not None
+    assert (judging.where, judging.judged, judging.unjudged) == ("local", 5, {})
+    written = [json.loads(line) for line in (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
+    answers = [Judgement(answer().question, answer().answers, text) for text in TEXTS.values()]
+    judge = LocalJudge(model)
+    expected = {one.key: judge.judge([one])[0] if one.answer else "INCORRECT" for one in answers}
+    assert {line["key"]: line["verdict"] for line in written} == expected
 
 
 def test_a_judge_without_its_metric_is_refused(run: Path) -> None:
