@@ -82,7 +82,7 @@ class JudgeOptions:
             raise ModelError(
                 f"Nobody has judged {unjudged[0]}. Name a judge: --judge-model NAME for one of OpenAI's, with "
                 "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. "
-                "The rule that agrees best with judgement by hand asks nobody: --metric contains_any."
+                "The rule that agrees best with judgement by hand asks nobody: --metric single_answer."
             )
 
     def remote(self) -> RemoteJudge | None:

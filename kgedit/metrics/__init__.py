@@ -20,6 +20,7 @@ METRICS: Registry[Metric] = Registry(
         "probability": "kgedit.metrics.probability:PROBABILITY",
         "probability_difference": "kgedit.metrics.probability:PROBABILITY_DIFFERENCE",
         "probability_success": "kgedit.metrics.probability:PROBABILITY_SUCCESS",
+        "single_answer": "kgedit.metrics.single_answer:SINGLE_ANSWER",
         "token_f1": "kgedit.metrics.token_f1:TOKEN_F1",
         "token_match": "kgedit.metrics.token_match:TOKEN_MATCH",
         "unchanged": "kgedit.metrics.unchanged:UNCHANGED",

@@ -11,7 +11,7 @@ from kgedit.metrics.judged import Asked, Judged, pool
 from kgedit.proportions import wilson_interval
 from kgedit.records.scores import Agreement
 
-RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "token_f1")
+RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
 """Metrics that call an answer right or wrong, as far as a run was scored by them."""
 
 RIGHT_FROM = 0.5

@@ -96,6 +96,23 @@ def test_contains_any_takes_aliases_and_no_empty_ones() -> None:
     assert judge("contains_any", "It was Harper.", "Justin Trudeau", "Trudeau", "") == 0.0
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The leader is Justin Trudeau.", 1.0),
+        ("It was Trudeau, I think.\n", 1.0),
+        ("Justin Trudeau\nB: Stephen Harper", 0.0),
+        ("Stephen Harper", 0.0),
+        ("", 0.0),
+        ("The head is Trudeau. " * 2, 1.0),
+        ("The head is Trudeau. " * 3, 0.0),
+        ("Justin Trudeau of the house of the house of the house of the house of", 0.0),
+    ],
+)
+def test_a_single_answer_is_named_in_one_line_and_does_not_go_in_circles(text: str, value: float) -> None:
+    assert judge("single_answer", text, "Justin Trudeau", "Trudeau") == value
+
+
 def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
     metric, plain = METRICS["judge"], answer()
     same = {one.name: getattr(plain, one.name) for one in fields(plain)}
