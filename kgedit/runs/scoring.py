@@ -33,7 +33,7 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
         also=also,
-        judging=verdicts.judging if verdicts else None,
+        judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
     )
 
 

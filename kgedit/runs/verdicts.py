@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import msgspec
@@ -65,6 +65,13 @@ class Verdicts:
                 yield answer
             else:
                 yield JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, right=line.verdict == "CORRECT")
+
+    def judging_of(self, answers: Iterable[Answer]) -> Judging:
+        """Who judged, answers counted that came after the judge, in a run that was resumed."""
+        keys = {judgement.key for judgement in map(judgement_of, answers) if judgement}
+        later = len(keys - self.by_key.keys())
+        unjudged = dict(self.judging.unjudged) | ({"never shown to the judge": later} if later else {})
+        return replace(self.judging, unjudged=dict(sorted(unjudged.items())))
 
 
 _FIELDS = [field.name for field in fields(Answer)]

@@ -23,6 +23,9 @@ OPENAI = "https://api.openai.com/v1"
 _AGAIN = frozenset({408, 409, 425, 429})
 """Besides 5xx: states that pass."""
 
+_LONGEST_PAUSE = 600.0
+"""Seconds that a server is obeyed for; it is asked again after that."""
+
 _POINTLESS = frozenset({401, 402, 403, 404})
 """States that every other request would meet too."""
 
@@ -61,7 +64,7 @@ class CallError(Exception):
 
 
 class _Message(msgspec.Struct):
-    content: str
+    content: str | None
 
 
 class _Choice(msgspec.Struct):
@@ -151,11 +154,15 @@ def _key(server: ChatServer) -> str:
 def _decoded(content: bytes) -> tuple[str | None, ChatReply]:
     try:
         completion = msgspec.json.decode(content, type=_Completion)
+    except msgspec.ValidationError as error:
+        raise CallError("no chat completion", again=True) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CallError("cut or invalid JSON", again=True) from error
     if len(completion.choices) != 1:
         raise CallError("not one choice", again=True)
     choice, usage = completion.choices[0], completion.usage or _Usage()
+    if choice.message.content is None:
+        raise CallError("no text", again=True)
     return completion.id, ChatReply(
         text=choice.message.content,
         finished=choice.finish_reason in {None, "stop"},
@@ -166,15 +173,13 @@ def _decoded(content: bytes) -> tuple[str | None, ChatReply]:
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds by the header Retry-After, which holds seconds or a date (RFC 9110, section 10.2.3)."""
-    text = headers.get("retry-after")
-    if text is None:
-        return None
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return min(float(text), _LONGEST_PAUSE)
     try:
-        seconds = float(text)
+        when = email.utils.parsedate_to_datetime(text)
     except ValueError:
-        try:
-            when = email.utils.parsedate_to_datetime(text)
-        except ValueError:
-            return None
-        seconds = (when - datetime.datetime.now(datetime.UTC)).total_seconds()
-    return min(max(seconds, 0.0), 600.0)
+        return None
+    # A date without a zone is meant as UTC.
+    seconds = (when.replace(tzinfo=when.tzinfo or datetime.UTC) - datetime.datetime.now(datetime.UTC)).total_seconds()
+    return min(max(seconds, 0.0), _LONGEST_PAUSE)

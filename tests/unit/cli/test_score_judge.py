@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from world.fault_server import FaultServer, fault_server
@@ -106,6 +107,15 @@ def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
     scores = read_scores(run)
     (own,) = [one for one in scores.scores if (one.metric, one.stage, one.timestep) == ("judge", "own", T1)]
     assert (own.mean, own.n) == (0.5, 2)
+
+
+def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
+    with fault_server(quiz) as server:
+        score(run, *by(server))
+    with (run / "answers.jsonl").open("ab") as file:
+        file.write(msgspec.json.encode(answer("Q9:P6:Q2", text="Trudeau, once more")) + b"\n")
+    shown = score(run)
+    assert "ft: not judged: never shown to the judge: 1 distinct answers" in shown.stdout
 
 
 def test_an_estimate_asks_nobody_and_says_how_it_counted(run: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import os
 import signal
 import subprocess
@@ -19,7 +21,7 @@ from kgedit.llm.remote.pacing import Pace
 from kgedit.llm.remote.prices import Price, most_tokens
 from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, request_key
-from kgedit.llm.remote.server import OPENAI, ChatServer
+from kgedit.llm.remote.server import OPENAI, ChatServer, _retry_after
 from kgedit.llm.remote.tokens import ByCharacters
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -135,6 +137,21 @@ def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
         # Calls that were under way when the refusal came are no breach.
         assert not [when for _, when in server.arrivals if refused + 0.15 < when < refused + 0.5]
         assert len([when for _, when in server.arrivals if when >= refused + 0.5]) >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2", 2.0), ("0.5", 0.5), ("86400", 600.0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0), ("soon", None), ("nan", None)],
+)
+def test_how_long_a_server_wants_to_be_left_alone(text: str, seconds: float | None) -> None:
+    assert _retry_after({"retry-after": text}) == seconds
+
+
+def test_a_server_may_name_the_moment_and_need_not_name_any() -> None:
+    moment = email.utils.format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=60))
+    assert 50 < (_retry_after({"retry-after": moment}) or 0) <= 60
+    assert 50 < (_retry_after({"retry-after": moment.replace("+0000", "-0000")}) or 0) <= 60
+    assert _retry_after({}) is None
 
 
 def test_a_busy_server_gets_half_as_many_calls_at_once_and_later_more_again() -> None:
