@@ -73,7 +73,7 @@ def rows() -> Iterator[Row]:
     by_hand = [bool(row["right"]) for row in judged]
     for rule in RULES:
         values = [METRICS[rule].judge(to_answer(row), None) for row in judged]
-        name = f"`{rule}`, from {RIGHT_FROM} on" if rule == "token_f1" else f"`{rule}`"
+        name = f"{rule}, from {RIGHT_FROM} on" if rule == "token_f1" else rule
         yield _row(name, [value is not None and value >= RIGHT_FROM for value in values], by_hand)
     for path in sorted(FOLDER.glob("*.txt")):
         verdicts = [line == "CORRECT" for line in path.read_text(encoding="utf-8").splitlines()]
