@@ -13,6 +13,7 @@ EXTRAS = {
     "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
+    "openai": ("openai",),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.records.cases import AXES
 from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, Preset
-from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Retrieval, RunScores, Score, Speed
+from kgedit.records.scores import (
+    POOLED_STAGES,
+    EditTotals,
+    EvaluationStage,
+    Judging,
+    Retrieval,
+    RunScores,
+    Score,
+    Speed,
+)
 
 
 def score_answers(
@@ -26,6 +37,7 @@ def score_answers(
     costs: Iterable[EditCost],
     preparation: Preparation | None,
     also: Sequence[str] = (),
+    judging: Judging | None = None,
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -37,6 +49,7 @@ def score_answers(
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
         also: Names of metrics to judge by beside the presets' own and the side metrics.
+        judging: Who gave the verdicts that the answers carry; None where they carry none.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
@@ -66,6 +79,7 @@ def score_answers(
         retrieval=_retrievals(groups) if survey.retrieves else (),
         speed=tuple(survey.speed[name] for name in names if name in survey.speed),
         edits=_edit_totals(costs, preparation),
+        judging=judging and replace(judging, agreement=agreements(groups, names)),
     )
 
 

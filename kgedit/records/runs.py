@@ -116,6 +116,17 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswer(Answer):
+    """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
+
+    Attributes:
+        right: The judge's verdict; None where it gave none.
+    """
+
+    right: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditFailure:
     """One case that a method could not apply, and why."""
 

@@ -147,6 +147,50 @@ class EditTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How often a rule and the judge say the same of an answer.
+
+    Attributes:
+        preset: Preset asked under.
+        rule: Name of the metric; token_f1 counts as right from 0.5 on.
+        n: Answers that both judged.
+        share: Of these, those on which they agree.
+        low: Lower end of the 95 % interval of the share (Wilson).
+        high: Upper end.
+        kappa: Cohen's kappa: agreement beyond chance; None where either says the same of every answer.
+    """
+
+    preset: str
+    rule: str
+    n: int
+    share: float
+    low: float
+    high: float
+    kappa: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """Who judged a run's free answers, and what the judge could make of them.
+
+    Attributes:
+        judge: Model.
+        where: Address of its server, or "local".
+        prompt_sha256: Of its instructions.
+        judged: Distinct answers with a verdict; the same text to the same question is judged once.
+        unjudged: Reason -> distinct answers without one; they count in no score.
+        agreement: With the rules, for each preset.
+    """
+
+    judge: str
+    where: str
+    prompt_sha256: str
+    judged: int
+    unjudged: dict[str, int]
+    agreement: tuple[Agreement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunScores:
     """The content of scores.json.
 
@@ -165,6 +209,7 @@ class RunScores:
         retrieval: Empty unless the method retrieves.
         speed: One for each preset.
         edits: Costs of editing.
+        judging: Who judged; None where nobody has.
     """
 
     answers_sha256: str
@@ -181,3 +226,4 @@ class RunScores:
     retrieval: tuple[Retrieval, ...]
     speed: tuple[Speed, ...]
     edits: EditTotals
+    judging: Judging | None = None

@@ -11,6 +11,7 @@ from kgedit.files import replace_file
 from kgedit.metrics.scores import score_answers
 from kgedit.records.scores import RunScores
 from kgedit.runs.run_files import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
+from kgedit.runs.verdicts import read_verdicts
 
 
 def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
@@ -23,14 +24,16 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         BenchmarkError: if the folder is no run, or a line of its files cannot be read.
     """
     spec = read_spec(run_folder)
+    verdicts = read_verdicts(run_folder) if "judge" in also else None
     return score_answers(
-        lambda: read_answers(run_folder),
+        lambda: verdicts.on(read_answers(run_folder)) if verdicts else read_answers(run_folder),
         spec.presets,
         answers_sha256=answers_sha256(run_folder),
         train_context=spec.train_context,
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
         also=also,
+        judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
     )
 
 

@@ -357,8 +357,14 @@ def _problems_of_preset(preset: Preset) -> list[str]:
     if preset.metric not in METRICS:
         return [*found, unknown("metric", preset.metric, list(METRICS))]
     metric = METRICS[preset.metric]
+    if metric.afterwards:
+        return [*found, f"a run cannot be scored by {metric.name} while it is made; afterwards: kgedit score RUN"]
     if not metric.judges(preset.generation):
-        fitting = [name for name in METRICS if METRICS[name].judges(preset.generation) and METRICS[name].axes == AXES]
+        fitting = [
+            name
+            for name, other in METRICS.items()
+            if other.judges(preset.generation) and other.axes == AXES and not other.afterwards
+        ]
         found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
     elif metric.axes != AXES:
         found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
