@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import percent
+from kgedit.analysis.cells import as_text, mean
 from kgedit.benchmark.edit_files import open_edits
 from kgedit.records.runs import UNEDITED, Answer, Preset
 from kgedit.records.scores import Score
@@ -54,9 +54,9 @@ def _run(run: Run) -> list[str]:
     before = run.pooled("before", "update", asked.name)[asked.metric]
     kept = run.pooled("own", "locality", "synthetic").get("unchanged")
     sentence = (
-        f"{PROTOCOLS[run.spec.protocol]}: fed the new answer, the model agrees with {percent(forced)} % of its words' "
-        f"tokens; {WRITTEN[asked.metric]} {percent(free)} % ({percent(before)} % before); "
-        f"{percent(kept)} % of answers about other subjects are unchanged."
+        f"{PROTOCOLS[run.spec.protocol]}: fed the new answer, the model agrees with {as_text(mean(forced), "percent")} % of its words' "
+        f"tokens; {WRITTEN[asked.metric]} {as_text(mean(free), "percent")} % ({as_text(mean(before), "percent")} % before); "
+        f"{as_text(mean(kept), "percent")} % of answers about other subjects are unchanged."
     )
     title = f"{run.spec.method} on {run.model}, {run.scores.edits.edits} edits"
     return [title, _wrapped(sentence, indent="  "), *_example(run)]
