@@ -57,7 +57,7 @@ def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
     """Case -> the group that it belongs to."""
     cases = run.cases
     if by.endswith("_count"):
-        names = _tenths(cases, by.partition("_")[0], counts)
+        names = tenths(_counted(cases, by.partition("_")[0], counts))
     elif by == "relation":
         pairs = zip(cases["relation"].to_pylist(), cases["relation_label"].to_pylist(), strict=True)
         names = [f"{label} ({relation})" if label and label != relation else relation for relation, label in pairs]
@@ -66,15 +66,19 @@ def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
     return dict(zip(cases["case"].to_pylist(), names, strict=True))
 
 
-def _tenths(cases: pa.Table, part: str, counts: Counts) -> list[str]:
+def _counted(cases: pa.Table, part: str, counts: Counts) -> list[int | None]:
     pairs = zip(cases[part].to_pylist(), cases[f"{part}_label"].to_pylist(), strict=True)
-    found = [counts.get(entity, counts.get(label)) for entity, label in pairs]
-    known = np.array(sorted(count for count in found if count is not None))
-    return [_UNKNOWN if count is None else _tenth(count, known) for count in found]
+    return [counts.get(entity, counts.get(label)) for entity, label in pairs]
+
+
+def tenths(counts: Sequence[int | None]) -> list[str]:
+    """The tenth of each count among all that are known, "1" the lowest; equal counts fall into the same one."""
+    known = np.array(sorted(count for count in counts if count is not None))
+    return [_UNKNOWN if count is None else _tenth(count, known) for count in counts]
 
 
 def _tenth(count: int, known: np.ndarray[Any, Any]) -> str:
-    """Tenth of a count among all, by the middle of its rank: equal counts fall into the same tenth."""
+    # By the middle of its rank among equals, which is below the number of all.
     low, high = np.searchsorted(known, count, "left"), np.searchsorted(known, count, "right")
     return str(1 + int(_DECILES * (low + high) / 2 / len(known)))
 
