@@ -49,15 +49,23 @@ def clustered_interval(values: Floats, clusters: Integers) -> tuple[float, float
 def interval_within_relation(values: Floats) -> tuple[float, float] | None:
     """95 % interval of the mean of answers about one relation, taken as independent.
 
-    Wilson's where every value is 0 or 1, else the mean and 1.96 standard errors to either side.
+    Wilson's where all values are shares, whose mean varies at most as much as that of zeros and ones; else the normal
+    one.
 
     Returns:
         Both ends; None with fewer than two answers.
     """
     if len(values) < 2:
         return None
-    if np.isin(values, (0.0, 1.0)).all():
-        return wilson_interval(int(values.sum()), len(values))
+    if values.min() >= 0 and values.max() <= 1:
+        return wilson_interval(float(values.sum()), len(values))
+    return normal_interval(values)
+
+
+def normal_interval(values: Floats) -> tuple[float, float] | None:
+    """The mean and 1.96 standard errors to either side; None with fewer than two values."""
+    if len(values) < 2:
+        return None
     half = 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5
     return float(values.mean()) - half, float(values.mean()) + half
 

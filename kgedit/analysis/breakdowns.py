@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,15 +36,16 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         groups = _groups(run, by, counts or {})
+        sizes = Counter(groups.values())
         changes = {axis: _changes(run, axis, preset, groups) for axis in asked} if groups else {}
         for group in sorted({group for found in changes.values() for group in found}, key=_order):
-            shown = (changes[axis].get(group) for axis in asked)
-            rows.append((number, run.spec.method, group, *shown))
+            shown = (changes[axis].get(group) for axis in asked)  # a question of no known case is in no group
+            rows.append((number, run.spec.method, group, sizes[group], *shown))
     if not rows:
         return None
     rows.sort(key=lambda row: (_order(str(row[2])), row[0]))
     name = by.replace("_", " ")
-    columns = (*METHOD, Column(name, key=True), *(Column(axis, "percent", with_counts=True) for axis in asked))
+    columns = (*METHOD, Column(name, key=True), Column("cases", "count"), *(Column(axis, "percent") for axis in asked))
     note = (
         f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits; 95 % interval over "
         "relations, within a single relation over its answers."

@@ -20,7 +20,7 @@ from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Column, Table, asked_axes, main_score, metrics_of
 from kgedit.records.cases import AXES, Axis
-from kgedit.resampling import clustered_interval, holm, mcnemar_exact, sign_flip_test
+from kgedit.resampling import clustered_interval, holm, mcnemar_exact, normal_interval, sign_flip_test
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +50,13 @@ class PairedResult:
         difference: Mean of second less first.
         only_first: Questions that only the first answers right; None where values are not just 0 and 1.
         only_second: Likewise of the second.
-        test: "McNemar" or "sign flips".
-        p: Of that test, not corrected.
+        p: Of McNemar's test where values are 0 and 1, else of sign flips; not corrected.
     """
 
     n: int
     difference: Estimate
     only_first: int | None
     only_second: int | None
-    test: str
     p: float
 
 
@@ -89,14 +87,13 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
             means = [score.mean for score in found if score]
             if len(means) > 1:
                 seeds = ", ".join(str(run.spec.seed) for run in variant.runs)
-                rows.append((variant.name, seeds, axis, len(means), fmean(means), stdev(means), min(means), max(means)))
+                rows.append((variant.name, seeds, axis, fmean(means), stdev(means), min(means), max(means)))
     if not rows:
         return None
     columns = (
         Column("runs", key=True),
         Column("seeds", key=True),
         Column("axis", key=True),
-        Column("n seeds", "count"),
         *(Column(name, "percent") for name in ("mean", "spread", "lowest", "highest")),
     )
     note = (
@@ -105,45 +102,58 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     return Table(f"Over seeds, preset {preset}", columns, tuple(rows), f"{note}deviation.")
 
 
-def paired_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
-    """Every pair of variants on the questions of one axis; None with fewer than two that answered any.
+def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Every pair of variants on every axis; None with fewer than two that answered any.
 
-    P-values are corrected by Holm over the pairs of the table.
+    P-values are corrected by Holm over the pairs of an axis.
     """
-    found = [(variant, _mean_over_seeds(variant, axis, preset)) for variant in variants(runs)]
-    pairs = list(combinations([(variant, judged) for variant, judged in found if len(judged.questions)], 2))
-    results = [paired_result(first, second) for (_, first), (_, second) in pairs]
-    if not results:
+    several = variants(runs)
+    judged = {axis: _judged(several, axis, preset) for axis in asked_axes(runs, preset)}
+    binary = all(bool(np.isin(item.values, (0.0, 1.0)).all()) for found in judged.values() for _, item in found)
+    rows = [row for axis, found in judged.items() for row in _paired_rows(axis, found, binary=binary)]
+    if not rows:
         return None
-    corrected = holm([result.p for result in results])
-    rows = tuple(
-        (
-            *(first.name, second.name, result.n, result.difference),
-            *(result.only_first, result.only_second, result.test, result.p, p),
-        )
-        for ((first, _), (second, _)), result, p in zip(pairs, results, corrected, strict=True)
-    )
+    rights = (Column(name, "count") for name in ("only first", "only second")) if binary else ()
     columns = (
-        *(Column(name, key=True) for name in ("first", "second")),
+        *(Column(name, key=True) for name in ("axis", "first", "second")),
         Column("n", "count"),
-        Column("second less first", "points", heading="second less first [95 %]"),
-        *(Column(name, "count") for name in ("only first right", "only second right")),
-        Column("test"),
-        *(Column(name, "p") for name in ("p", "p (Holm)")),
+        Column("second less first", "points", heading="difference [95 %]"),
+        *rights,
+        *(Column(name, "p") for name in ("p", "p Holm")),
+    )
+    test = (
+        "p: McNemar, exact, of the questions that only one of the two answers; each question taken as independent"
+        if binary
+        else "p: permutation test, whole relations changing their sign"
     )
     note = (
-        f"{metrics_of(runs, preset)} on the same questions after the edits, difference in points with its 95 % "
-        "interval (paired bootstrap over relations). McNemar: exact, for metrics that are right or wrong, each "
-        "question taken as independent; sign flips: permutation of whole relations, for all others and for means over "
-        "seeds. Holm: corrected for the pairs of this table. Where interval and test disagree, few relations decide: "
-        "believe neither."
+        f"{metrics_of(runs, preset)} on the same questions after the edits. Difference: second less first, in points, "
+        f"with its 95 % interval (paired bootstrap over relations). {test}. p Holm: corrected for the pairs of an axis. "
+        "Where interval and p disagree, few relations decide: believe neither."
     )
-    return Table(f"Paired comparison, {axis}, preset {preset}", columns, rows, note)
+    return Table(f"Paired comparison, preset {preset}", columns, tuple(rows), note)
 
 
-def paired_axes(runs: Sequence[Run], preset: str) -> list[Axis]:
-    """Axes on which methods can be compared."""
-    return asked_axes(runs, preset) if len(runs) > 1 else []
+def _judged(several: Sequence[Variant], axis: Axis, preset: str) -> list[tuple[Variant, JudgedQuestions]]:
+    """Variants with their answers, those that have any."""
+    found = [(variant, _mean_over_seeds(variant, axis, preset)) for variant in several]
+    return [(variant, judged) for variant, judged in found if len(judged.questions)]
+
+
+def _paired_rows(
+    axis: Axis, found: Sequence[tuple[Variant, JudgedQuestions]], *, binary: bool
+) -> list[tuple[Cell, ...]]:
+    pairs = list(combinations(found, 2))
+    results = [paired_result(first, second, binary=binary) for (_, first), (_, second) in pairs]
+    corrected = holm([result.p for result in results])
+    return [
+        (
+            *(axis, first.name, second.name, result.n, result.difference),
+            *((result.only_first, result.only_second) if binary else ()),
+            *(result.p, p),
+        )
+        for ((first, _), (second, _)), result, p in zip(pairs, results, corrected, strict=True)
+    ]
 
 
 def _mean_over_seeds(variant: Variant, axis: Axis, preset: str) -> JudgedQuestions:
@@ -153,16 +163,26 @@ def _mean_over_seeds(variant: Variant, axis: Axis, preset: str) -> JudgedQuestio
     return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
 
 
-def paired_result(first: JudgedQuestions, second: JudgedQuestions) -> PairedResult:
-    """The difference of two methods on the questions that both answered, with the test that fits the values."""
+def paired_result(first: JudgedQuestions, second: JudgedQuestions, *, binary: bool) -> PairedResult:
+    """The difference of two methods on the questions that both answered.
+
+    With a single relation its questions are taken as independent.
+
+    Args:
+        binary: Whether values are 0 and 1 only.
+    """
     common = common_questions([first, second])
     one, other = at_questions(first, common), at_questions(second, common)
+    if not len(common):
+        return PairedResult(0, Estimate(0.0), 0 if binary else None, 0 if binary else None, 1.0)
     differences, clusters = other.values - one.values, numbered(one.relations)
-    interval = clustered_interval(differences, clusters) if len(common) else None
-    low, high = interval or (None, None)
-    difference = Estimate(float(differences.mean()) if len(common) else 0.0, low, high)
-    if np.isin([*one.values, *other.values], (0.0, 1.0)).all():
-        only_first, only_second = int((differences < 0).sum()), int((differences > 0).sum())
-        p = mcnemar_exact(only_first, only_second)
-        return PairedResult(len(common), difference, only_first, only_second, "McNemar", p)
-    return PairedResult(len(common), difference, None, None, "sign flips", sign_flip_test(differences, clusters))
+    if clusters.max() > 0:
+        low, high = clustered_interval(differences, clusters) or (None, None)
+    else:
+        low, high = normal_interval(differences) or (None, None)
+        clusters = np.arange(len(differences))
+    difference = Estimate(float(differences.mean()), low, high)
+    if not binary:
+        return PairedResult(len(common), difference, None, None, sign_flip_test(differences, clusters))
+    only_first, only_second = int((differences < 0).sum()), int((differences > 0).sum())
+    return PairedResult(len(common), difference, only_first, only_second, mcnemar_exact(only_first, only_second))

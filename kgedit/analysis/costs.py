@@ -65,11 +65,8 @@ def ability_table(runs: Sequence[Run]) -> Table | None:
         *METHOD,
         *(Column(name, key=True) for name in ("after", "text")),
         Column("measured", "count"),
-        *(
-            Column(name, "plain")
-            for name in ("perplexity before", "perplexity", "ratio", "worst", "bits per byte before")
-        ),
-        Column("bits per byte", "plain"),
+        *(Column(name, "plain") for name in ("perplexity before", "perplexity", "ratio", "worst", "bits/byte before")),
+        Column("bits/byte", "plain"),
     )
     note = (
         "Perplexity by token, lower is better; under the protocol single the median over the edits, and the worst of "

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from kgedit.analysis.answers import rows_of
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import COMPARED_STAGES, METHOD, Column, Table
+from kgedit.analysis.tables import METHOD, Column, Table
 from kgedit.records.answer_table import ERROR_CLASSES
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.scores import EvaluationStage
@@ -19,18 +19,19 @@ def error_table(runs: Sequence[Run], preset: str) -> Table | None:
     """Answers by error class, on every axis but locality; None where nothing was answered freely."""
     rows: list[tuple[Cell, ...]] = []
     for axis in AXES:
-        for stage in COMPARED_STAGES:
-            for number, run in enumerate(runs, start=1):
-                shares = _shares(run, stage, axis, preset)
-                if shares:
-                    when = "before" if stage == "before" else "after"
-                    rows.append((number, run.spec.method, axis, when, *shares))
+        # Before any edit the runs of a group are the same model: one row stands for all.
+        unedited = next((shares for run in runs if (shares := _shares(run, "before", axis, preset))), None)
+        if unedited:
+            rows.append((None, "unedited", axis, *unedited))
+        for number, run in enumerate(runs, start=1):
+            shares = _shares(run, "own", axis, preset)
+            if shares:
+                rows.append((number, run.spec.method, axis, *shares))
     if not rows:
         return None
     columns = (
         *METHOD,
         Column("axis", key=True),
-        Column("asked", key=True),
         Column("n", "count"),
         Column("right", "percent"),
         *(Column(name, "percent") for name in ERROR_CLASSES),

@@ -72,8 +72,9 @@ def presets_table(runs: Sequence[Run]) -> Table:
     )
     note = (
         f"Model {_models(runs)}. Presets: update after the edits, by the preset's own metric in %, with the 95 % "
-        "interval (bootstrap over relations). contains: holds the answer. empty: update answers without a word, before "
-        "any edit → after the edits. unchanged: locality answers that are as before. n: questions."
+        "interval (bootstrap over relations; none with a single one). contains: holds the answer. empty: update answers "
+        "without a word, before any edit → after the edits. unchanged: locality answers that are as before. "
+        "n: questions."
     )
     return with_counts(Table("Presets side by side", columns, tuple(rows), note))
 
@@ -105,7 +106,7 @@ def overview_table(runs: Sequence[Run], preset: str) -> Table:
             columns=(*told.columns, *(Column(axis, "percent") for axis in asked)),
             rows=rows,
             note=f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits, with the "
-            "95 % interval. n: questions.",
+            "95 % interval, which needs two relations. n: questions.",
         )
     )
 

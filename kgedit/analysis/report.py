@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kgedit.analysis.axes import axis_table
 from kgedit.analysis.breakdowns import Counts, breakdown_table
-from kgedit.analysis.comparisons import paired_axes, paired_table, seeds_table
+from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
 from kgedit.analysis.errors import error_table
 from kgedit.analysis.groups import comparable_groups
@@ -76,9 +76,8 @@ def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -
 
 def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
-    paired = [paired_table(runs, axis, preset=preset) for preset in presets for axis in paired_axes(runs, preset)]
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
-    tables = [table for table in (*paired, *axes) if table]
+    tables = _each(runs, (paired_table,)) + [table for table in axes if table]
     tables += _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
     speed = speed_table(runs)
     return [*tables, *([speed] if speed else [])]

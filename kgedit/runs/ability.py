@@ -17,6 +17,9 @@ from kgedit.records.runs import AbilityMeasurement, ModelState
 PROSE = "prose"
 """The text that kgedit has."""
 
+HIGHEST_LOSS = 1e4
+"""Stands for the loss of a destroyed model whose own is no number, or higher still."""
+
 _PROSE_FILE = Path(__file__).parents[1] / "data" / "prose.txt"
 
 
@@ -72,7 +75,7 @@ class AbilityMeter:
             text_sha256=self._sha256,
             tokens=found.tokens,
             text_bytes=len(self._text.encode()),
-            loss=round(found.loss, 6),
+            loss=round(found.loss, 6) if found.loss < HIGHEST_LOSS else HIGHEST_LOSS,
             seconds=round(time.perf_counter() - started, 6),
         )
         append_lines(self._path, [msgspec.json.encode(measurement).decode()])

@@ -72,10 +72,10 @@ def test_holm_does_not_depend_on_the_order_of_the_tests(p_values: list[float], r
     assert sorted(shuffled) == pytest.approx(sorted(holm(p_values)))
 
 
-def test_answers_about_one_relation_have_wilsons_interval_and_others_a_normal_one() -> None:
+def test_shares_about_one_relation_have_wilsons_interval_and_other_values_a_normal_one() -> None:
     assert interval_within_relation(np.array([1.0, 0, 1, 1])) == wilson_interval(3, 4)
-    values = np.array([0.2, 0.4, 0.9, 0.5])
-    low, high = interval_within_relation(values)
+    assert interval_within_relation(np.array([0.5, 0.5])) == wilson_interval(1, 2)
+    values = np.array([1.2, 3.4, 2.9, 4.5])
     half = stats.norm.ppf(0.975) * stats.sem(values)
-    assert (low, high) == (pytest.approx(0.5 - half, abs=1e-4), pytest.approx(0.5 + half, abs=1e-4))
+    assert interval_within_relation(values) == (pytest.approx(3 - half, abs=1e-4), pytest.approx(3 + half, abs=1e-4))
     assert interval_within_relation(np.array([1.0])) is None

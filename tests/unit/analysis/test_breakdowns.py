@@ -67,13 +67,13 @@ def shown(table: Table | None, name: str) -> dict[str, str]:
 def test_scores_are_broken_down_by_what_the_run_knows_of_its_cases(run: Run) -> None:
     by_relation = breakdown_table([run], "relation", preset="wild")
     assert shown(by_relation, "update") == {
-        "name of P54 (P54)": "0.0→100.0 n=1",
+        "name of P54 (P54)": "0.0→100.0",
         "name of P6 (P6)": "0.0→50.0",
     }
     assert shown(breakdown_table([run], "year", preset="wild"), "update") == {
-        "2021": "0.0→100.0 n=1",
-        "2023": "0.0→0.0 n=1",
-        "not known": "0.0→100.0 n=1",
+        "2021": "0.0→100.0",
+        "2023": "0.0→0.0",
+        "not known": "0.0→100.0",
     }
     assert list(shown(breakdown_table([run], "kind", preset="wild"), "update")) == ["backfill", "update", "not known"]
 
@@ -107,7 +107,7 @@ def test_errors_are_shares_of_all_answers_before_and_after(run: Run) -> None:
     table = error_table([run], "wild")
     assert table is not None
     rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.texts()]
-    assert [row["asked"] for row in rows] == ["before", "after"]
+    assert [row["method"] for row in rows] == ["unedited", "ft-m"]
     before, after = rows
     assert (before["right"], before["incorrect"], before["n"]) == ("0.0", "100.0", "3")
     assert (after["right"], after["old answer"], after["incorrect"]) == ("66.7", "33.3", "0.0")
