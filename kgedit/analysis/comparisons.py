@@ -128,8 +128,8 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         f"{metrics_of(runs, preset)} on the same questions after the edits. Difference: second less first, in points, "
-        f"with its 95 % interval (paired bootstrap over relations). {test}. p Holm: corrected for the pairs of an axis. "
-        "Where interval and p disagree, few relations decide: believe neither."
+        f"with its 95 % interval (paired bootstrap over relations). {test}. p Holm: corrected for the pairs of an "
+        "axis. Where interval and p disagree, few relations decide: believe neither."
     )
     return Table(f"Paired comparison, preset {preset}", columns, tuple(rows), note)
 

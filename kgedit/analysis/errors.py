@@ -14,6 +14,8 @@ from kgedit.records.answer_table import ERROR_CLASSES
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.scores import EvaluationStage
 
+_HEADINGS = {"old answer": "old", "more than the answer": "more"}
+
 
 def error_table(runs: Sequence[Run], preset: str) -> Table | None:
     """Answers by error class, on every axis but locality; None where nothing was answered freely."""
@@ -34,14 +36,18 @@ def error_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("axis", key=True),
         Column("n", "count"),
         Column("right", "percent"),
-        *(Column(name, "percent") for name in ERROR_CLASSES),
+        *(Column(name, "percent", heading=_HEADINGS.get(name, name)) for name in ERROR_CLASSES),
         Column("by a judge", "percent"),
     )
     note = (
-        "Shares of all answers in %, by the first rule that fits (docs/reading-results.md): no word; the same words "
-        "again and again; an answer that was right before the edit; the answer and more, which exact match calls "
-        "wrong; nothing but words of the question; anything else. By a judge: answers whose class a judge gave instead."
+        "Shares of all answers in %, by the first rule that fits (docs/reading-results.md). empty: no word. "
+        "repetition: the same words again and again. old: an answer that was right before the edit. more: the answer "
+        "and other words, which exact match calls wrong. irrelevant: nothing but words of the question. incorrect: "
+        "anything else."
     )
+    if not any(row[-1] for row in rows):
+        return Table(f"Errors, preset {preset}", columns[:-1], tuple(row[:-1] for row in rows), note)
+    note += " By a judge: answers whose class a judge gave instead."
     return Table(f"Errors, preset {preset}", columns, tuple(rows), note)
 
 

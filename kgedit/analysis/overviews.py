@@ -72,8 +72,8 @@ def presets_table(runs: Sequence[Run]) -> Table:
     )
     note = (
         f"Model {_models(runs)}. Presets: update after the edits, by the preset's own metric in %, with the 95 % "
-        "interval (bootstrap over relations; none with a single one). contains: holds the answer. empty: update answers "
-        "without a word, before any edit → after the edits. unchanged: locality answers that are as before. "
+        "interval (bootstrap over relations; none with a single one). contains: holds the answer. empty: update "
+        "answers without a word, before any edit → after the edits. unchanged: locality answers that are as before. "
         "n: questions."
     )
     return with_counts(Table("Presets side by side", columns, tuple(rows), note))

@@ -70,9 +70,10 @@ def lifelong_table(runs: Sequence[Run], preset: str) -> Table | None:
     columns = (
         *METHOD,
         Column("axis", key=True),
-        Column("timesteps", "count"),
+        Column("timesteps", "count", heading="steps"),
         *(Column(name, "percent") for name in names),
-        *(Column(name, "points") for name in ("forgetting", "backward transfer")),
+        Column("forgetting", "points"),
+        Column("backward transfer", "points"),
     )
     note = (
         "The preset's own metric, each timestep right after its own edits, in %. Weighted mean: by questions; spread: "
