@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from kgedit.analysis.answers import Booleans, Hashes, estimate_of, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import COMPARED_STAGES, METHOD, Column, Table, dates, metrics_of
+from kgedit.analysis.tables import METHOD, Column, Table, dates, metrics_of
 from kgedit.records.scores import EvaluationStage
 
 _PARTS = ("neither", "first only", "second only", "both")
@@ -63,18 +63,18 @@ def single_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
     A shortcut is a two-hop question answered right by a model that gets one of its hops wrong (WikiBigEdit, B.2).
     """
     rows: list[tuple[Cell, ...]] = []
+    # Before any edit the runs of a group are the same model: one row stands for all.
+    unedited = next((cells for run in runs if (cells := _single_hops(run, "before", preset))), None)
+    if unedited:
+        rows.append((None, "unedited", *unedited))
     for number, run in enumerate(runs, start=1):
-        for stage in COMPARED_STAGES:
-            if run.spec.protocol == "single" and stage == "own":
-                continue
-            cells = _single_hops(run, stage, preset)
-            if cells:
-                rows.append((number, run.spec.method, "after" if stage == "own" else "before", *cells))
+        cells = None if run.spec.protocol == "single" else _single_hops(run, "own", preset)
+        if cells:
+            rows.append((number, run.spec.method, *cells))
     if not rows:
         return None
     columns = (
         *METHOD,
-        Column("asked", key=True),
         Column("n", "count"),
         *(Column(part, "percent", with_counts=True) for part in _PARTS),
         Column("shortcuts", "percent"),

@@ -77,13 +77,13 @@ def test_accuracy_by_the_single_hops_and_the_share_of_shortcuts(tmp_path: Path, 
     assert found["n"] == "5", "the sixth has a second hop that was never asked"
     assert (found["both"], found["first only"], found["neither"]) == ("50.0", "100.0 n=1", "100.0 n=1")
     assert found["shortcuts"] == "66.7", "of three right two have a wrong hop"
-    assert [row[2] for row in table.rows] == ["after"]
+    assert [row[1] for row in table.rows] == ["ft-m"]
 
 
 def test_hops_before_any_edit_are_compared_too_and_single_edits_are_not(tmp_path: Path, answers: list[Answer]) -> None:
     before = pair(1, "00", both=True, after=None)
     table = single_hops_table([read(tmp_path / "both", [*answers, *before])], "wild")
-    assert cells(table, 0)["asked"] == "before"
+    assert cells(table, 0)["method"] == "unedited"
     assert cells(table, 0)["shortcuts"] == "100.0"
     alone = single_hops_table([read(tmp_path / "single", answers, protocol="single", batch_size=1)], "wild")
     assert alone is None
