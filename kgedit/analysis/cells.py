@@ -143,7 +143,7 @@ _WRITERS: dict[Unit, Callable[[float], str]] = {
     "count": "{:,}".format,
     "percent": lambda value: f"{100 * value:.1f}",
     "points": lambda value: f"{100 * value:+.1f}",
-    "plain": "{:.4g}".format,
+    "plain": lambda value: f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}",
     "seconds": _seconds,
     "rate": "{:,.1f}".format,
     "gibibytes": "{:,.1f}".format,

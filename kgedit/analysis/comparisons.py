@@ -96,10 +96,11 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("axis", key=True),
         *(Column(name, "percent") for name in ("mean", "spread", "lowest", "highest")),
     )
-    note = (
-        f"{metrics_of(runs, preset)} after the edits in %, over runs that differ in their seed only. Spread: standard "
-    )
-    return Table(f"Over seeds, preset {preset}", columns, tuple(rows), f"{note}deviation.")
+    note = f"{metrics_of(runs, preset)} after the edits in %, of runs that differ in their seed only. "
+    note += "Spread: standard deviation."
+    if not any(row[4] for row in rows):
+        note += " All spreads are 0: what these runs do may not depend on the seed."
+    return Table(f"Over seeds, preset {preset}", columns, tuple(rows), note)
 
 
 def paired_table(runs: Sequence[Run], preset: str) -> Table | None:

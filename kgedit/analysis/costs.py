@@ -45,7 +45,7 @@ def ability_table(runs: Sequence[Run]) -> Table | None:
     """Perplexity on a text that has nothing to do with the edits, before and after; None where no run measured it."""
     rows = [
         (
-            *(number, run.spec.method, dates(score.model_state.timestep or ""), score.text),
+            *(number, run.spec.method, dates(score.model_state.timestep or "")),
             *(first.perplexity if first else None, score.perplexity),
             *(score.perplexity / first.perplexity if first else None, score.bits_per_byte),
             *(score.measured, score.worst_perplexity),
@@ -57,12 +57,16 @@ def ability_table(runs: Sequence[Run]) -> Table | None:
         return None
     columns = (
         *METHOD,
-        *(Column(name, key=True) for name in ("after", "text")),
+        Column("after", key=True),
         *(Column(name, "plain") for name in ("perplexity before", "perplexity", "ratio", "bits/byte")),
         Column("edits measured", "count"),
         Column("worst", "plain"),
     )
-    note = "Perplexity by token, lower is better. Bits per byte do not depend on the tokenizer, so that models compare."
+    texts = ", ".join(dict.fromkeys(score.text for run in runs for score in run.scores.ability))
+    note = (
+        f"Text: {texts}. Perplexity by token, lower is better. Bits per byte do not depend on the tokenizer, so that "
+        "models compare."
+    )
     if all(row[-2] == 1 for row in rows):
         return Table("General ability", columns[:-2], tuple(row[:-2] for row in rows), note)
     note += " Under the protocol single after each edit: the median, and the worst."

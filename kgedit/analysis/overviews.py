@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kgedit.analysis.cells import Change, Estimate, change, estimate, mean
 from kgedit.analysis.groups import RunGroup
@@ -121,6 +121,7 @@ def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
     rows = tuple(
         (
             *(number, runs[number - 1].spec.method, dates(timestep), "all" if edits is None else f"{edits:,}"),
+            _questions(scores, asked[0]),
             *(estimate(main_score(scores.get(axis, {}))) for axis in asked),
             mean(scores.get("locality", {}).get("unchanged")),
         )
@@ -131,14 +132,20 @@ def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
         *METHOD,
         Column("time step", key=True),
         Column("edits", "count", key=True),
+        Column(f"n {asked[0]}", "count"),
         *(Column(axis, "percent") for axis in asked),
         Column("unchanged", "percent"),
     )
     note = (
         "After so many of a time step's edits, of those: the preset's own metric with its 95 % interval, and locality "
-        "answers as before, in %."
+        f"answers as before, in %. n {asked[0]}: questions on that axis."
     )
-    return with_counts(Table(f"As edits add up, preset {preset}", columns, rows, note))
+    return Table(f"As edits add up, preset {preset}", columns, rows, note)
+
+
+def _questions(scores: Mapping[Axis, dict[str, Score]], axis: Axis) -> int | None:
+    found = main_score(scores.get(axis, {}))
+    return found.n if found else None
 
 
 def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, dict[str, Score]]]:

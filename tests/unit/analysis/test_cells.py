@@ -17,6 +17,8 @@ from kgedit.analysis.tables import Column, Table, with_counts
         (-0.051, "points", "-5.1"),
         (1234567, "count", "1,234,567"),
         (0.0001, "seconds", "0"),
+        (96980.4, "plain", "96,980"),
+        (0.33333, "plain", "0.3333"),
         (12.345, "seconds", "12.3"),
         (0.0004, "p", "<0.001"),
         (0.05, "p", "0.050"),

@@ -95,6 +95,7 @@ def test_runs_that_differ_in_their_seed_are_one_method(tmp_path: Path, runs: lis
     assert paired is not None
     assert row(paired)["second less first"].mean == 0.0
     assert "only first" not in row(paired), "a mean over seeds is neither right nor wrong"
+    assert "may not depend on the seed" not in seeds.note
     assert seeds_table(runs, "wild") is None
 
 
