@@ -80,6 +80,37 @@ def test_single_edits_are_measured_each_while_they_are_in_the_model(spec: dict[s
     assert [table.rows[0][-2], table.rows[0][-1]] == [3, score.worst_perplexity]
 
 
+def test_a_killed_run_measures_each_state_once(spec: dict[str, object], tmp_path: Path) -> None:
+    whole = [(item.model_state, item.loss) for item in measured(run(resolve(spec), tmp_path / "whole"))]
+    calls = []
+    run(resolve(spec), tmp_path / "counted", progress=lambda stage, done, total: calls.append(stage))
+    for killed_at in [number for number, stage in enumerate(calls, start=1) if "ability" in stage]:
+        left = killed_at
+
+        def progress(stage: str, done: int, total: int) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+        folder = tmp_path / f"killed-{killed_at}"
+        with pytest.raises(KeyboardInterrupt):
+            run(resolve(spec), folder, progress=progress)
+        run(resolve(spec), folder)
+        assert [(item.model_state, item.loss) for item in measured(folder)] == whole
+
+
+def test_answers_of_the_unedited_model_take_no_time_in_a_second_run(spec: dict[str, object], tmp_path: Path) -> None:
+    run(resolve(spec), tmp_path / "first")
+    folder = run(resolve(spec | {"seed": 1}), tmp_path / "second")
+    write_scores(folder)
+    before, after = read_runs([folder])[0].scores.speed
+    assert (before.edited, before.questions, before.seconds) == (False, 0, 0.0)
+    assert before.cached > 0
+    assert after.questions == before.cached
+    assert after.seconds > 0
+
+
 def test_without_the_option_nothing_is_measured(spec: dict[str, object], tmp_path: Path) -> None:
     folder = run(resolve(spec | {"ability": None}), tmp_path / "run")
     assert measured(folder) == []
