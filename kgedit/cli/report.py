@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli.cells import table_cell
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
 
@@ -157,5 +158,5 @@ def _grid(table: Table, columns: list[int]) -> Grid:
         # Numbers are never broken; names may be, at the end of the line.
         drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(row[index]) for index in columns))
+        drawn.add_row(*(Text(table_cell(row[index])) for index in columns))
     return drawn

@@ -24,7 +24,9 @@ from kgedit.analysis.tables import Table
 from kgedit.analysis.timesteps import lifelong_table, retention_table
 from kgedit.analysis.two_hops import retrieval_table
 from kgedit.cli import main
+from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
+from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.scoring import write_scores
 
@@ -355,3 +357,22 @@ def test_rescore_measures_again(runs: list[Path]) -> None:
     assert stale.exit_code == 1
     assert "--rescore" in stale.stderr
     assert "100.0" in command(runs[1], "--rescore").stdout
+
+
+def test_breakdowns_need_a_known_name_and_counts(runs: list[Path]) -> None:
+    unknown, uncounted = command(*runs, "--by", "colour"), command(*runs, "--by", "subject_count")
+    assert unknown.exit_code == uncounted.exit_code == 1
+    assert "relation, tag, kind" in unknown.stderr
+    assert "--counts FILE" in uncounted.stderr
+
+
+def test_a_label_cannot_control_the_terminal(tmp_path: Path) -> None:
+    fact = Fact("Q1", "Canada", "P6", "head\x1b[2J", "Q9", "Justin Trudeau")
+    case = Case("Q1:P6:Q9", T1, "update", fact, "Who?", "Justin Trudeau", "", (), (), ())
+    write_run(tmp_path / "run", [answer(case.case_id)])
+    write_edited_cases(tmp_path / "run", [case])
+    write_scores(tmp_path / "run")
+    shown = command(tmp_path / "run", "--by", "relation").stdout
+    assert "By relation, preset wild" in shown
+    assert "head␛[2J (P6)" in shown
+    assert "\x1b[2J" not in shown
