@@ -117,9 +117,13 @@ def test_errors_are_shares_of_all_answers_before_and_after(run: Run) -> None:
 
 def test_unsolved_is_what_no_model_and_no_run_answers(tmp_path: Path, run: Run) -> None:
     other = write(tmp_path / "other", ["nobody", "nobody", "Justin Trudeau"], before="Justin Trudeau", model="big")
+    third = write(tmp_path / "third", ["nobody", "Justin Trudeau", "nobody"], model="zzz")
     assert unsolved_table([run]) is None
     table = unsolved_table(read_runs([run.folder, other]))
     assert table is not None
     row = dict(zip([column.name for column in table.columns], table.texts()[0], strict=True))
     assert (row["axis"], row["n"], row["models"], row["unsolved before"]) == ("update", "3", "2", "0.0")
     assert (row["runs"], row["unsolved after"]) == ("2", "33.3")
+    every = unsolved_table(read_runs([run.folder, other, third]))
+    assert every is not None
+    assert every.texts()[0][-2:] == ("3", "0.0"), "each solves what the others do not"
