@@ -80,6 +80,7 @@ def test_single_edits_are_measured_each_while_they_are_in_the_model(spec: dict[s
     assert [table.rows[0][-2], table.rows[0][-1]] == [3, score.worst_perplexity]
 
 
+@pytest.mark.slow
 def test_a_killed_run_measures_each_state_once(spec: dict[str, object], tmp_path: Path) -> None:
     whole = [(item.model_state, item.loss) for item in measured(run(resolve(spec), tmp_path / "whole"))]
     calls = []
