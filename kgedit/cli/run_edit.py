@@ -93,6 +93,11 @@ _MOST_FAILURES = 5
 @click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
+@click.option(
+    "--ability",
+    metavar="prose|FILE",
+    help="Measure perplexity before and after, on the prose that kgedit has or on a text file.",
+)
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
@@ -119,8 +124,8 @@ def run_edit(
 
     SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
     well. The run folder is printed; it holds spec.yaml, environment.json, selection.json, edited_cases.txt,
-    prepared.json, answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command resumes a run that was
-    stopped.
+    prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
+    scores.json. The same command resumes a run that was stopped.
     """
     import warnings
 

@@ -127,22 +127,20 @@ def _sweep(
 
 
 def _runs_table(planned: Sweep) -> Table:
+    from kgedit.analysis.cells import Cell
     from kgedit.analysis.tables import Column, Table
 
     counts = [run.count for run in planned.runs]
-    rows = [
-        (run.name, run.state, *(f"{number:,}" for number in (count.edits, count.unedited, count.new, count.edited)))
+    fields = ("edits", "unedited", "new", "edited")
+    rows: list[tuple[Cell, ...]] = [
+        (run.name, run.state, *(getattr(count, field) for field in fields))
         for run, count in zip(planned.runs, counts, strict=True)
     ]
-    totals = (sum(getattr(count, name) for count in counts) for name in ("edits", "unedited", "new", "edited"))
-    rows.append(("all", "", *(f"{total:,}" for total in totals)))
+    rows.append(("all", "", *(sum(getattr(count, field) for count in counts) for field in fields)))
     columns = (
-        Column("run", number=False, key=True),
-        Column("state", number=False),
-        Column("edits"),
-        Column("before"),
-        Column("new"),
-        Column("after"),
+        Column("run", key=True),
+        Column("state"),
+        *(Column(name, "count") for name in ("edits", "before", "new", "after")),
     )
     left_out = f" {planned.excluded} combinations are excluded." if planned.excluded else ""
     left_out += f" {planned.repeated} combinations are the same run as another." if planned.repeated else ""

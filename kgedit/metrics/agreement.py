@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kgedit.metrics.intervals import Floats
 from kgedit.metrics.judged import Asked, Judged, pool
 from kgedit.proportions import wilson_interval
 from kgedit.records.scores import Agreement
+from kgedit.resampling import Floats
 
 RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
 """Metrics that call an answer right or wrong, as far as a run was scored by them."""

@@ -17,9 +17,9 @@ import numpy as np
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier, Metric
-from kgedit.metrics.intervals import Floats, Integers
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
+from kgedit.resampling import Floats, Integers
 
 SIDE_METRICS = (
     "contains",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kgedit.editing.editor import Editor, Prefix
@@ -131,15 +131,19 @@ class Evaluator:
 def cached_replies(model: LanguageModel, questions: list[Question], preset: Preset, cache: AnswerCache) -> list[Reply]:
     """Replies of the unedited model to one batch: all from the cache, or else all asked, as an unbroken run asks them.
 
+    Replies from the cache took no time: their seconds are 0, for they were another run's, perhaps on another machine.
     Of a reply that is there already the first one counts: another batch gives probabilities that differ in their last
     digits, and a resumed run would find the first.
     """
     kept = [reply for question in questions if (reply := cache.get(question, preset)) is not None]
     if len(kept) == len(questions):
-        return kept
+        return [replace(reply, seconds=0.0) for reply in kept]
     replies = ask(model, questions, preset)
     cache.add(questions, replies, preset)
-    return [cache.get(question, preset) or reply for question, reply in zip(questions, replies, strict=True)]
+    return [
+        replace(cache.get(question, preset) or reply, seconds=reply.seconds)
+        for question, reply in zip(questions, replies, strict=True)
+    ]
 
 
 _NO_PREFIX = Prefix()

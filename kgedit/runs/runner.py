@@ -29,7 +29,9 @@ from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
 from kgedit.resources import home
+from kgedit.runs.ability import AbilityMeter
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
+from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.expiry import mark_expiring, without_expired
@@ -88,11 +90,14 @@ def run(
     ):
         write_selection(folder.path, cases, counts)
         cases = mark_expiring(cases)
+        write_edited_cases(folder.path, [case for own in cases.values() for case in own])
         evaluator = Evaluator(
             model, spec.presets, contexts=contexts, folder=folder, cache=cache, batch_tokens=spec.batch_tokens
         )
-        job = _Job(spec, editor, cases, evaluator, folder, report)
+        meter = AbilityMeter(folder.path, model, spec.ability) if spec.ability else None
+        job = _Job(spec, editor, cases, evaluator, folder, report, meter)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
+        job.measure_ability(UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
         if spec.protocol == "single":
             _edit_one_by_one(job)
@@ -119,6 +124,7 @@ class _Job:
     evaluator: Evaluator
     folder: RunFolder
     report: RunProgress
+    meter: AbilityMeter | None
 
     @property
     def all_cases(self) -> list[Case]:
@@ -137,6 +143,13 @@ class _Job:
 
         editor = None if state == UNEDITED else self.editor
         self.evaluator.evaluate(cases, editor, state=state, advance=advance)
+
+    def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
+        """Measure the general ability of the model as it is, where the spec asks for it."""
+        if self.meter is not None:
+            self.report("measure general ability", 0, 1)
+            self.meter.measure(state, case_id=case_id)
+            self.report("measure general ability", 1, 1)
 
     def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
         """One call of the method."""
@@ -162,6 +175,8 @@ def _edit_one_by_one(job: _Job) -> None:
             cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
             if (timestep, cost.case_ids) not in written:
                 job.folder.add_edit(cost)
+            if job.meter is not None:
+                job.meter.measure(state, case_id=case.case_id)
             job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
         job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
@@ -181,6 +196,7 @@ def _edit_in_sequence(job: _Job) -> None:
         done = start.edits if start and index == first else 0
         _learn(job, timestep, earlier, done=done)
         job.evaluate(f"evaluate after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
+        job.measure_ability(ModelState(timestep))
 
 
 def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:

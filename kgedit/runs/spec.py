@@ -91,6 +91,9 @@ class GivenRun(BaseModel):
     evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
     checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
     batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    ability: _Path | None = Field(
+        None, description="text whose perplexity is measured before and after: prose, which kgedit has, or a file"
+    )
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
     device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
@@ -221,6 +224,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         evaluate_earlier=bool(given.evaluate_earlier),
         evaluate_every=given.evaluate_every,
         checkpoint_every=given.checkpoint_every or 50,
+        ability=given.ability,
         batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
         seed=given.seed or 0,
         device=device,
@@ -318,6 +322,8 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
         found.append("stratify is about a sample: give --sample N as well")
     if given.only_cases is not None and not Path(given.only_cases).is_file():
         found.append(f"only_cases: there is no file {given.only_cases}; give one with a case id a line")
+    if given.ability not in (None, "prose") and not Path(str(given.ability)).is_file():
+        found.append(f"ability: there is no file {given.ability}; give a text, or prose for the one that kgedit has")
     return found
 
 
