@@ -13,6 +13,7 @@ from kgedit.llm.devices import enough_memory
 from kgedit.llm.forcing import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
+from kgedit.llm.replies import Reply, match_of, six_digits, truncate
 from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
@@ -32,19 +33,6 @@ class Question:
     prompt: str
     gold: str
     old: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """The model's reply to one question; its fields are those of an Answer."""
-
-    text: str
-    token_match: float | None
-    prompt_tokens: int
-    new_tokens: int
-    seconds: float
-    probability: float | None = None
-    old_probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +131,12 @@ def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> lis
         replies.append(
             Reply(
                 text=model.decode(fed.best).strip(),
-                token_match=_match(fed.best, gold),
+                token_match=match_of(fed.best, gold),
                 prompt_tokens=len(prompt),
                 new_tokens=len(gold),
                 seconds=0.0,
-                probability=_six_digits(fed.probability),
-                old_probability=_six_digits(max(others)) if others else None,
+                probability=six_digits(fed.probability),
+                old_probability=six_digits(max(others)) if others else None,
             )
         )
     return replies
@@ -172,7 +160,7 @@ def _decoded(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) ->
     return [
         Reply(
             text=truncate(model.decode(ids), STOPS[one.preset.truncation]),
-            token_match=_match(ids, gold) if one.question.gold else None,
+            token_match=match_of(ids, gold) if one.question.gold else None,
             prompt_tokens=len(row.prompt),
             new_tokens=len(ids),
             seconds=0.0,
@@ -201,19 +189,3 @@ def decode_greedily(
     stop_ids = model.ids_containing(stops) | model.end_ids
     rows = [Decoding(prompt, stop_ids, limit) for prompt, limit in zip(prompts, limits, strict=True)]
     return decode(model, rows, most_tokens=len(rows) * max(len(row.prompt) + row.limit for row in rows))
-
-
-def truncate(text: str, stops: Sequence[str]) -> str:
-    """The text ahead of the first stop, without surrounding space."""
-    for stop in stops:
-        text = text.partition(stop)[0]
-    return text.strip()
-
-
-def _match(ids: list[int], gold: list[int]) -> float:
-    """Share of the gold answer's tokens that stand at their index among the generated ones."""
-    return sum(a == b for a, b in zip(ids, gold, strict=False)) / len(gold)
-
-
-def _six_digits(value: float) -> float:
-    return float(f"{value:.6g}")

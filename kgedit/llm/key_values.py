@@ -14,11 +14,11 @@ from transformers.cache_utils import Cache, DynamicLayer
 _MORE_COLUMNS = 64
 
 
-class _Room(DynamicLayer):
+class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values of one block: slots x heads x columns x width, used up to `length` columns."""
 
     def __init__(self, like: torch.Tensor, *, slots: int, columns: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.lazy_initialization(like, like)
         self.length = 0
         self._room = [like.new_zeros((slots, like.shape[1], columns, like.shape[3])) for _ in range(2)]
@@ -41,7 +41,7 @@ class _Room(DynamicLayer):
             room[:rows, :, self.length : self.length + more] = given
         self.length += more
         self._see(rows)
-        return self.keys, self.values
+        return self._seen
 
     def place(self, source: Any, trees: torch.Tensor, columns: torch.Tensor, *, first: int) -> None:
         """Copy rows out of trees, so that they end at `length`; the first of them goes into the slot `first`."""
@@ -65,7 +65,8 @@ class _Room(DynamicLayer):
         return self.length
 
     def _see(self, rows: int) -> None:
-        self.keys, self.values = (room[:rows, :, : self.length] for room in self._room)
+        keys, values = (room[:rows, :, : self.length] for room in self._room)
+        self.keys, self.values = self._seen = keys, values
 
 
 class RoomyCache(Cache):
@@ -81,19 +82,20 @@ class RoomyCache(Cache):
     """
 
     def __init__(self, like: Any, *, slots: int, length: int, columns: int) -> None:
-        super().__init__(layers=[_Room(layer.keys, slots=slots, columns=columns) for layer in like.layers])
-        for layer in self.layers:
-            layer.length = length
+        self._rooms = [_Room(layer.keys, slots=slots, columns=columns) for layer in like.layers]
+        super().__init__(layers=list(self._rooms))
+        for room in self._rooms:
+            room.length = length
 
     @property
     def length(self) -> int:
         """Columns in use."""
-        return int(self.layers[0].length)
+        return self._rooms[0].length
 
     @property
     def is_full(self) -> bool:
         """Whether there is no room for another token."""
-        return bool(self.length == self.layers[0].columns)
+        return self.length == self._rooms[0].columns
 
     def place(self, source: Any, trees: Sequence[int], columns: Sequence[Sequence[int]], *, first: int) -> None:
         """Take over rows from a cache of trees.
@@ -106,14 +108,14 @@ class RoomyCache(Cache):
         """
         width = max(map(len, columns))
         filled = torch.tensor([[0] * (width - len(own)) + list(own) for own in columns])
-        for layer, given in zip(self.layers, source.layers, strict=True):
+        for room, given in zip(self._rooms, source.layers, strict=True):
             at = given.keys.device
-            layer.place(given, torch.tensor(trees, device=at), filled.to(at), first=first)
+            room.place(given, torch.tensor(trees, device=at), filled.to(at), first=first)
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         """Copy rows from slots to others."""
-        for layer in self.layers:
-            layer.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to fit a cache on several GPUs
+        for room in self._rooms:
+            room.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to fit a cache on several GPUs
 
     def make_room(self, unused: int) -> None:
         """Give up columns that no row uses, or, where there are none, add some.
@@ -121,8 +123,8 @@ class RoomyCache(Cache):
         Args:
             unused: Columns at the beginning.
         """
-        for layer in self.layers:
+        for room in self._rooms:
             if unused:
-                layer.shift(unused)
+                room.shift(unused)
             else:
-                layer.widen(_MORE_COLUMNS)
+                room.widen(_MORE_COLUMNS)

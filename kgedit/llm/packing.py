@@ -39,7 +39,7 @@ class Packs:
 
 def shared_length(rows: Sequence[Sequence[int]]) -> int:
     """How many tokens all rows begin with, at most all but the last of the shortest row."""
-    first, last = min(rows), max(rows)
+    first, last = min(map(list, rows)), max(map(list, rows))
     most = min(map(len, rows)) - 1
     return next((index for index in range(most) if first[index] != last[index]), most)
 
@@ -51,7 +51,7 @@ def group_rows(rows: Sequence[Sequence[int]], *, ahead: int, nodes: int = NODES)
         ahead: Number of tokens at the beginning of every row that stand in no tree.
         nodes: Most nodes of a tree, if one row does not have more.
     """
-    order = sorted(range(len(rows)), key=rows.__getitem__)
+    order = sorted(range(len(rows)), key=lambda row: list(rows[row]))
     alone = [len(rows[row]) - ahead for row in order]
     added = [alone[0]] + [len(rows[row]) - _common(rows[other], rows[row]) for other, row in pairwise(order)]
     even = -(-sum(added) // -(-sum(added) // nodes))
@@ -74,7 +74,8 @@ def pack(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahea
         groups: As `group_rows` makes them, or some of them; rows in none of them have no path.
         ahead: Number of tokens at the beginning of every row that stand in no tree.
     """
-    trees, paths = [0] * len(rows), [()] * len(rows)
+    trees = [0] * len(rows)
+    paths: list[tuple[int, ...]] = [()] * len(rows)
     grown = []
     for number, group in enumerate(groups):
         tree = _Tree(ahead)
@@ -104,7 +105,8 @@ class _Tree:
 
     def add(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """The nodes of a row's tokens; those that are missing are made."""
-        parent, path = -1, []
+        parent = -1
+        path: list[int] = []
         for depth, token in enumerate(tokens):
             node = self._nodes.setdefault((parent, token), len(self.ids))
             if node == len(self.ids):

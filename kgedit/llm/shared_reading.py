@@ -22,7 +22,7 @@ _WORTH_ITS_PASS = 64
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _TOLERANCE_OF_NARROW_NUMBERS = 0.05
-"""Largest difference of logits, as a share of the largest one, that is rounding: a wrong mask or position gives more."""
+"""Largest difference of logits, as a share of the largest one, that is rounding; a wrong mask gives more."""
 
 
 @dataclass(frozen=True, slots=True)

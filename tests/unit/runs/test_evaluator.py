@@ -13,6 +13,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Prefix
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, longest
 from kgedit.llm.presets import PRESETS
@@ -42,11 +43,11 @@ def _answers(
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
     evaluator = Evaluator(
         model,
+        TransformersBackend(model, batch_tokens=2000),
         ASKED,
         contexts=contexts,
         folder=RunFolder(folder),
         cache=AnswerCache(folder / "cache.jsonl"),
-        batch_tokens=2000,
     )
     asked = cases[:2]
     evaluator.evaluate(asked, editor, state=ModelState(timestep.name), advance=lambda more: None)
