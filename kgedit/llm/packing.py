@@ -49,12 +49,14 @@ def group_rows(rows: Sequence[Sequence[int]], *, ahead: int, nodes: int = NODES)
 
     Args:
         ahead: Number of tokens at the beginning of every row that stand in no tree.
-        nodes: Most nodes of a tree, if one row does not have more.
+        nodes: Most nodes of a tree, or twice the longest row, whichever is more: long rows that share most of their
+            tokens belong together.
     """
     order = sorted(range(len(rows)), key=lambda row: list(rows[row]))
     alone = [len(rows[row]) - ahead for row in order]
     added = [alone[0]] + [len(rows[row]) - _common(rows[other], rows[row]) for other, row in pairwise(order)]
-    even = -(-sum(added) // -(-sum(added) // nodes))
+    most = max(nodes, 2 * max(alone))
+    even = -(-sum(added) // -(-sum(added) // most))
     groups: list[list[int]] = []
     filled = 0
     for row, whole, more in zip(order, alone, added, strict=True):
@@ -64,6 +66,14 @@ def group_rows(rows: Sequence[Sequence[int]], *, ahead: int, nodes: int = NODES)
         groups[-1].append(row)
         filled += more
     return groups
+
+
+def count_nodes(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahead: int) -> int:
+    """Nodes of all trees; rows stand in each group as `group_rows` puts them."""
+    first = sum(len(rows[group[0]]) - ahead for group in groups)
+    return first + sum(
+        len(rows[row]) - _common(rows[other], rows[row]) for group in groups for other, row in pairwise(group)
+    )
 
 
 def pack(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahead: int) -> Packs:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import DynamicCache
 
-from kgedit.llm.packing import NODES, Packs, group_rows, pack, shared_length
+from kgedit.llm.packing import NODES, Packs, count_nodes, group_rows, pack, shared_length
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
@@ -69,7 +69,8 @@ def read_beginning(model: LanguageModel, rows: Sequence[list[int]], *, most: int
         most: Most tokens of it: those whose logits are wanted must stand behind.
     """
     length = min(shared_length(rows), most)
-    if length * (len(group_rows(rows, ahead=length)) - 1) < _WORTH_ITS_PASS:
+    behind, whole = (count_nodes(rows, group_rows(rows, ahead=ahead), ahead=ahead) for ahead in (length, 0))
+    if length == 0 or whole - behind - length < _WORTH_ITS_PASS:
         return Beginning()
     (read,) = read_rows(model, [rows[0][:length]], [[length - 1]], most_tokens=length, keep=True)
     return Beginning(length, read.cache)
@@ -95,7 +96,8 @@ def read_rows(
         keep: Whether keys and values are wanted.
     """
     groups = group_rows(rows, ahead=beginning.length)
-    at_once = max(1, most_tokens // NODES)
+    widest = max(NODES, *(count_nodes(rows, [group], ahead=beginning.length) for group in groups))
+    at_once = max(1, most_tokens // widest)
     for start in range(0, len(groups), at_once):
         own = groups[start : start + at_once]
         packs = pack(rows, own, ahead=beginning.length)

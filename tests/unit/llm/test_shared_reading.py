@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.small_models import ALL_ARCHITECTURES, ARCHITECTURES, EVERY_ARCHITECTURE, small_model, tokenizer
-from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS
+from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
 from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing import make_editor
@@ -97,7 +98,10 @@ def _with_template() -> LanguageModel:
     own = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer()._tokenizer, eos_token="<end>", pad_token="<end>"
     )
-    own.chat_template = "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+    own.chat_template = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
     return LanguageModel("chat", "", model.module, own)
 
 
@@ -113,8 +117,10 @@ def test_every_preset_gives_the_same_replies_however_texts_are_read(name: str) -
 
     assert _said(shared) == _said(whole)
     for one, other in zip(shared, whole, strict=True):
-        assert one.probability == pytest.approx(other.probability, rel=1e-4)
-        assert one.old_probability == pytest.approx(other.old_probability, rel=1e-4)
+        assert (one.probability is None) == (preset.generation == "greedy")
+        if one.probability is not None:
+            assert one.probability == pytest.approx(other.probability, rel=1e-4)
+            assert one.old_probability == pytest.approx(other.old_probability, rel=1e-4)
 
 
 @pytest.mark.parametrize("architecture", EVERY_ARCHITECTURE)
@@ -171,6 +177,7 @@ def test_one_prompt_asked_up_to_different_stops_is_decoded_once() -> None:
     model = small_model()
     line, period = (replace(PRESETS[name], max_new_tokens=limit) for name, limit in (("wild_line", 9), ("wild", 6)))
     question = Question("Who leads Hjo?", "Asta")
+    assert model.shares_beginnings(50)
     passes = []
     handle = model.module.register_forward_hook(lambda *_: passes.append(1))
     ask(model, [question], line)
@@ -222,13 +229,9 @@ def test_texts_longer_than_a_window_are_read_whole() -> None:
 
 
 @pytest.mark.parametrize("method", ["grace", "wise"])
-def test_a_hook_that_reads_rows_keeps_them_whole_until_it_is_gone(method: str, tmp_path: object) -> None:
-    from pathlib import Path
-
-    from world.small_timestep import write_timestep
-
+def test_a_hook_that_reads_rows_keeps_them_whole_until_it_is_gone(method: str, tmp_path: Path) -> None:
     model = small_model()
-    case = next(write_timestep(Path(str(tmp_path))).cases())
+    case = next(write_timestep(tmp_path).cases())
     editor = make_editor(method, model, {"layer": 1, "steps": 2}, seed=1)
     assert model.shares_beginnings(20)
     editor.apply([case])
