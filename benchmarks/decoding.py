@@ -1,11 +1,11 @@
 """Throughput of answering, preset by preset, against batch 1 without a cache in the same run.
 
-    OMP_NUM_THREADS=1 python benchmarks/decoding.py --model smollm2-135m --questions 210 --alone 24 --rounds 2
+    OMP_NUM_THREADS=1 python benchmarks/decoding.py --model smollm2-135m --questions 420 --alone 16 --rounds 1
 
 Questions are drawn from the probes of a file of edits (QAEdit where it is there). The baseline decodes as the papers'
 code does: one question at a time, the whole text run again for each token; `light` (--light) is the same with logits of
 the last token only. Under teacher forcing it is a pass for each thing that is measured of a text: match ratio, P of the
-new answer, P of each old one. Ours are `plan_batches` and `ask`, tokenizing and all. Each round asks ours all questions
+new answer, P of each old one. Ours is the backend of runs, tokenizing and all. Each round asks ours all questions
 and the baseline its share of the first --alone ones, in turn, in processor seconds of one thread, so that other work on
 the machine matters little.
 
@@ -26,16 +26,17 @@ import torch
 
 from kgedit.benchmark.edit_files import EditFile
 from kgedit.benchmark.sample_facts import sample_facts
+from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Question, ask, plan_batches, truncate
+from kgedit.llm.generation import Asked, Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS, STOPS
+from kgedit.llm.replies import truncate
 from kgedit.records.runs import Preset
 from kgedit.runs.wording import asked_contexts
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "QAEdit_inter_1k.json"
-BATCH_TOKENS = 4096
 TIE = 1e-3
 """Largest gap of two logits that counts as a tie; logits here are of the order of 20."""
 
@@ -134,11 +135,12 @@ def timed(measured: Measured, way: str, count: int, work: Callable[[], None]) ->
 
 def measure(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn], *, options: argparse.Namespace) -> Measured:
     """Both ways, in turn."""
-    measured, questions = Measured(), prompts_of(model, preset, drawn)
+    measured, questions, backend = Measured(), prompts_of(model, preset, drawn), TransformersBackend(model)
 
     def run_ours() -> None:
-        for batch in plan_batches(model, questions, preset, batch_tokens=4 * BATCH_TOKENS):
-            replies = ask(model, [questions[index] for index in batch], preset, batch_tokens=BATCH_TOKENS)
+        asked = [Asked(question, preset) for question in questions]
+        for batch in backend.plan(asked):
+            replies = backend.ask([asked[index] for index in batch])
             measured.texts["ours"] |= {index: reply.text for index, reply in zip(batch, replies, strict=True)}
             measured.tokens["ours"] |= {index: reply.new_tokens for index, reply in zip(batch, replies, strict=True)}
 
@@ -179,9 +181,9 @@ def main() -> None:
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--edits", type=Path, default=EDITS)
-    parser.add_argument("--questions", type=int, default=210)
-    parser.add_argument("--alone", type=int, default=24, help="questions that the baseline is asked")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--questions", type=int, default=420)
+    parser.add_argument("--alone", type=int, default=16, help="questions that the baseline is asked")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--light", action="store_true", help="the lighter baseline too")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--preset", action="append", choices=list(PRESETS))

@@ -8,7 +8,7 @@ from kgedit.llm.backends.contract import Backend
 from kgedit.llm.generation import Asked, ask_each, plan
 from kgedit.llm.replies import Reply
 
-_BATCHES_AT_ONCE = 4
+_BATCHES_AT_ONCE = 8
 """So many batches are planned as one: while one answer is long, others take the places of those that have ended."""
 
 
