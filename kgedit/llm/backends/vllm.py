@@ -10,6 +10,7 @@ import importlib
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +49,7 @@ class VllmBackend(Backend):
                 for index, reply in zip(own, way([asked[index] for index in own]), strict=True):
                     replies[index] = reply
         seconds = round((time.perf_counter() - started) / len(asked), 6)
-        return [Reply(**{**_fields(reply), "seconds": seconds}) for reply in replies if reply is not None]
+        return [replace(reply, seconds=seconds) for reply in replies if reply is not None]
 
     @cached_property
     def _vllm(self) -> Any:
@@ -121,9 +122,3 @@ def _read_prompt(told: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple
     best = [max(own, key=lambda token: own[token].logprob) for own in told]
     logprobs = [own[token].logprob for own, token in zip(told, target, strict=True)]
     return best, math.exp(math.fsum(logprobs) / len(target))
-
-
-def _fields(reply: Reply) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(reply)
