@@ -28,6 +28,8 @@ _EPILOG = examples(
     "kgedit run-edit --timestep A --model smollm2-135m --method ft_m --sample 100 --stratify relation --only-failed",
     "kgedit run-edit --timestep A --model smollm2-135m --method lora --train-context asked --preset few_shot:5:1",
     "kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20",
+    "kgedit run-edit --timestep A --model ./llama --method rag --preset wild_chat --backend openai "
+    "--backend-url http://127.0.0.1:8000/v1",
     before=f"""\
 Presets, with context, generation and metric:
 {_PRESETS}
@@ -101,6 +103,8 @@ _MOST_FAILURES = 5
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@click.option("--backend", metavar="NAME", help="What answers: transformers, vllm or openai. Default transformers.")
+@click.option("--backend-url", metavar="URL", help="The server of the backend openai, as http://127.0.0.1:8000/v1.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",

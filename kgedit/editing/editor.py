@@ -74,6 +74,11 @@ class Capabilities:
         return self.changes_forward or self.changes_prompt
 
     @property
+    def lives_in_prompts(self) -> bool:
+        """Whether the edit is in the prompt alone, so that any server of the unedited model can answer with it."""
+        return not (self.in_files_of_a_model or self.changes_forward)
+
+    @property
     def trains_on_prompts(self) -> bool:
         """Whether an edit is learned from its prompt, so that the prompt's format matters."""
         return self.changes_model

@@ -82,7 +82,7 @@ class Answer:
         token_match: Share of gold tokens that stood at their index: arg max under teacher forcing, else generated.
         prompt_tokens: Length of the prompt in tokens.
         new_tokens: Tokens generated, or gold tokens fed.
-        seconds: Wall time of the batch divided by its questions; 0 where the reply came from the cache.
+        seconds: The question's share of the batch's wall time, by its tokens; 0 where the reply came from the cache.
         probability: Under teacher forcing, exp of the mean log-probability of the gold answer's tokens.
         old_probability: The same of the answer before the edit, of several the likeliest; None where there is none.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
@@ -328,6 +328,8 @@ class RunSpec:
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
+        backend: What answers: a name in BACKENDS.
+        backend_url: Address of the server that it asks; None where it asks none.
     """
 
     timesteps: tuple[str, ...]
@@ -351,3 +353,5 @@ class RunSpec:
     seed: int
     device: str
     dtype: str
+    backend: str = "transformers"
+    backend_url: str | None = None

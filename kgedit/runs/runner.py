@@ -21,10 +21,13 @@ from kgedit.editing.saved import save_edited
 from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends import BACKENDS
+from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
+from kgedit.llm.served import describe_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
@@ -76,6 +79,7 @@ def run(
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
+    backend = BACKENDS[spec.backend](model, spec.backend_url, batch_tokens=spec.batch_tokens)
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
@@ -83,7 +87,9 @@ def run(
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
     cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")
     if spec.only_failed:
-        cases, counts = _leave_out_answered(spec, cases, counts, model, contexts=contexts, cache=cache, report=report)
+        cases, counts = _leave_out_answered(
+            spec, cases, counts, model, backend, contexts=contexts, cache=cache, report=report
+        )
     with (
         open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
@@ -91,9 +97,7 @@ def run(
         write_selection(folder.path, cases, counts)
         cases = mark_expiring(cases)
         write_edited_cases(folder.path, [case for own in cases.values() for case in own])
-        evaluator = Evaluator(
-            model, spec.presets, contexts=contexts, folder=folder, cache=cache, batch_tokens=spec.batch_tokens
-        )
+        evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
         meter = AbilityMeter(folder.path, model, spec.ability) if spec.ability else None
         job = _Job(spec, editor, cases, evaluator, folder, report, meter)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
@@ -270,6 +274,7 @@ def _leave_out_answered(
     cases: dict[str, list[Case]],
     counts: list[Selection],
     model: LanguageModel,
+    backend: Backend,
     *,
     contexts: Mapping[str, Context],
     cache: AnswerCache,
@@ -288,10 +293,10 @@ def _leave_out_answered(
         cases,
         counts,
         model,
+        backend,
         preset,
         context=contexts[preset.name],
         cache=cache,
-        batch_tokens=spec.batch_tokens,
         advance=advance,
     )
 
@@ -299,6 +304,10 @@ def _leave_out_answered(
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
+    if not BACKENDS[spec.backend].needs_weights:
+        served = describe_model(spec.model, served_at=f"{spec.backend} {spec.backend_url or ''}".strip())
+        report(f"load {spec.model}", 1, 1)
+        return served
     model = load_model(
         spec.model,
         device=spec.device,

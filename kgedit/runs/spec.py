@@ -21,6 +21,7 @@ from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.wording import ASKED
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class GivenRun(BaseModel):
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
     device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+    backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
+    backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -129,6 +132,8 @@ def write_spec(spec: RunSpec) -> str:
     plain = asdict(spec)
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
+    if spec.backend == DEFAULT:  # runs of before there were others resume
+        del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
@@ -207,6 +212,16 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
     presets = _presets(given.presets or _default_presets(None if only_check else given.model), problems)
     problems.extend(_problems_of_selection(given, presets))
+    backend = given.backend or DEFAULT
+    problems.extend(
+        problems_of_backend(
+            backend,
+            given.backend_url,
+            model=given.model,
+            capabilities=method.capabilities if method else None,
+            presets=presets,
+        )
+    )
     spec = RunSpec(
         timesteps=timesteps,
         model=given.model or "",
@@ -229,6 +244,8 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         seed=given.seed or 0,
         device=device,
         dtype=dtype,
+        backend=backend,
+        backend_url=given.backend_url,
     )
     return spec, problems
 

@@ -13,10 +13,9 @@ from world.small_timestep import OLD_MAYORS, write_timestep
 
 import kgedit
 from kgedit.errors import ModelError, SpecError
-from kgedit.llm.generation import Question, Reply, ask
-from kgedit.llm.language_model import LanguageModel
-from kgedit.records.runs import Preset
-from kgedit.runs import evaluator
+from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.generation import Asked
+from kgedit.llm.replies import Reply
 from kgedit.runs.run_files import read_answers, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.sweeps import execution
@@ -68,11 +67,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Every question that reaches a model, with how it was asked."""
     reached: list[tuple[str, str]] = []
 
-    def counting(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[Reply]:
-        reached.extend((preset.generation, question.prompt) for question in questions)
-        return ask(model, questions, preset)
+    real = TransformersBackend.ask
 
-    monkeypatch.setattr(evaluator, "ask", counting)
+    def counting(backend: TransformersBackend, asked: Sequence[Asked]) -> list[Reply]:
+        # Of one call, presets that differ in their metric alone are computed once.
+        reached.extend(dict.fromkeys((one.preset.generation, one.question.prompt) for one in asked))
+        return real(backend, asked)
+
+    monkeypatch.setattr(TransformersBackend, "ask", counting)
     return reached
 
 
