@@ -21,13 +21,15 @@ from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
+from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.benchmark.wording import PERSONA_STYLES, choose_templates, word_cases, word_facts, word_probes
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
+from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
@@ -48,6 +50,7 @@ class Settings:
         locality_uses: Most cases that one unchanged fact serves as a probe.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         kinds: Kinds of change to keep (kgedit.benchmark.kinds.KINDS); none for all.
         labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
     """
@@ -59,6 +62,7 @@ class Settings:
     locality_uses: int = 3
     templates: Path | None = None
     personas: Path | None = None
+    persona_style: str = PERSONA_STYLES[0]
     kinds: tuple[str, ...] = ()
     labelled_changes: Path | None = None
 
@@ -131,19 +135,28 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
     wanted = keep_kinds(filtered.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
     templates = choose_templates(cases, catalogue=settings.templates)
-    worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
+    subjects = describe_subjects(window.connection, cases)
+    worded = word_cases(
+        cases,
+        templates,
+        subjects,
+        seed=settings.seed,
+        personas=settings.personas,
+        persona_style=settings.persona_style,
+    )
     locality = find_locality(
         window, worded.kept, pool=settings.pool, max_df=settings.max_df, max_uses=settings.locality_uses
     )
-    probes = word_probes(locality.probes, templates)
+    probes = word_probes(locality.probes, templates, describe_subjects(window.connection, locality.probes))
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    known_subjects = describe_subjects(window.connection, known_facts)
     chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
     tables = {
         "cases": worded.kept,
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, templates),
+        "known_facts": word_facts(known_facts, templates, known_subjects),
     }
     given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
@@ -195,6 +208,8 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "locality_uses": settings.locality_uses,
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
+        "persona_style": settings.persona_style,
+        "names": names_version(),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
     }
 

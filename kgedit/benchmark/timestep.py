@@ -52,15 +52,23 @@ CASES = pa.schema(
         ("persona", pa.string()),
         ("personas", pa.string()),
         ("cloze", pa.string()),
+        ("rephrases", _STRINGS),
+        ("clozes", _STRINGS),
+        ("name", pa.string()),
+        ("subject_class", pa.string()),
+        ("phrase", pa.string()),
+        ("answer", pa.string()),
         ("label_changed", pa.bool_()),
         ("template", pa.string()),
     ]
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-rephrase and personas are null where they would give the answer away. start_time and point_in_time are the statement's
-own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there are those of
-kgedit.benchmark.kinds.
+rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
+clozes is the cloze that edits, the others ask whether the edit generalizes). name is the subject as a sentence has it
+("the Netherlands"), phrase the template's noun phrase, answer the type of its answer. start_time and point_in_time are
+the statement's own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there
+are those of kgedit.benchmark.kinds.
 """
 
 LOCALITY = pa.schema(
@@ -194,6 +202,7 @@ class Timestep:
                 start_time=row["start_time"],
                 point_in_time=row["point_in_time"],
                 kind=row["kind"],
+                clozes=tuple(row["clozes"] or ()),
             )
 
 

@@ -33,7 +33,7 @@ from kgedit.cli.progress import say
 @click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
-@click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
+@click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
 @click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
               help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip

@@ -64,6 +64,7 @@ class Case:
             does not say, or for cases of a file.
         point_in_time: When it says that the fact held, likewise.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
+        clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
     """
 
     case_id: str
@@ -79,6 +80,7 @@ class Case:
     start_time: str | None = None
     point_in_time: str | None = None
     kind: str | None = None
+    clozes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,12 @@ from pathlib import Path
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.workspace import read_table
-from kgedit.prompts.personas import persona_questions, persona_table
+from kgedit.benchmark.wording import persona_voiced
 
 
-def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: int, personas: Path | None) -> None:
+def make_cases(
+    workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: int, personas: Path | None, persona_style: str
+) -> None:
     """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
     Args:
@@ -22,10 +24,11 @@ def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: 
         known_facts: Most facts of the older snapshot to write questions for.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: One of kgedit.benchmark.wording.PERSONA_STYLES.
     """
     workspace.execute(_UNFRAMED)
-    asked = read_table(workspace, "SELECT case_id, question FROM unframed ORDER BY case_id")
-    framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
+    asked = read_table(workspace, "SELECT case_id, question, phrase, answer, name FROM unframed ORDER BY case_id")
+    framed = persona_voiced(asked, seed=seed, personas=personas, style=persona_style)
     framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
     workspace.register("framed", framed)
     workspace.execute("CREATE TABLE cases AS FROM unframed JOIN framed USING (case_id)")
@@ -50,7 +53,7 @@ _UNFRAMED = """
            subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_aliases,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, rephrase, cloze, template,
+           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer, template,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
