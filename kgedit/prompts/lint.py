@@ -110,6 +110,9 @@ def _faults(said: Wordings, slots: tuple[str, ...]) -> list[str]:
         for text in telling
         if text.endswith((".", "?", "!", ":", ","))
     ]
+    faults += [
+        f"cloze ends in an article that the answer decides: {text}" for text in said.clozes if re.search(r" an?$", text)
+    ]
     faults += [f"says the same words twice: {text}" for text in _twice(asking) + _twice(said.clozes)]
     if len(said.rephrases) < REPHRASINGS or len(said.clozes) < CLOZES:
         faults.append(f"has fewer than {REPHRASINGS} rephrasings or {CLOZES} clozes")
