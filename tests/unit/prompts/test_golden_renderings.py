@@ -58,7 +58,9 @@ def test_250_templates_about_their_examples_read_as_before() -> None:
         row = ROWS[name]
         subject = name_rules().said(EXAMPLES[name])
         lines += [row["template"], *(f"  {said(text, subject)}" for text in (row["question"], row["phrase"]))]
-        lines += [f"  {said(text, subject)}" for text in (*row["rephrases"], *(f"{cloze} ..." for cloze in row["clozes"]))]
+        lines += [
+            f"  {said(text, subject)}" for text in (*row["rephrases"], *(f"{cloze} ..." for cloze in row["clozes"]))
+        ]
     generic = generic_row(read_templates(), "P822", "mascot")
     lines.append(generic["template"])
     for text in (generic["question"], generic["phrase"], *generic["rephrases"], *generic["clozes"]):
