@@ -57,8 +57,8 @@ def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
     """Item-valued facts of a table whose labels can be asked for, as cases."""
     return connection.sql(
         f"""
-        SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id, f.subject,
-               s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label, f.object,
+        SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id,
+               f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label, f.object,
                o.label AS object_label
         FROM {table} f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
         LEFT JOIN new_entities p ON p.id = f.property

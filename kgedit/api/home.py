@@ -381,6 +381,7 @@ class Home:
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        persona_style: str = "reworded",
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -401,6 +402,7 @@ class Home:
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
                 with; None for the shipped rules alone.
+            persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -436,6 +438,7 @@ class Home:
                 pageviews=views,
                 templates=worded[0],
                 personas=worded[1],
+                persona_style=persona_style,
             )
             with disk_errors(folder, again="give the same command again"):
                 return wikifactdiff.export_timestep(old, new, folder, settings=asked, writers=writers)
@@ -444,6 +447,7 @@ class Home:
             known_facts=known_facts,
             templates=worded[0],
             personas=worded[1],
+            persona_style=persona_style,
             kinds=wanted,
             labelled_changes=labelled,
         )

@@ -21,11 +21,12 @@ from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
+from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import PERSONA_STYLES, choose_templates, word_cases, word_facts, word_probes
+from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query

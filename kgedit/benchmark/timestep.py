@@ -54,6 +54,7 @@ CASES = pa.schema(
         ("cloze", pa.string()),
         ("rephrases", _STRINGS),
         ("clozes", _STRINGS),
+        ("statement", pa.string()),
         ("name", pa.string()),
         ("subject_class", pa.string()),
         ("phrase", pa.string()),
@@ -65,8 +66,8 @@ CASES = pa.schema(
 """cases.parquet: one row per edit, ordered by case_id.
 
 rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
-clozes is the cloze that edits, the others ask whether the edit generalizes). name is the subject as a sentence has it
-("the Netherlands"), phrase the template's noun phrase, answer the type of its answer. start_time and point_in_time are
+clozes is the cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
+(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun phrase, answer the type of its answer. start_time and point_in_time are
 the statement's own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there
 are those of kgedit.benchmark.kinds.
 """

@@ -7,8 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.subjects import is_id
+from kgedit.errors import BenchmarkError
 from kgedit.prompts.lint import SUBJECT_CLASSES
+from kgedit.prompts.names import name_rules
 from kgedit.prompts.personas import persona_questions, persona_table
 from kgedit.prompts.templates import (
     ANY_CLASS,
@@ -20,9 +23,6 @@ from kgedit.prompts.templates import (
 )
 from kgedit.prompts.voices import reworded, voices
 from kgedit.store.engine import select
-
-PERSONA_STYLES = ("reworded", "framed")
-"""How personas ask: in words of their own, or the unchanged question behind a sentence of theirs."""
 
 _WORDED = ("question", "rephrase", "cloze", *LISTS)
 
@@ -163,11 +163,12 @@ def word_cases(
         persona_style: One of PERSONA_STYLES.
 
     Returns:
-        The cases with what word_facts adds, persona and personas (the question in its voice), ordered by case_id.
+        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in its voice), ordered by case_id.
         rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts.
     """
     worded = word_facts(cases, templates, subjects)
     voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style)
+    worded = worded.append_column("statement", _statements(worded))
     worded = worded.append_column("persona", voiced["persona"]).append_column("personas", voiced["question"])
     shown = ", ".join(
         [
@@ -185,6 +186,13 @@ def word_cases(
     return split_by_reason(judged, FILTERS)
 
 
+def _statements(worded: pa.Table) -> pa.Array:
+    """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
+    said = name_rules().said
+    pairs = zip(worded["cloze"].to_pylist(), worded["object_label"].to_pylist(), strict=True)
+    return pa.array([f"{cloze} {said(answer)}".rstrip(".") + "." for cloze, answer in pairs], pa.string())
+
+
 def persona_voiced(worded: pa.Table, *, seed: int, personas: Path | None, style: str) -> pa.Table:
     """Cases' questions as personas ask them.
 
@@ -196,7 +204,12 @@ def persona_voiced(worded: pa.Table, *, seed: int, personas: Path | None, style:
 
     Returns:
         Columns persona and question, in the order given.
+
+    Raises:
+        BenchmarkError: if there is no such style, or the catalogues break their contract.
     """
+    if style not in PERSONA_STYLES:
+        raise BenchmarkError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
     if style == "framed":
         return persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
     return reworded(worded, seed=seed, chosen=voices(personas))

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kgedit.api.home import Home
-from kgedit.benchmark.profiles import COMPATS, PROFILES
+from kgedit.benchmark.profiles import COMPATS, PERSONA_STYLES, PROFILES
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
@@ -35,6 +35,8 @@ from kgedit.cli.progress import say
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
+@click.option("--persona-style", type=click.Choice(PERSONA_STYLES), default=PERSONA_STYLES[0], show_default=True,
+              help="Personas' own words, or the unchanged question in a frame (easier).")  # fmt: skip
 @click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
               help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
@@ -55,6 +57,7 @@ def export_timestep(
     known_facts: int,
     templates: Path | None,
     personas: Path | None,
+    persona_style: str,
     forms: tuple[str, ...],
     profile: str,
     kinds: str,
@@ -77,6 +80,7 @@ def export_timestep(
         known_facts=known_facts,
         templates=templates,
         personas=personas,
+        persona_style=persona_style,
         forms=forms or None,
         overwrite=overwrite,
         profile=profile,

@@ -6,6 +6,7 @@ by hand, and what is written always comes first: the grammar only fills up to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,8 @@ def complete(entry: Mapping[str, Any]) -> Wordings:
             ``tense``, ``question``, ``rephrase`` and ``cloze`` (one text or a list).
     """
     phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
-    verb = _TENSES[tense]
+    # "the place where {subject} died" has a verb of its own: another past one would be one too many.
+    verb = _TENSES["present" if re.search(r" (where|which|that|whom) ", phrase) else tense]
     question = entry.get("question") or f"{'Who' if answer in ('person', 'agent') else 'What'} {verb} {phrase}?"
     rephrases = _filled(
         texts(entry.get("rephrase")),
@@ -83,20 +85,13 @@ def texts(value: object) -> tuple[str, ...]:
 
 
 def _rephrasings(phrase: str, answer: str, verb: str, *, kind: str) -> tuple[str, ...]:
-    if answer == "number":
-        return (
-            f"What figure is given for {phrase}?",
-            f"Can you tell me {phrase}?",
-            f"Which number states {phrase}?",
-        )
-    if answer == "time":
-        return (
-            f"What date is given for {phrase}?",
-            f"Can you tell me {phrase}?",
-            f"Which date is recorded as {phrase}?",
-        )
     last = f"If someone asks for {phrase}, what is the right answer?"
-    which = () if not kind or phrase.startswith(f"the {kind} ") else (f"Which {kind} {verb} {phrase}?",)
+    if answer == "number":
+        return (f"What is {phrase}?", f"Can you tell me {phrase}?", f"What figure is given for {phrase}?", last)
+    if answer == "time":
+        return (f"What {verb} {phrase}?", f"Can you tell me {phrase}?", f"What do the records give as {phrase}?", last)
+    named = phrase.startswith((f"the {kind} ", "the person ", "the body ", "the group "))
+    which = () if not kind or named else (f"Which {kind} {verb} {phrase}?",)
     if answer in ("person", "agent"):
         return (*which, f"What is the name of {phrase}?", f"Can you tell me who {phrase} {verb}?", last)
     return (*which, f"Can you tell me what {phrase} {verb}?", f"What would you name as {phrase}?", last)

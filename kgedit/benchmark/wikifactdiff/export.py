@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
+from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
@@ -36,7 +37,6 @@ from kgedit.benchmark.wikifactdiff.scenarios import SCENARIOS, find_updates, los
 from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.benchmark.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
-from kgedit.benchmark.wording import PERSONA_STYLES
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version

@@ -30,7 +30,10 @@ def word_values(workspace: duckdb.DuckDBPyConnection) -> None:
         SELECT term, CASE WHEN object IS NULL THEN say_literal(value_type, value, precision, unit_name)
                           ELSE label END AS label,
                CASE WHEN object IS NULL THEN name_literal(value_type, precision) ELSE description END AS description,
-               coalesce(aliases, []) AS aliases
+               CASE WHEN object IS NULL THEN list_filter(
+                        spell_literal(value_type, value, precision, unit_name),
+                        lambda x: x <> say_literal(value_type, value, precision, unit_name))
+                    ELSE coalesce(aliases, []) END AS aliases
         FROM one LEFT JOIN known ON known.id = object LEFT JOIN unit USING (unit)
         """
     )

@@ -30,8 +30,22 @@ def test_bodies_and_some_countries_take_the_article(label: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["France", "Angela Merkel", "Yale University", "The Beatles", "Mount Everest", "FC Bayern Munich", "Apple", "NASA"]
-    + ["Lake Geneva", "Wembley Stadium", "Manchester United", "iPhone", "Le Monde", "mayor of London"],
+    [
+        "France",
+        "Angela Merkel",
+        "Yale University",
+        "The Beatles",
+        "Mount Everest",
+        "FC Bayern Munich",
+        "Apple",
+        "NASA",
+        "Lake Geneva",
+        "Wembley Stadium",
+        "Manchester United",
+        "iPhone",
+        "Le Monde",
+        "mayor of London",
+    ],
 )
 def test_most_names_take_none(label: str) -> None:
     assert name_rules().said(label) == label

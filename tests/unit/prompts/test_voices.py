@@ -89,7 +89,7 @@ def test_a_catalogue_that_breaks_the_contract_of_asks_is_refused(tmp_path: Path)
     }
     assert voice_faults(content) == []
     (tmp_path / "robot.yaml").write_text(yaml.safe_dump(content | {"asks": asks | {"time": ["When?"]}}))
-    with pytest.raises(BenchmarkError, match="time: must hold {relation} once"):
+    with pytest.raises(BenchmarkError, match=r"must hold \{relation\} once"):
         voices(tmp_path)
     (tmp_path / "robot.yaml").write_text(
         yaml.safe_dump({key: content[key] for key in ("persona", "version", "frames")})
