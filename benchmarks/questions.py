@@ -58,8 +58,8 @@ def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
     return connection.sql(
         f"""
         SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id,
-               f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label, f.object,
-               o.label AS object_label
+               f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
+               f.object, o.label AS object_label
         FROM {table} f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
         LEFT JOIN new_entities p ON p.id = f.property
         WHERE f.kind = 'item' AND {usable("s.label")} AND {usable("o.label")}
@@ -103,8 +103,9 @@ def read(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
         print(f"{place}. {row['case_id']} -> {row['object_label']}")
         for text in (row["question"], *row["rephrases"], f"{row['persona']}: {row['personas']}"):
             print(f"   {text}")
-        for text in row["clozes"]:
-            print(f"   {text} {row['object_label']}.")
+        for text in row["clozes"][1:]:
+            print(f"   {text} ...")
+        print(f"   {row['statement']}")
 
 
 def recall(connection: duckdb.DuckDBPyConnection, facts: int, queries: int, seed: int) -> None:

@@ -67,8 +67,9 @@ CASES = pa.schema(
 
 rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
 clozes is the cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
-(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun phrase, answer the type of its answer. start_time and point_in_time are
-the statement's own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there
+(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
+phrase, answer the type of its answer. start_time and point_in_time are the
+statement's own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there
 are those of kgedit.benchmark.kinds.
 """
 

@@ -163,8 +163,9 @@ def word_cases(
         persona_style: One of PERSONA_STYLES.
 
     Returns:
-        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in its voice), ordered by case_id.
-        rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts.
+        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in
+        its voice), ordered by case_id. rephrase and personas are null where they would give the answer away; rephrases
+        and clozes lack such texts.
     """
     worded = word_facts(cases, templates, subjects)
     voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style)

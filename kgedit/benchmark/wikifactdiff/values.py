@@ -106,10 +106,11 @@ _MACROS = rf"""
 
 
 def prepare_wording_of_literals(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Macros say_literal and spell_literal (value_type, value, precision, unit_name), name_literal (value_type, precision).
+    """Macros that word literals: say_literal, spell_literal (value_type, value, precision, unit_name) and name_literal.
 
-    A quantity is written with commas and its unit's name ("83,190,556", "1.5 kilometres") and at most six decimals, a date at its precision
-    ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The second macro lists other accepted spellings ("83190556", "March 12, 2021"), the third gives
-    WikiFactDiff's word for the kind of literal: Quantity, Date, Month, Year or String.
+    A quantity is written with commas, its unit's name and at most six decimals ("83,190,556", "1.5 kilometres"), a date
+    at its precision ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The
+    second macro lists other accepted spellings ("83190556", "March 12, 2021"), the third gives WikiFactDiff's word for
+    the kind of literal: Quantity, Date, Month, Year or String.
     """
     workspace.execute(_MACROS)

@@ -1,4 +1,4 @@
-"""Subjects in questions: their class, the article, a hint where another item bears the same label; labels that are ids."""
+"""Subjects in questions: their class, the article, a hint where another item bears the label; labels that are ids."""
 
 from __future__ import annotations
 
