@@ -187,11 +187,16 @@ def word_cases(
     return split_by_reason(judged, FILTERS)
 
 
+_BEFORE_ARTICLES = frozenset("is was are were of in at by for with to on from after as".split())
+"""Last words of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+
+
 def _statements(worded: pa.Table) -> pa.Array:
     """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
     said = name_rules().said
     pairs = zip(worded["cloze"].to_pylist(), worded["object_label"].to_pylist(), strict=True)
-    return pa.array([f"{cloze} {said(answer)}".rstrip(".") + "." for cloze, answer in pairs], pa.string())
+    sentences = [f"{cloze} {said(answer) if cloze.split()[-1] in _BEFORE_ARTICLES else answer}" for cloze, answer in pairs]
+    return pa.array([sentence.rstrip(".") + "." for sentence in sentences], pa.string())
 
 
 def persona_voiced(worded: pa.Table, *, seed: int, personas: Path | None, style: str) -> pa.Table:
