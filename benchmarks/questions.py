@@ -108,11 +108,11 @@ def read(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
         print(f"   {row['statement']}")
 
 
-def recall(connection: duckdb.DuckDBPyConnection, facts: int, queries: int, seed: int) -> None:
+def recall(connection: duckdb.DuckDBPyConnection, facts: int, queries: int, seed: int, embedder: str) -> None:
     from kgedit.llm.embeddings import embedder_on_demand
 
     rows = worded(connection, labelled(connection, "new_facts"), seed)[:facts]
-    embed = embedder_on_demand("all-minilm-l6-v2", device="cpu")
+    embed = embedder_on_demand(embedder, device="cpu")
     stored = np.asarray(embed([str(row["question"]) for row in rows]))
     asked = [(place, row) for place, row in enumerate(rows) if row["personas"] and row["rephrase"]][:queries]
     print(f"{len(rows)} facts stored, {len(asked)} asked")
@@ -142,6 +142,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--facts", type=int, default=10000)
     parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--embedder", default="all-minilm-l6-v2", help="or character-ngrams, without a model")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     connection = connect(given.home, given.dates[0], given.dates[-1])
@@ -150,7 +151,7 @@ def main() -> None:
     elif given.what == "read":
         read(connection, given.cases, given.seed)
     else:
-        recall(connection, given.facts, given.queries, given.seed)
+        recall(connection, given.facts, given.queries, given.seed, given.embedder)
 
 
 if __name__ == "__main__":

@@ -47,9 +47,9 @@ class NameRules:
         """
         if label in self.article_labels:
             return subject_class != "person"
-        if subject_class in ("person", "work") or not label[:1].isalnum() or self.never.search(label):
+        if subject_class in ("person", "work") or label[:1].islower() or not label[:1].isalnum() or self.never.search(label):
             return False
-        return (by_class and label[:1].isupper()) or bool(self.article.search(label))
+        return by_class or bool(self.article.search(label))
 
     def said(self, label: str, *, subject_class: str = "", by_class: bool = False) -> str:
         """A label as it stands inside a sentence: trimmed, with "the" where it takes it."""

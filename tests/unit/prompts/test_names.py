@@ -44,7 +44,7 @@ def test_bodies_and_some_countries_take_the_article(label: str) -> None:
         "Manchester United",
         "iPhone",
         "Le Monde",
-        "mayor of London",
+        "member of the German Bundestag",
     ],
 )
 def test_most_names_take_none(label: str) -> None:
