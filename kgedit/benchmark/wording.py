@@ -187,7 +187,9 @@ def word_cases(
     return split_by_reason(judged, FILTERS)
 
 
-_BEFORE_ARTICLES = frozenset("is was are were of in at by for with to on from after as".split())
+_BEFORE_ARTICLES = frozenset(
+    ("is", "was", "are", "were", "of", "in", "at", "by", "for", "with", "to", "on", "from", "after", "as")
+)
 """Last words of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
 
 
@@ -195,7 +197,9 @@ def _statements(worded: pa.Table) -> pa.Array:
     """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
     said = name_rules().said
     pairs = zip(worded["cloze"].to_pylist(), worded["object_label"].to_pylist(), strict=True)
-    sentences = [f"{cloze} {said(answer) if cloze.split()[-1] in _BEFORE_ARTICLES else answer}" for cloze, answer in pairs]
+    sentences = [
+        f"{cloze} {said(answer) if cloze.split()[-1] in _BEFORE_ARTICLES else answer}" for cloze, answer in pairs
+    ]
     return pa.array([sentence.rstrip(".") + "." for sentence in sentences], pa.string())
 
 

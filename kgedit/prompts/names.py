@@ -47,7 +47,12 @@ class NameRules:
         """
         if label in self.article_labels:
             return subject_class != "person"
-        if subject_class in ("person", "work") or label[:1].islower() or not label[:1].isalnum() or self.never.search(label):
+        if (
+            subject_class in ("person", "work")
+            or label[:1].islower()
+            or not label[:1].isalnum()
+            or self.never.search(label)
+        ):
             return False
         return by_class or bool(self.article.search(label))
 
