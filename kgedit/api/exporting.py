@@ -48,6 +48,7 @@ class ExportOptions:
     functional_by: str | None
     ask_as_of: bool
     changed_locality: bool
+    persona_style: str
 
     def __post_init__(self) -> None:
         own = {
@@ -73,6 +74,7 @@ class ExportOptions:
             known_facts=self.known_facts,
             templates=self.templates,
             personas=self.personas,
+            persona_style=self.persona_style,
             kinds=self.kinds,
             labelled_changes=self.labelled_changes,
             functional_by=functional_by(self.profile, self.functional_by),
@@ -89,6 +91,7 @@ class ExportOptions:
             pageviews=self.pageviews,
             templates=self.templates,
             personas=self.personas,
+            persona_style=self.persona_style,
             functional_by=functional_by(self.profile, self.functional_by),
             ask_as_of=self.ask_as_of,
         )

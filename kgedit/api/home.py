@@ -427,6 +427,7 @@ class Home:
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        persona_style: str = "reworded",
         functional_by: str | None = None,
         ask_as_of: bool = False,
         changed_locality: bool = False,
@@ -450,6 +451,7 @@ class Home:
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
                 with; None for the shipped rules alone.
+            persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
             functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
                 "values" (wikibigedit's: each subject's own); None for the default.
             ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
@@ -478,6 +480,7 @@ class Home:
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
+            persona_style=persona_style,
         )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
@@ -504,6 +507,7 @@ class Home:
         functional_by: str | None = None,
         ask_as_of: bool = False,
         changed_locality: bool = False,
+        persona_style: str = "reworded",
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
         """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
@@ -537,6 +541,7 @@ class Home:
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
+            persona_style=persona_style,
         )
         benchmark = self.path / "benchmark" if out is None else Path(out)
         return export_stream(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.labels import likened, not_roman, too_long
+from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.window import Window
 from kgedit.graph.changes import changed_edges
 from kgedit.graph.connection import Graph
@@ -26,6 +27,7 @@ FILTERS: tuple[Filter, ...] = (
     ("value removed, none added", "len(added) = 0"),
     ("circular: subject is the object", "list_contains(new_objects, subject)"),
     ("no label in the languages asked for", "subject_label IS NULL OR object_unlabelled"),
+    ("a label is the id of an entity", f"{is_id('subject_label')} OR object_is_id"),
     ("no letter of the Roman script in a label", f"{not_roman('subject_label')} OR object_not_roman"),
     ("label of one character", "length(subject_label) = 1 OR object_one_character"),
     ("label of more than five words", f"{too_long('subject_label')} OR object_too_long"),
@@ -80,7 +82,7 @@ def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
             SELECT *, list_filter(new_objects, lambda x: NOT list_contains(old_objects, x)) AS added FROM changes
         ), added_object AS (
             SELECT subject, property, bool_or(label IS NULL) AS object_unlabelled,
-                   bool_or({not_roman("label")}) AS object_not_roman,
+                   bool_or({is_id("label")}) AS object_is_id, bool_or({not_roman("label")}) AS object_not_roman,
                    bool_or(length(label) = 1) AS object_one_character,
                    bool_or({too_long("label")}) AS object_too_long, bool_or(is_page) AS object_is_page,
                    list({likened("label")}) AS added_labels

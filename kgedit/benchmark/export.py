@@ -23,7 +23,8 @@ from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
-from kgedit.benchmark.profiles import FUNCTIONAL_BY
+from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
@@ -32,6 +33,7 @@ from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.prompts.dates import date_templates, dates_version
+from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
@@ -52,6 +54,7 @@ class Settings:
         locality_uses: Most cases that one unchanged fact serves as a probe.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         kinds: Kinds of change to keep (kgedit.benchmark.kinds.KINDS); none for all.
         labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
         functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
@@ -66,6 +69,7 @@ class Settings:
     locality_uses: int = 3
     templates: Path | None = None
     personas: Path | None = None
+    persona_style: str = PERSONA_STYLES[0]
     kinds: tuple[str, ...] = ()
     labelled_changes: Path | None = None
     functional_by: str = FUNCTIONAL_BY["wikibigedit"][0]
@@ -148,7 +152,16 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
     undated = choose_templates(cases, catalogue=settings.templates)
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
-    worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
+    subjects = describe_subjects(window.connection, cases)
+    worded = word_cases(
+        cases,
+        templates,
+        subjects,
+        seed=settings.seed,
+        personas=settings.personas,
+        persona_style=settings.persona_style,
+        as_of=window.new.day if settings.ask_as_of else None,
+    )
     locality = find_locality(
         window,
         worded.kept,
@@ -157,15 +170,16 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
         max_uses=settings.locality_uses,
         changed=find_changed_facts(window, changes, worded.kept) if settings.changed_locality else None,
     )
-    probes = word_probes(locality.probes, templates)
+    probes = word_probes(locality.probes, templates, describe_subjects(window.connection, locality.probes))
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    known_subjects = describe_subjects(window.connection, known_facts)
     chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
     tables = {
         "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, old_templates),
+        "known_facts": word_facts(known_facts, old_templates, known_subjects),
     }
     given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
@@ -224,6 +238,8 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "functional_by": told_verdict(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         "changed_locality": settings.changed_locality,
+        "persona_style": settings.persona_style,
+        "names": names_version(),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **({"labelled_changes": _sha256(settings.labelled_changes)} if settings.labelled_changes else {}),

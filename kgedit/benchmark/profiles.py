@@ -9,6 +9,9 @@ from kgedit.errors import BenchmarkError
 PROFILES = ("wikibigedit", "wikifactdiff")
 """The first is the default."""
 
+PERSONA_STYLES = ("reworded", "framed")
+"""How personas ask: in words of their own, or the unchanged question behind a sentence of theirs."""
+
 COMPATS = ("wikifactdiff-2024",)
 """Behaviours of published code that the profile wikifactdiff can have."""
 

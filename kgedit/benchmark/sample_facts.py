@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from kgedit.prompts.templates import template_table
+from kgedit.prompts.names import name_rules
+from kgedit.prompts.templates import ANY_CLASS, template_table
 from kgedit.records.cases import Fact, KnownFact
 from kgedit.sample.values import mentioned
 from kgedit.sample.world import Entity, World, read_world
@@ -18,13 +19,13 @@ _LABELLED_BY_ITEM = "wikibase-item"
 def sample_facts() -> tuple[KnownFact, ...]:
     """Facts about items in the sample's first snapshot whose properties have a template, in the order written."""
     world = read_world()
-    templates = {row["property"]: row for row in template_table().to_pylist()}
+    templates = {row["property"]: row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS}
     facts = [
         KnownFact(
             fact,
-            question=templates[fact.property]["question"].replace("{subject}", fact.subject_label),
-            rephrase=templates[fact.property]["rephrase"].replace("{subject}", fact.subject_label),
-            cloze=templates[fact.property]["cloze"].replace("{subject}", fact.subject_label),
+            question=_said(templates[fact.property]["question"], fact.subject_label),
+            rephrase=_said(templates[fact.property]["rephrase"], fact.subject_label),
+            cloze=_said(templates[fact.property]["cloze"], fact.subject_label),
             answer=fact.object_label,
         )
         for entity in world.entities.values()
@@ -33,6 +34,11 @@ def sample_facts() -> tuple[KnownFact, ...]:
         if fact.property in templates
     ]
     return tuple(dict.fromkeys(facts))
+
+
+def _said(wording: str, label: str) -> str:
+    text = wording.replace("{subject}", name_rules().said(label))
+    return text[0].upper() + text[1:] if text.startswith("the ") else text
 
 
 def _facts(world: World, entity: Entity) -> Iterator[Fact]:

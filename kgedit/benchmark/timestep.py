@@ -53,15 +53,25 @@ CASES = pa.schema(
         ("persona", pa.string()),
         ("personas", pa.string()),
         ("cloze", pa.string()),
+        ("rephrases", _STRINGS),
+        ("clozes", _STRINGS),
+        ("statement", pa.string()),
+        ("name", pa.string()),
+        ("subject_class", pa.string()),
+        ("phrase", pa.string()),
+        ("answer", pa.string()),
         ("label_changed", pa.bool_()),
         ("template", pa.string()),
     ]
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-rephrase and personas are null where they would give the answer away. start_time and point_in_time are the statement's
-own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its
-confidence in [0, 1] and the signals that led there are those of kgedit.benchmark.kinds.
+rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
+clozes is the cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
+(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
+phrase, answer the type of its answer. start_time and point_in_time are the statement's own, at its precision ("2021",
+"2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
+signals that led there are those of kgedit.benchmark.kinds.
 """
 
 LOCALITY = pa.schema(
@@ -208,6 +218,7 @@ class Timestep:
                 point_in_time=row["point_in_time"],
                 kind=row["kind"],
                 as_of=row["as_of"],
+                clozes=tuple(row["clozes"] or ()),
             )
 
 

@@ -81,24 +81,24 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
         The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question`` and
         ``chosen``, ordered by both ids.
     """
-    asked = say("question", say("phrase", "first.subject_label", template="t1"), template="t2")
+    asked = say("question", "replace(t1.phrase, '{subject}', first.name)", template="t2")
     judged = select(
         f"""
         SELECT *, {reason_column(FILTERS)}
         FROM (
-            SELECT first.case_id, second.case_id AS second_case_id, second.* EXCLUDE (case_id),
+            SELECT first.case_id, second.case_id AS second_case_id, second.* EXCLUDE (case_id, name, subject_class),
                    first.object_label AS first_label, {asked} AS question, same_by_old_bridge, follows_from_subject
             FROM chains
             LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
                                  AND first.object = bridge
             LEFT JOIN cases second ON second.subject = bridge AND second.property = second_property
                                   AND second.object = chains.object
-            LEFT JOIN templates t1 ON t1.property = first.property
-            LEFT JOIN templates t2 ON t2.property = second.property
+            LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
+            LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
         )
         """,  # noqa: S608 - our own names
         chains=chains,
-        cases=cases.select(["case_id", *FACT, "object_aliases"]),
+        cases=cases.select(["case_id", *FACT, "object_aliases", "name", "subject_class"]),
         templates=templates,
     )
     filtered = split_by_reason(judged, FILTERS)

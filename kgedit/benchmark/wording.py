@@ -1,68 +1,134 @@
-"""Questions from facts, in bulk: templates are joined to facts by property."""
+"""Questions from facts, in bulk: templates are joined to facts by property and by the class of the subject."""
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.benchmark.profiles import PERSONA_STYLES
+from kgedit.benchmark.subjects import is_id
+from kgedit.errors import BenchmarkError
+from kgedit.prompts.dates import date_text
+from kgedit.prompts.lint import SUBJECT_CLASSES
+from kgedit.prompts.names import name_rules
 from kgedit.prompts.personas import persona_questions, persona_table
-from kgedit.prompts.templates import TEMPLATES, WORDINGS, generic_template, template_table
+from kgedit.prompts.templates import (
+    ANY_CLASS,
+    LISTS,
+    TEMPLATES,
+    generic_row,
+    read_templates,
+    template_table,
+)
+from kgedit.prompts.voices import reworded, voices
 from kgedit.store.engine import select
+
+_WORDED = ("question", "rephrase", "cloze", *LISTS)
 
 
 def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
-    """A template for every property of some facts: the catalogue's own, or its generic one.
+    """A template for every property of some facts and every class of subjects: the catalogue's own, or its generic one.
 
     Args:
         facts: Columns property and property_label.
         catalogue: The catalogue; None for the shipped one.
 
     Returns:
-        A table with the schema TEMPLATES, ordered by property.
+        A table with the schema TEMPLATES, ordered by property and class; each property has a row for each class.
     """
-    generic = generic_template(catalogue)
-    parameters = {wording: getattr(generic, wording) for wording in (*WORDINGS, "template")}
-    wordings = ", ".join(f"replace(${wording}, '{{property}}', max(property_label))" for wording in WORDINGS)
-    return select(
-        f"""
-        WITH needed AS (
-            SELECT property, {wordings}, $template FROM facts ANTI JOIN own USING (property) GROUP BY property
-        )
-        SELECT * FROM (SELECT * FROM own UNION ALL SELECT * FROM needed) ORDER BY property
-        """,  # noqa: S608 - our own names
-        parameters,
+    own = template_table(catalogue)
+    needed = select(
+        "SELECT property, max(property_label) AS label FROM facts ANTI JOIN own USING (property) "
+        "GROUP BY property ORDER BY property",
         facts=facts.select(["property", "property_label"]),
-        own=template_table(catalogue),
-    ).cast(TEMPLATES)
+        own=own,
+    ).to_pylist()
+    read = read_templates(catalogue)
+    generic = [generic_row(read, row["property"], row["label"]) for row in needed]
+    return _for_each_class(pa.concat_tables([own, pa.Table.from_pylist(generic, schema=TEMPLATES)]))
 
 
-def say(wording: str, label: str, *, template: str = "t") -> str:
-    """SQL: a template's wording about a label.
+def _for_each_class(templates: pa.Table) -> pa.Table:
+    classes = ", ".join(f"('{name}')" for name in (ANY_CLASS, *SUBJECT_CLASSES))
+    others = ", ".join(
+        f"coalesce(v.{name}, o.{name}) AS {name}"
+        for name in TEMPLATES.names
+        if name not in ("property", "subject_class")
+    )
+    return (
+        select(
+            f"""
+        WITH class(subject_class) AS (VALUES {classes})
+        SELECT o.property, c.subject_class, {others}
+        FROM templates o CROSS JOIN class c
+        LEFT JOIN templates v ON v.property = o.property AND v.subject_class = c.subject_class
+        WHERE o.subject_class = '{ANY_CLASS}' ORDER BY o.property, c.subject_class
+        """,  # noqa: S608 - our own names
+            templates=templates,
+        )
+        .select(TEMPLATES.names)
+        .cast(TEMPLATES)
+    )
+
+
+def say(wording: str, name: str, *, template: str = "t") -> str:
+    """SQL: a template's wording about a subject; "The" where its name's article comes first.
 
     Args:
-        wording: One of WORDINGS.
-        label: SQL of the text that stands for {subject}.
+        wording: A column of TEMPLATES with one wording.
+        name: SQL of the text that stands for {subject}.
         template: Alias of the templates' table.
     """
-    return f"replace({template}.{wording}, '{{subject}}', {label})"
+    return _begun(f"replace({template}.{wording}, '{{subject}}', {name})")
 
 
-def word_facts(facts: pa.Table, templates: pa.Table) -> pa.Table:
-    """Facts, in their order, with question, rephrase, cloze and the template's name.
+def say_all(wordings: str, name: str, *, template: str = "t") -> str:
+    """SQL: as say, of a column of TEMPLATES with a list of wordings."""
+    said = _begun(f"replace(w, '{{subject}}', {name})")
+    return f"list_transform({template}.{wordings}, lambda w: {said})"
+
+
+def _begun(text: str) -> str:
+    return f"regexp_replace({text}, '^the ', 'The ')"
+
+
+def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
+    """Facts, in their order, with their wordings.
 
     Args:
-        facts: Columns property and subject_label at least.
+        facts: Columns subject, subject_label, property, property_label and object_label at least.
         templates: From choose_templates.
+        subjects: From kgedit.benchmark.subjects.describe_subjects.
+
+    Returns:
+        The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer type,
+        name (the subject's, as it is said) and subject_class. The hint of a name is left out where it would give the
+        answer away.
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
-    wordings = ", ".join(f"{say(name, 'subject_label')} AS {name}" for name in ("question", "rephrase", "cloze"))
+    wordings = ", ".join(
+        f"{say_all(name, 'name') if name in LISTS else say(name, 'name')} AS {name}" for name in _WORDED
+    )
+    hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
     return select(
-        f"SELECT f.* EXCLUDE (number), {wordings}, template "  # noqa: S608 - our own names
-        "FROM facts f JOIN templates t USING (property) ORDER BY number",
+        f"""
+        WITH named AS (
+            SELECT f.*, coalesce(s.subject_class, '{ANY_CLASS}') AS subject_class,
+                   CASE WHEN {hinted} THEN s.hinted_name ELSE coalesce(s.name, trim(f.subject_label)) END AS name
+            FROM facts f LEFT JOIN subjects s USING (subject)
+        )
+        SELECT n.* EXCLUDE (number) REPLACE (
+                   CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
+                        ELSE n.property_label END AS property_label),
+               {wordings}, template, t.phrase, t.answer
+        FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
+        """,  # noqa: S608 - our own names
         facts=numbered,
         templates=templates,
+        subjects=subjects,
     )
 
 
@@ -72,29 +138,51 @@ def gives_away(question: str, answer: str) -> str:
     return f"contains(' ' || {asked} || ' ', ' ' || {wanted} || ' ')"
 
 
-FILTERS: tuple[Filter, ...] = (("the question gives the answer away", gives_away("question", "object_label")),)
-"""The last filter of WikiBigEdit (section 3, step 7); other questions of a case that do so are left out."""
+FILTERS: tuple[Filter, ...] = (
+    ("no label of the property", is_id("property_label")),
+    ("the question gives the answer away", gives_away("question", "object_label")),
+)
+"""The last one is WikiBigEdit's (section 3, step 7); other questions of a case that do so are left out."""
 
 
-def word_cases(cases: pa.Table, templates: pa.Table, *, seed: int, personas: Path | None) -> Filtered:
+def word_cases(
+    cases: pa.Table,
+    templates: pa.Table,
+    subjects: pa.Table,
+    *,
+    seed: int,
+    personas: Path | None,
+    persona_style: str = PERSONA_STYLES[0],
+    as_of: date | None = None,
+) -> Filtered:
     """Cases with every question about their own fact.
 
     Args:
         cases: From make_cases.
         templates: From choose_templates.
+        subjects: From kgedit.benchmark.subjects.describe_subjects.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped one.
+        persona_style: One of PERSONA_STYLES.
+        as_of: The day that the templates name; None where they name none.
 
     Returns:
-        The cases with question, rephrase, cloze, template, persona and personas (the framed question), ordered by
-        case_id. rephrase and personas are null where they would give the answer away.
+        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in
+        its voice), ordered by case_id. rephrase and personas are null where they would give the answer away; rephrases
+        and clozes lack such texts.
     """
-    worded = word_facts(cases, templates)
-    framed = persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
-    worded = worded.append_column("persona", framed["persona"]).append_column("personas", framed["question"])
+    worded = word_facts(cases, templates, subjects)
+    voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
+    worded = worded.append_column("statement", _statements(worded))
+    worded = worded.append_column("persona", voiced["persona"]).append_column("personas", voiced["question"])
     shown = ", ".join(
-        f"CASE WHEN {gives_away(name, 'object_label')} THEN NULL ELSE {name} END AS {name}"
-        for name in ("rephrase", "personas")
+        [
+            *(
+                f"CASE WHEN {gives_away(name, 'object_label')} THEN NULL ELSE {name} END AS {name}"
+                for name in ("rephrase", "personas")
+            ),
+            *(f"list_filter({name}, lambda w: NOT {gives_away('w', 'object_label')}) AS {name}" for name in LISTS),
+        ]
     )
     judged = select(
         f"SELECT * REPLACE ({shown}), {reason_column(FILTERS)} FROM worded ORDER BY case_id",  # noqa: S608 - our own names
@@ -103,9 +191,54 @@ def word_cases(cases: pa.Table, templates: pa.Table, *, seed: int, personas: Pat
     return split_by_reason(judged, FILTERS)
 
 
-def word_probes(probes: pa.Table, templates: pa.Table) -> pa.Table:
+_BEFORE_ARTICLES = frozenset(
+    ("is", "was", "are", "were", "of", "in", "at", "by", "for", "with", "to", "on", "from", "after", "as")
+)
+"""Last words of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+
+
+def _statements(worded: pa.Table) -> pa.Array:
+    """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
+    said = name_rules().said
+    pairs = zip(worded["cloze"].to_pylist(), worded["object_label"].to_pylist(), strict=True)
+    sentences = [
+        f"{cloze} {said(answer) if cloze.split()[-1] in _BEFORE_ARTICLES else answer}" for cloze, answer in pairs
+    ]
+    return pa.array([sentence.rstrip(".") + "." for sentence in sentences], pa.string())
+
+
+def persona_voiced(
+    worded: pa.Table, *, seed: int, personas: Path | None, style: str, as_of: date | None = None
+) -> pa.Table:
+    """Cases' questions as personas ask them.
+
+    Args:
+        worded: Columns case_id, question, phrase, answer and name, as word_facts gives them.
+        seed: Chooses personas.
+        personas: Folder of persona catalogues; None for the shipped one.
+        style: One of PERSONA_STYLES.
+        as_of: The day that the questions name; None where they name none.
+
+    Returns:
+        Columns persona and question, in the order given.
+
+    Raises:
+        BenchmarkError: if there is no such style, or the catalogues break their contract.
+    """
+    if style not in PERSONA_STYLES:
+        raise BenchmarkError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
+    if style == "framed":
+        return persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
+    asked = reworded(worded, seed=seed, chosen=voices(personas))
+    if as_of is None:
+        return asked
+    dated = pa.array([date_text(text, as_of) for text in asked["question"].to_pylist()], pa.string())
+    return asked.set_column(asked.column_names.index("question"), "question", dated)
+
+
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
     """Facts, in their order, with their question; without those whose question gives the answer away."""
-    worded = word_facts(probes, templates)
+    worded = word_facts(probes, templates, subjects)
     kept = f"NOT {gives_away('question', 'object_label')}"
     numbered = worded.append_column("number", pa.array(range(worded.num_rows), pa.int64()))
     return select(f"SELECT * EXCLUDE (number) FROM numbered WHERE {kept} ORDER BY number", numbered=numbered)  # noqa: S608

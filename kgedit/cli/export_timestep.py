@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kgedit.api.home import Home
-from kgedit.benchmark.profiles import COMPATS, PROFILES
+from kgedit.benchmark.profiles import COMPATS, PERSONA_STYLES, PROFILES
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
@@ -35,8 +35,10 @@ from kgedit.cli.progress import say
 @click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
-@click.option("--templates", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Template catalogue.")
+@click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
+@click.option("--persona-style", type=click.Choice(PERSONA_STYLES), default=PERSONA_STYLES[0], show_default=True,
+              help="Personas' own words, or the unchanged question in a frame (easier).")  # fmt: skip
 @click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
               help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
@@ -63,6 +65,7 @@ def export_timestep(
     known_facts: int,
     templates: Path | None,
     personas: Path | None,
+    persona_style: str,
     forms: tuple[str, ...],
     profile: str,
     kinds: str,
@@ -89,6 +92,7 @@ def export_timestep(
         "known_facts": known_facts,
         "templates": templates,
         "personas": personas,
+        "persona_style": persona_style,
         "forms": forms or None,
         "overwrite": overwrite,
         "profile": profile,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
         yield {
             "subject": _term(update, "subject"),
             "relation": _term(update, "property"),
-            **_prompts(update["cloze"], update["question"], update["rephrase"]),
+            **_prompts(update["cloze"], update["clozes"]),
             "subject_is_ph_new": update["subject_is_new"],
             "relation_is_temp_func": update["temporal_functional"],
             "is_replace": update["scenario"] == "ReplaceObject",
@@ -68,7 +68,7 @@ def _case(case: Case) -> Row:
     return {
         "subject": {"id": case.fact.subject, "label": case.fact.subject_label, "description": None},
         "relation": {"id": case.fact.property, "label": case.fact.property_label, "description": None},
-        **_prompts(case.cloze, case.question, rephrase.question if rephrase else None),
+        **_prompts(case.cloze, case.clozes or (case.question, *([rephrase.question] if rephrase else []))),
         "subject_is_ph_new": None,
         "relation_is_temp_func": None,
         "is_replace": len(old) == 1,
@@ -91,10 +91,10 @@ def _case(case: Case) -> Row:
     }
 
 
-def _prompts(cloze: str, question: str, rephrase: str | None) -> Row:
+def _prompts(cloze: str, others: Iterable[str]) -> Row:
     return {
         "update_prompt": _blank(cloze),
-        "generalization_prompts": [_blank(text) for text in (question, rephrase) if text],
+        "generalization_prompts": [_blank(text) for text in others if text != cloze],
     }
 
 

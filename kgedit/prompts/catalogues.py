@@ -11,16 +11,22 @@ import yaml
 
 from kgedit.errors import BenchmarkError
 
+try:
+    from yaml import CSafeLoader as _Safe  # several times as fast; PyYAML without libyaml lacks it
+except ImportError:
+    from yaml import SafeLoader as _Safe  # type: ignore[assignment]
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses a mapping with the same key twice."""
+
+class _Loader(_Safe):
+    """The safe loader, in C where PyYAML has it, that refuses a mapping with the same key twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
         twice = sorted({str(key) for key in keys if keys.count(key) > 1})
         if twice:
             raise yaml.constructor.ConstructorError(None, None, f"written twice: {', '.join(twice)}", node.start_mark)
-        return super().construct_mapping(node, deep)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read_catalogue(path: Path) -> dict[str, Any]:

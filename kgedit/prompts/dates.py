@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.prompts.catalogues import content_hash, read_catalogue, refuse
-from kgedit.prompts.templates import TEMPLATES
+from kgedit.prompts.templates import LISTS, TEMPLATES
 from kgedit.resources import data_folder
 
 DATED = ("question", "rephrase", "cloze")
-"""Wordings that get a date."""
+"""Wordings that get a date; those of LISTS do too."""
 
 _SLOTS = {"wording": ("date", "text"), "date": ("day", "month", "year")}
 
@@ -50,7 +50,18 @@ def date_templates(templates: pa.Table, day: date, *, catalogue: Path | None = N
     columns = {name: templates[name].to_pylist() for name in TEMPLATES.names}
     for name in DATED:
         columns[name] = [_dated(text, day, content) for text in columns[name]]
+    for name in LISTS:
+        columns[name] = [[_dated(text, day, content) for text in texts] for texts in columns[name]]
     return pa.table(columns, schema=TEMPLATES)
+
+
+def date_text(text: str, day: date, *, catalogue: Path | None = None) -> str:
+    """A question without slots that says of which day it asks.
+
+    >>> date_text("Tell me, who runs Canada?", date(2023, 12, 30))
+    'As of 30 December 2023, tell me, who runs Canada?'
+    """
+    return _dated(text, day, _checked(catalogue or shipped_dates()))
 
 
 def lead(day: date, *, catalogue: Path | None = None) -> str:
@@ -66,7 +77,8 @@ def lead(day: date, *, catalogue: Path | None = None) -> str:
 
 def _dated(text: str, day: date, content: dict[str, Any]) -> str:
     begun: str = content["wording"].replace("{date}", _said(day, content))
-    own = text if text.startswith("{") or begun.startswith("{text}") else text[:1].lower() + text[1:]
+    keeps = text.startswith(("{", "I ", "I'")) or begun.startswith("{text}")
+    own = text if keeps else text[:1].lower() + text[1:]
     return begun.replace("{text}", own)
 
 

@@ -1,6 +1,7 @@
-"""Personas: frames around a question that change its voice and leave its words alone.
+"""Personas' catalogues, and their frames around a question, which change its voice and leave its words alone.
 
-Which persona and which frame a case gets depends on the seed and the case id only, not on the other cases.
+Personas that reword a question are in kgedit.prompts.voices. Which persona and which frame a case gets depends on the
+seed and the case id only, not on the other cases.
 """
 
 from __future__ import annotations
@@ -38,13 +39,22 @@ def persona_table(folder: Path | None = None) -> pa.Table:
     Raises:
         BenchmarkError: if there is no catalogue, or one breaks the contract of frames; all its problems at once.
     """
-    contents = sorted((_checked(path) for path in _files(folder)), key=lambda content: str(content["persona"]))
+    contents = sorted((content for _, content in persona_contents(folder)), key=lambda content: str(content["persona"]))
     rows = [
         {"persona": content["persona"], "frame_index": index, "frame": frame}
         for content in contents
         for index, frame in enumerate(content["frames"])
     ]
     return pa.Table.from_pylist(rows, schema=PERSONAS)
+
+
+def persona_contents(folder: Path | None = None) -> list[tuple[Path, dict[str, Any]]]:
+    """Every catalogue of a folder, checked, with its path.
+
+    Raises:
+        BenchmarkError: as persona_table.
+    """
+    return [(path, _checked(path)) for path in _files(folder)]
 
 
 def persona_version(folder: Path | None = None) -> str:

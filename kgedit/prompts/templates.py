@@ -1,99 +1,170 @@
-"""Question templates: one catalogue of wordings per language under prompts/templates, here as a table.
+"""Question templates: a catalogue of wordings per language under prompts/templates, here as a table.
 
-The table is joined to facts by property; a property that it lacks takes the generic template. {subject} in a
-question stands for a label or for the `phrase` of another property, which makes a two-hop question.
+A catalogue is a folder of YAML files by domain, or one file. The table is joined to facts by property and by the class
+of the subject; a property that it lacks takes the generic template. {subject} in a question stands for a name or for
+the `phrase` of another property, which makes a two-hop question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from kgedit.errors import BenchmarkError
 from kgedit.prompts.catalogues import content_hash, read_catalogue, refuse
+from kgedit.prompts.grammar import Wordings, complete
+from kgedit.prompts.lint import duplicates, entry_problems, merged_variant
 from kgedit.resources import data_folder
 
 WORDINGS = ("question", "rephrase", "cloze", "phrase")
+"""Columns with one wording: rephrase and cloze are the first of their lists."""
 
-TEMPLATES = pa.schema([(name, pa.string()) for name in ("property", *WORDINGS, "template")])
-"""property (PID), the four wordings with {subject}, and the template's name such as "en-1:P6"."""
+LISTS = ("rephrases", "clozes")
+"""Columns with every rephrasing, and with the cloze of the edit and those of its generalization."""
 
-_NOTES = {"label", "example"}
-_ASKING = ("question", "rephrase")
+ANY_CLASS = ""
+"""subject_class of wordings for subjects of every class that has no variant of its own."""
+
+TEMPLATES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("property", "subject_class", "label", *WORDINGS)),
+        *((name, pa.list_(pa.string())) for name in LISTS),
+        *((name, pa.string()) for name in ("answer", "tense", "template")),
+    ]
+)
+"""property (PID), the subject's class, the property's label, the wordings with {subject}, the type of the answer, the
+tense, and the template's name such as "en-2:P6"."""
 
 
 @dataclass(frozen=True, slots=True)
-class GenericTemplate:
-    """Wordings with {property} and {subject}, for properties without a template of their own.
+class Catalogue:
+    """A catalogue as read and linted.
 
     Attributes:
-        question: Ends in "?".
-        rephrase: The same in other words.
-        cloze: Breaks off where the answer follows.
-        phrase: Noun phrase for two-hop questions.
-        template: Its name, "en-1:generic", which marks every case that was worded by it.
+        edition: Name and version, "en-2".
+        generic: Wordings with {property} and {subject}, for properties without a template of their own.
+        wordings: By PID and class of the subject; ANY_CLASS is there for each PID.
+        labels: A property's label, for snapshots that lack its entity.
     """
 
-    question: str
-    rephrase: str
-    cloze: str
-    phrase: str
-    template: str
+    edition: str
+    generic: Wordings
+    wordings: Mapping[tuple[str, str], Wordings]
+    labels: Mapping[str, str]
 
 
 def shipped_templates() -> Path:
     """The catalogue that comes with kgedit."""
-    return data_folder("prompts") / "templates" / "en.yaml"
+    return data_folder("prompts") / "templates" / "en"
+
+
+def read_templates(catalogue: Path | None = None) -> Catalogue:
+    """A catalogue, every entry completed.
+
+    Args:
+        catalogue: A YAML file, or a folder of them of which one holds name, version and the generic entry; None means
+            the shipped one.
+
+    Raises:
+        BenchmarkError: if the catalogue cannot be read or breaks the contract of its entries; all problems at once.
+    """
+    path = catalogue or shipped_templates()
+    return _read(path, template_version(path))
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _version: str) -> Catalogue:
+    """As read_templates; `_version`, the hash of the files' content, makes a changed file a new entry of the cache."""
+    content = _checked(path)
+    entries = content["templates"]
+    return Catalogue(
+        edition=f"{content['name']}-{content['version']}",
+        generic=complete(content["generic"]),
+        wordings=dict(_all_wordings(entries)),
+        labels={name: str(entry["label"]) for name, entry in entries.items() if "label" in entry},
+    )
 
 
 def template_table(catalogue: Path | None = None) -> pa.Table:
-    """Every template of a catalogue, ordered by the number of its property.
+    """Every template of a catalogue, ordered by the number of its property and then by class.
 
     Args:
-        catalogue: A YAML file of the same form as the shipped one; None means the shipped one.
+        catalogue: As read_templates.
 
     Returns:
         A table with the schema TEMPLATES.
 
     Raises:
-        BenchmarkError: if the catalogue cannot be read or breaks the contract of its entries; all problems at once.
+        BenchmarkError: as read_templates.
     """
-    content = _checked(catalogue or shipped_templates())
-    entries = sorted(content["templates"].items(), key=lambda entry: int(entry[0][1:]))
-    columns: dict[str, list[str]] = {"property": [name for name, _ in entries]}
-    columns |= {wording: [entry[wording] for _, entry in entries] for wording in WORDINGS}
-    columns["template"] = [f"{_edition(content)}:{name}" for name, _ in entries]
-    return pa.table(columns, schema=TEMPLATES)
+    read = read_templates(catalogue)
+    keys = sorted(read.wordings, key=lambda key: (int(key[0][1:]), key[1]))
+    rows = [
+        {"property": name, "subject_class": subject_class, "label": read.labels.get(name)}
+        | {"template": f"{read.edition}:{name}"}
+        | _columns(read.wordings[name, subject_class])
+        for name, subject_class in keys
+    ]
+    return pa.Table.from_pylist(rows, schema=TEMPLATES)
 
 
-def generic_template(catalogue: Path | None = None) -> GenericTemplate:
-    """The wordings for any other property, made from its label.
-
-    Raises:
-        BenchmarkError: as template_table.
-    """
-    content = _checked(catalogue or shipped_templates())
-    return GenericTemplate(
-        **{wording: content["generic"][wording] for wording in WORDINGS}, template=f"{_edition(content)}:generic"
+def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
+    """The generic template about one property, as a row of TEMPLATES."""
+    generic = read.generic
+    said = replace(
+        generic,
+        question=generic.question.replace("{property}", label),
+        rephrases=tuple(text.replace("{property}", label) for text in generic.rephrases),
+        clozes=tuple(text.replace("{property}", label) for text in generic.clozes),
+        phrase=generic.phrase.replace("{property}", label),
     )
+    named = {"property": name, "subject_class": ANY_CLASS, "label": None, "template": f"{read.edition}:generic"}
+    return named | _columns(said)
 
 
 def template_version(catalogue: Path | None = None) -> str:
     """Content hash of the catalogue, for the provenance of a timestep."""
-    return content_hash([catalogue or shipped_templates()])
+    return content_hash(_files(catalogue or shipped_templates()))
 
 
-def _edition(content: Mapping[str, Any]) -> str:
-    return f"{content['name']}-{content['version']}"
+def _columns(said: Wordings) -> dict[str, Any]:
+    return {
+        "question": said.question,
+        "rephrase": said.rephrases[0],
+        "cloze": said.clozes[0],
+        "phrase": said.phrase,
+        "rephrases": list(said.rephrases),
+        "clozes": list(said.clozes),
+        "answer": said.answer,
+        "tense": said.tense,
+    }
+
+
+def _all_wordings(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Wordings]]:
+    for name, entry in entries.items():
+        yield (name, ANY_CLASS), complete(entry)
+        for subject_class, variant in (entry.get("variants") or {}).items():
+            yield (name, subject_class), complete(merged_variant(entry, variant))
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise BenchmarkError(f"The catalogue {path} cannot be read: there is none. Name one like prompts/templates/en.")
+    files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    if not files:
+        raise BenchmarkError(f"There is no template catalogue (*.yaml) in {path}. Put one there, or name another path.")
+    return files
 
 
 def _checked(path: Path) -> dict[str, Any]:
-    content = read_catalogue(path)
-    problems = [
+    content, problems = _merged(path)
+    problems += [
         f"the key '{key}' is missing" for key in ("name", "version", "generic", "templates") if key not in content
     ]
     templates, generic = content.get("templates", {}), content.get("generic", {})
@@ -106,44 +177,22 @@ def _checked(path: Path) -> dict[str, Any]:
     if "generic" in content:
         problems += entry_problems("generic", generic, slots=("subject", "property"))
     refuse(path, problems)
+    refuse(path, duplicates({name: complete(entry) for name, entry in templates.items()}))
     return content
 
 
-def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[str]:
-    """What is wrong with one entry: its name before each problem.
-
-    Args:
-        name: PID, or "generic".
-        entry: What the catalogue holds under that name.
-        slots: Names that each wording must hold in braces, once each.
-    """
-    if not isinstance(entry, dict):
-        return [f"{name}: is no mapping with {', '.join(WORDINGS)}"]
-    problems = [f"{name}: unknown key '{key}'" for key in entry if key not in {*WORDINGS, *_NOTES}]
-    for wording in WORDINGS:
-        text = entry.get(wording)
-        faults = _wording_faults(wording, text, slots) if isinstance(text, str) else ["is missing or no text"]
-        problems += [f"{name}: {wording} {fault}" for fault in faults]
-    if not problems and _letters(entry["question"]) == _letters(entry["rephrase"]):
-        problems.append(f"{name}: rephrase says the same words as question")
-    return problems
-
-
-def _wording_faults(wording: str, text: str, slots: tuple[str, ...]) -> list[str]:
-    faults = [f"must hold {{{slot}}} exactly once" for slot in slots if text.count(f"{{{slot}}}") != 1]
-    rest = text
-    for slot in slots:
-        rest = rest.replace(f"{{{slot}}}", "")
-    if "{" in rest or "}" in rest:
-        faults.append("holds a stray brace")
-    if " ".join(text.split()) != text:
-        faults.append("holds spaces at an end or in a row")
-    if wording in _ASKING and not text.endswith("?"):
-        faults.append('does not end in "?"')
-    if wording not in _ASKING and text.endswith((".", "?", "!", ":", ",")):
-        faults.append("ends in a punctuation mark")
-    return faults
-
-
-def _letters(text: str) -> str:
-    return re.sub(r"\W", "", text).casefold()
+def _merged(path: Path) -> tuple[dict[str, Any], list[str]]:
+    content: dict[str, Any] = {}
+    problems: list[str] = []
+    for file in _files(path):
+        part = read_catalogue(file)
+        templates = part.pop("templates", None)
+        problems += [f"{file.name}: '{key}' stands in another file, too" for key in part if key in content]
+        content |= part
+        if not isinstance(templates, dict):
+            refuse(file, [] if templates is None else ["'generic' and 'templates' must be mappings"])
+            continue
+        known = content.setdefault("templates", {})
+        problems += [f"{file.name}: {name} stands in another file, too" for name in templates if name in known]
+        known |= templates
+    return content, problems

@@ -72,6 +72,7 @@ class Case:
         as_of: Day on which the fact holds, that of the newer snapshot (YYYY-MM-DD); None for cases of a file that does
             not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
+        clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
     """
 
     case_id: str
@@ -88,6 +89,7 @@ class Case:
     point_in_time: str | None = None
     kind: str | None = None
     as_of: str | None = None
+    clozes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

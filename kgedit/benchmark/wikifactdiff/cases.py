@@ -9,13 +9,14 @@ gives its answer away is left out on every axis, and with the update's own quest
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.workspace import read_table
-from kgedit.benchmark.wording import gives_away
-from kgedit.prompts.personas import persona_questions, persona_table
+from kgedit.benchmark.wording import gives_away, persona_voiced
+from kgedit.prompts.dates import lead
 
 
 def make_cases(
@@ -24,8 +25,9 @@ def make_cases(
     known_facts: int,
     seed: int,
     personas: Path | None,
+    persona_style: str,
     as_of: str,
-    leads: tuple[str, str] = ("", ""),
+    days: tuple[date, date] | None = None,
 ) -> None:
     """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
@@ -34,20 +36,22 @@ def make_cases(
         known_facts: Most facts of the older snapshot to write questions for.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: One of kgedit.benchmark.profiles.PERSONA_STYLES.
         as_of: Day of the newer snapshot.
-        leads: Where questions begin with a date: that beginning at the older snapshot, and as they have it.
+        days: Where questions begin with a date: the older snapshot's day, and the newer one's, which they have.
     """
     workspace.execute(_HAD_VALUE)
     workspace.execute(_UNFRAMED)
-    asked = read_table(workspace, "SELECT case_id, question FROM unframed ORDER BY case_id")
-    framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
+    asked = read_table(workspace, "SELECT case_id, question, phrase, answer, name FROM unframed ORDER BY case_id")
+    framed = persona_voiced(asked, seed=seed, personas=personas, style=persona_style, as_of=days and days[1])
     framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
     workspace.register("framed", framed)
     workspace.execute(_CASES, {"as_of": as_of})
     workspace.unregister("framed")
     workspace.execute(_LOCALITY)
+    older, newer = (lead(day) for day in days) if days else ("", "")
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
-    workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": leads[0], "newer": leads[1]})
+    workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": older, "newer": newer})
 
 
 _HAD_VALUE = """
@@ -75,7 +79,9 @@ _UNFRAMED = f"""
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
            question, CASE WHEN {gives_away("rephrase", "o.object_label")} THEN NULL ELSE rephrase END AS rephrase,
-           cloze, template,
+           cloze, list_filter(rephrases, lambda w: NOT {gives_away("w", "o.object_label")}) AS rephrases,
+           list_filter(clozes, lambda w: NOT {gives_away("w", "o.object_label")}) AS clozes,
+           name, subject_class, phrase, answer, template,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)

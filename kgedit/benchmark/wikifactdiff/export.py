@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.benchmark.functional import told_verdict
-from kgedit.benchmark.profiles import FUNCTIONAL_BY
+from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
@@ -38,10 +38,11 @@ from kgedit.benchmark.wikifactdiff.popularity import measure_popularity
 from kgedit.benchmark.wikifactdiff.preprocessing import preprocess
 from kgedit.benchmark.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
 from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
-from kgedit.benchmark.wikifactdiff.wording import prepare_templates, word_values
+from kgedit.benchmark.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
 from kgedit.errors import BenchmarkError
-from kgedit.prompts.dates import dates_version, lead
+from kgedit.prompts.dates import dates_version
+from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
@@ -61,6 +62,7 @@ class Settings:
         personas: Folder of persona catalogues; None for the shipped ones.
         functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
         ask_as_of: Whether questions say of which day they ask.
+        persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
     """
 
     seed: int = 0
@@ -71,6 +73,7 @@ class Settings:
     personas: Path | None = None
     functional_by: str = FUNCTIONAL_BY[PROFILE][0]
     ask_as_of: bool = False
+    persona_style: str = PERSONA_STYLES[0]
 
 
 def export_timestep(
@@ -151,14 +154,14 @@ def _make_tables(
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
     _word(workspace, settings, new.day)
-    leads = (lead(old.day), lead(new.day)) if settings.ask_as_of else ("", "")
     make_cases(
         workspace,
         known_facts=settings.known_facts,
         seed=settings.seed,
         personas=settings.personas,
         as_of=new.day.isoformat(),
-        leads=leads,
+        days=(old.day, new.day) if settings.ask_as_of else None,
+        persona_style=settings.persona_style,
     )
     scenarios = count_by(workspace, "scenario", "updates")
     return {
@@ -190,22 +193,31 @@ def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings, day: date) -
         "UNION SELECT neighbour_property FROM random_triple"
     )
     prepare_templates(workspace, settings.templates, as_of=day if settings.ask_as_of else None)
+    prepare_subjects(workspace, _ASKED_FACTS)
     workspace.execute(_UPDATES)
     workspace.execute(_OBJECTS)
     workspace.execute(_NEIGHBOURS)
 
 
+_ASKED_FACTS = """
+    SELECT subject AS id, label AS answer FROM update_object
+    UNION SELECT neighbour, label FROM nearest_triple JOIN triple_object USING (object)
+    UNION SELECT neighbour, label FROM random_triple JOIN triple_object USING (object)
+"""
+
 _UPDATES = """
     CREATE TABLE updates AS
     SELECT g.*, s.label AS subject_label, s.description AS subject_description,
-           coalesce(p.label, g.property) AS property_label, p.description AS property_description,
+           coalesce(p.label, t.label, g.property) AS property_label, p.description AS property_description,
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
-           say(t.question, s.label) AS question, say(t.rephrase, s.label) AS rephrase, say(t.cloze, s.label) AS cloze,
-           t.template,
+           say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
+           say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
+           t.template, s.name, s.subject_class, t.phrase, t.answer,
            row_number() OVER (
                ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
-    FROM update_group g JOIN known s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
-    JOIN template t ON t.property = g.property LEFT JOIN popularity ON popularity.id = g.subject
+    FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
+    JOIN template t ON t.property = g.property AND t.subject_class = s.subject_class
+    LEFT JOIN popularity ON popularity.id = g.subject
 """
 
 _OBJECTS = """
@@ -226,12 +238,13 @@ _NEIGHBOURS = f"""
         SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
     )
     SELECT f.*, n.label AS neighbour_label, n.description AS neighbour_description,
-           coalesce(p.label, f.neighbour_property) AS neighbour_property_label,
+           coalesce(p.label, t.label, f.neighbour_property) AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
-           say(t.question, n.label) AS question, say(t.rephrase, n.label) AS rephrase, say(t.cloze, n.label) AS cloze,
+           say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,
            u.place AS update_place
-    FROM found f JOIN known n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
-    JOIN template t ON t.property = f.neighbour_property LEFT JOIN known p ON p.id = f.neighbour_property
+    FROM found f JOIN named n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
+    JOIN template t ON t.property = f.neighbour_property AND t.subject_class = n.subject_class
+    LEFT JOIN known p ON p.id = f.neighbour_property
     JOIN updates u ON u.subject = f.subject AND u.property = f.property
 """  # noqa: S608 - our own names
 
@@ -272,6 +285,8 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "pageviews": {path.name: _hash(path) for path in settings.pageviews},
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
+        "persona_style": settings.persona_style,
+        "names": names_version(),
         "functional_by": told_verdict(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
     }

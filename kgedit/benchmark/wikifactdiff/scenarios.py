@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import duckdb
 
+from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.wikifactdiff.compat import Behaviour
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows
 from kgedit.wikidata.ids import POPULATION
@@ -65,7 +66,14 @@ def find_updates(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, 
         WINDOW same AS (PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static'))
         """  # noqa: S608 - our own names
     )
-    workspace.execute(_JUDGED.format(skips_equal=behaviour.changed_values_only, reasons=_reasons()))
+    workspace.execute(
+        _JUDGED.format(
+            skips_equal=behaviour.changed_values_only,
+            reasons=_reasons(),
+            label_is_id=is_id("label"),
+            subject_is_id=is_id("any_value(subject_label)"),
+        )
+    )
     workspace.execute(_kept(), {"seed": seed})
     workspace.execute(_OBJECTS)
     dropped = count_by(workspace, "reason", "judged_group")
@@ -98,7 +106,8 @@ _JUDGED = """
                arg_min(rule, place) FILTER (decision = 'unknown') AS unknown_rule,
                bool_or(decision IN ('new', 'obsolete', 'static') AND times_valid > 0 AND times_obsolete > 0)
                    AS contradicting,
-               bool_or(label IS NULL AND decision <> 'ignore') OR any_value(subject_label) IS NULL AS unlabelled
+               bool_or((label IS NULL OR {label_is_id}) AND decision <> 'ignore')
+                   OR any_value(subject_label) IS NULL OR {subject_is_id} AS unlabelled
         FROM told LEFT JOIN (SELECT id AS subject, label AS subject_label FROM known) USING (subject)
         GROUP BY subject, property
     )

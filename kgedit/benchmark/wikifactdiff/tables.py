@@ -27,6 +27,8 @@ UPDATES = pa.schema(
         ("question", pa.string()),
         ("rephrase", pa.string()),
         ("cloze", pa.string()),
+        ("rephrases", pa.list_(pa.string())),
+        ("clozes", pa.list_(pa.string())),  # of the edit, and four of its generalization
         ("template", pa.string()),
     ]
 )

@@ -63,7 +63,11 @@ _MACROS = rf"""
     CREATE MACRO say_number(amount) AS
         (CASE WHEN amount[1] = '-' THEN '-' ELSE '' END)
         || grouped(regexp_extract(amount, '^[-+]?(\d+)', 1))
-        || regexp_extract(amount, '\.\d+$');
+        || rtrim(rtrim(regexp_extract(amount, '\.\d{{1,6}}'), '0'), '.');
+    CREATE MACRO say_unit(amount, unit_name) AS CASE WHEN ltrim(amount, '+') = '1' THEN unit_name
+        ELSE regexp_replace(unit_name, '^((?:square |cubic )?(?:kilo|centi|milli|mega|giga|micro|nano)?' ||
+                            '(?:metre|meter|gram|litre|liter|year|month|week|day|hour|minute|second|mile|yard|acre|' ||
+                            'tonne|ton|watt|pixel|knot|degree|page|dollar|euro|parsec|joule|volt))(\b)', '\1s\2') END;
     CREATE MACRO ordinal(n) AS n || CASE WHEN n % 100 BETWEEN 11 AND 13 THEN 'th' WHEN n % 10 = 1 THEN 'st'
                                          WHEN n % 10 = 2 THEN 'nd' WHEN n % 10 = 3 THEN 'rd' ELSE 'th' END;
     CREATE MACRO year_of(time) AS try_cast(regexp_extract(time, '^-?0*(\d+)', 1) AS BIGINT);
@@ -83,9 +87,17 @@ _MACROS = rf"""
                       || CASE WHEN time[1] = '-' THEN ' BC' ELSE '' END
         ELSE say_year(time) END;
     CREATE MACRO say_literal(value_type, value, precision, unit_name) AS CASE value_type
-        WHEN 'quantity' THEN say_number(value) || coalesce(' ' || unit_name, '')
+        WHEN 'quantity' THEN say_number(value) || coalesce(' ' || say_unit(value, unit_name), '')
         WHEN 'time' THEN say_time(value, precision)
         ELSE value END;
+    CREATE MACRO spell_literal(value_type, value, precision, unit_name) AS CASE
+        WHEN value_type = 'quantity' THEN list_distinct([
+            ltrim(value, '+'), say_number(value), concat_ws(' ', ltrim(value, '+'), unit_name),
+            concat_ws(' ', say_number(value), unit_name)])
+        WHEN value_type = 'time' AND precision = '11' THEN [
+            month_of(value) || ' ' || day_of(value) || ', ' || say_year(value), ltrim(value, '+')]
+        WHEN value_type = 'time' AND precision = '10' THEN [ltrim(value, '+')]
+        ELSE [] END;
     CREATE MACRO name_literal(value_type, precision) AS CASE value_type
         WHEN 'quantity' THEN 'Quantity'
         WHEN 'time' THEN CASE precision WHEN '11' THEN 'Date' WHEN '10' THEN 'Month' ELSE 'Year' END
@@ -94,10 +106,11 @@ _MACROS = rf"""
 
 
 def prepare_wording_of_literals(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Macros say_literal(value_type, value, precision, unit_name) and name_literal(value_type, precision).
+    """Macros that word literals: say_literal, spell_literal (value_type, value, precision, unit_name) and name_literal.
 
-    A quantity is written with commas and its unit's name ("83,190,556", "1.5 kilometre"), a date at its precision
-    ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The second macro gives
-    WikiFactDiff's word for the kind of literal: Quantity, Date, Month, Year or String.
+    A quantity is written with commas, its unit's name and at most six decimals ("83,190,556", "1.5 kilometres"), a date
+    at its precision ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The
+    second macro lists other accepted spellings ("83190556", "March 12, 2021"), the third gives WikiFactDiff's word for
+    the kind of literal: Quantity, Date, Month, Year or String.
     """
     workspace.execute(_MACROS)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import duckdb
 
+from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
-from kgedit.benchmark.wording import choose_templates
+from kgedit.benchmark.wording import choose_templates, gives_away
 from kgedit.prompts.dates import date_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
 
@@ -31,7 +32,10 @@ def word_values(workspace: duckdb.DuckDBPyConnection) -> None:
         SELECT term, CASE WHEN object IS NULL THEN say_literal(value_type, value, precision, unit_name)
                           ELSE label END AS label,
                CASE WHEN object IS NULL THEN name_literal(value_type, precision) ELSE description END AS description,
-               coalesce(aliases, []) AS aliases
+               CASE WHEN object IS NULL THEN list_filter(
+                        spell_literal(value_type, value, precision, unit_name),
+                        lambda x: x <> say_literal(value_type, value, precision, unit_name))
+                    ELSE coalesce(aliases, []) END AS aliases
         FROM one LEFT JOIN known ON known.id = object LEFT JOIN unit USING (unit)
         """
     )
@@ -73,4 +77,36 @@ def prepare_templates(
     workspace.register("chosen_templates", templates if as_of is None else date_templates(templates, as_of))
     workspace.execute("CREATE TABLE template AS FROM chosen_templates SEMI JOIN asked_property USING (property)")
     workspace.unregister("chosen_templates")
-    workspace.execute("CREATE MACRO say(wording, label) AS replace(wording, '{subject}', label)")
+    workspace.execute(
+        "CREATE MACRO say(wording, name) AS regexp_replace(replace(wording, '{subject}', name), '^the ', 'The ')"
+    )
+    workspace.execute("CREATE MACRO say_all(wordings, name) AS list_transform(wordings, lambda w: say(w, name))")
+
+
+def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
+    """Table ``named``: id, label, description, name and subject_class of the subjects of some facts.
+
+    The hint of a name is left out where it would give an answer away.
+
+    Args:
+        workspace: With ``known``.
+        facts: SQL with the columns id and answer.
+    """
+    workspace.execute(f"CREATE TABLE asked_subject AS {facts}")
+    labels = workspace.sql(
+        "SELECT id AS subject, label AS subject_label FROM known "
+        "WHERE id IN (SELECT id FROM asked_subject) AND label IS NOT NULL"
+    ).to_arrow_table()
+    workspace.register("described", describe_subjects(workspace, labels))
+    workspace.execute(
+        f"""
+        CREATE TABLE named AS
+        SELECT k.id, k.label, k.description, subject_class,
+               CASE WHEN hinted_name IS NULL OR d.subject IN (
+                        SELECT a.id FROM asked_subject a JOIN described h ON h.subject = a.id
+                        WHERE {gives_away("h.hinted_name", "a.answer")})
+                    THEN name ELSE hinted_name END AS name
+        FROM described d JOIN known k ON k.id = d.subject
+        """  # noqa: S608 - our own names
+    )
+    workspace.unregister("described")

@@ -24,11 +24,18 @@ CASES = pa.table(
         "object": ["Q2", "Q3", "Q4", "Q6", "Q7"],
         "object_label": ["Ada", "Bo", "Norway", "Eva", "Falun Smith of Falun"],
         "object_aliases": pa.array([[], ["B."], [], [], []], pa.list_(pa.string())),
+        "name": ["Arvika", "Ada", "Ada", "Falun", "Eva"],
+        "subject_class": ["place", "person", "person", "place", "person"],
     }
 )
 TEMPLATE_ROWS = [
-    {"property": name, "question": f"What is the {name} of {{subject}}?", "phrase": f"the {name} of {{subject}}"}
-    for name in ("P6", "P26", "P27")
+    {
+        "property": name,
+        "subject_class": subject_class,
+        "question": f"What is the {name} of {{subject}}?",
+        "phrase": f"the {name} of {{subject}}",
+    }
+    for name, subject_class in (("P6", "place"), ("P26", "person"), ("P27", "person"))
 ]
 TEMPLATE_TABLE = pa.Table.from_pylist(
     [row | dict.fromkeys(("rephrase", "cloze", "template"), "") for row in TEMPLATE_ROWS], schema=TEMPLATES

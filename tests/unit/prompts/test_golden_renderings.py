@@ -10,17 +10,21 @@ import os
 import re
 from pathlib import Path
 
-import yaml
-
+from kgedit.prompts.catalogues import read_catalogue
+from kgedit.prompts.names import name_rules
 from kgedit.prompts.personas import persona_table
-from kgedit.prompts.templates import generic_template, shipped_templates, template_table
+from kgedit.prompts.templates import ANY_CLASS, generic_row, read_templates, shipped_templates, template_table
+from kgedit.prompts.voices import voices
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
-ROWS = {row["property"]: row for row in template_table().to_pylist()}
+ROWS = {row["property"]: row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS}
 EXAMPLES = {
     name: entry["example"]
-    for name, entry in yaml.safe_load(shipped_templates().read_text(encoding="utf-8"))["templates"].items()
+    for file in sorted(shipped_templates().glob("*.yaml"))
+    for name, entry in read_catalogue(file).get("templates", {}).items()
 }
+MOST_ASKED = tuple(ROWS)[:250]
+"""The properties with the lowest numbers: the oldest, which most facts have."""
 # Chains that changes of one season really make: first hop, second hop.
 CHAINS = re.findall(
     r"P\d+:P\d+",
@@ -43,31 +47,50 @@ def compare(name: str, lines: list[str]) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def test_every_template_reads_as_before() -> None:
+def said(wording: str, name: str) -> str:
+    text = wording.replace("{subject}", name)
+    return text[0].upper() + text[1:] if text.startswith("the ") else text
+
+
+def test_250_templates_about_their_examples_read_as_before() -> None:
     lines: list[str] = []
-    for name, row in ROWS.items():
-        said = (row[wording].format(subject=EXAMPLES[name]) for wording in ("question", "rephrase", "cloze", "phrase"))
-        lines += [row["template"], *(f"  {text}" for text in said)]
-    generic = generic_template()
-    lines.append(generic.template)
-    for text in (generic.question, generic.rephrase, generic.cloze, generic.phrase):
-        lines.append(f"  {text.format(property='mascot', subject='Yale University')}")
-    compare("en-1.txt", lines)
+    for name in MOST_ASKED:
+        row = ROWS[name]
+        subject = name_rules().said(EXAMPLES[name])
+        lines += [row["template"], *(f"  {said(text, subject)}" for text in (row["question"], row["phrase"]))]
+        lines += [
+            f"  {said(text, subject)}" for text in (*row["rephrases"], *(f"{cloze} ..." for cloze in row["clozes"]))
+        ]
+    generic = generic_row(read_templates(), "P822", "mascot")
+    lines.append(generic["template"])
+    for text in (generic["question"], generic["phrase"], *generic["rephrases"], *generic["clozes"]):
+        lines.append(f"  {text.replace('{subject}', 'Yale University')}")
+    compare("en-2.txt", lines)
 
 
 def test_two_hop_questions_read_as_before() -> None:
     lines = []
     for chain in CHAINS:
         first, second = chain.split(":")
-        phrase = ROWS[first]["phrase"].format(subject=EXAMPLES[first])
+        phrase = ROWS[first]["phrase"].format(subject=name_rules().said(EXAMPLES[first]))
         lines.append(f"{chain} {ROWS[second]['question'].format(subject=phrase)}")
-    compare("en-1-two-hop.txt", lines)
+    compare("en-2-two-hop.txt", lines)
 
 
-def test_personas_speak_as_before() -> None:
+def test_frames_of_personas_read_as_before() -> None:
     question = "Who is the head of government of Canada?"
     lines = [
         f"{row['persona']} {row['frame_index']}: {row['frame'].format(question=question)}"
         for row in persona_table().to_pylist()
     ]
+    compare("persona-frames.txt", lines)
+
+
+def test_personas_reword_as_before() -> None:
+    lines = []
+    for place, name in enumerate(MOST_ASKED[::10]):
+        row = ROWS[name]
+        for voice in voices():
+            asked = voice.ask(row["phrase"], row["answer"], place)
+            lines.append(f"{name} {voice.persona}: {asked.replace('{subject}', name_rules().said(EXAMPLES[name]))}")
     compare("personas.txt", lines)

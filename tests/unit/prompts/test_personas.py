@@ -27,12 +27,12 @@ def framed(seed: int, ids: list[str] = IDS, questions: list[str] = QUESTIONS) ->
     return persona_questions(pa.array(questions), pa.array(ids), seed=seed, personas=TABLE).to_pylist()
 
 
-def test_there_are_six_personas_with_several_frames_each_in_order() -> None:
+def test_there_are_five_personas_with_several_frames_each_in_order() -> None:
     assert TABLE.schema == PERSONAS
     rows = TABLE.to_pylist()
     assert rows == sorted(rows, key=lambda row: (row["persona"], row["frame_index"]))
     names = [row["persona"] for row in rows]
-    assert len(set(names)) == 6
+    assert len(set(names)) == 5
     assert min(names.count(name) for name in set(names)) >= 5
     assert len({row["frame"] for row in rows}) == len(rows)
 

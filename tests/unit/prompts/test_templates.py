@@ -13,63 +13,69 @@ import yaml
 from world.shared_data import SHARED
 
 from kgedit.errors import BenchmarkError
+from kgedit.prompts.catalogues import read_catalogue
+from kgedit.prompts.grammar import ANSWERS, CLOZES, REPHRASINGS, complete
+from kgedit.prompts.lint import entry_problems
 from kgedit.prompts.templates import (
+    ANY_CLASS,
     TEMPLATES,
     WORDINGS,
-    entry_problems,
-    generic_template,
+    generic_row,
+    read_templates,
     shipped_templates,
     template_table,
     template_version,
 )
 
-CATALOGUE = yaml.safe_load(shipped_templates().read_text(encoding="utf-8"))
-ROWS = template_table().to_pylist()
+ENTRIES = {
+    name: entry
+    for file in shipped_templates().glob("*.yaml")
+    for name, entry in read_catalogue(file).get("templates", {}).items()
+}
+ALL_ROWS = template_table().to_pylist()
+ROWS = [row for row in ALL_ROWS if row["subject_class"] == ANY_CLASS]
 SLICE_PROPERTIES = "P6 P26 P35 P39 P54 P102 P108 P115 P127 P159 P169 P190 P286 P463 P488 P512 P551 P1346 P1376 P1435"
 
 
 def test_the_table_is_ordered_by_property_and_names_each_template() -> None:
     table = template_table()
     assert table.schema == TEMPLATES
-    numbers = [int(name[1:]) for name in table["property"].to_pylist()]
+    numbers = [int(row["property"][1:]) for row in ROWS]
     assert numbers == sorted(set(numbers))
-    assert len(numbers) == len(CATALOGUE["templates"]) > 150
-    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-1:P6"
+    assert len(numbers) == len(ENTRIES) >= 450
+    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-2:P6"
     assert set(SLICE_PROPERTIES.split()) <= set(table["property"].to_pylist())
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["property"] for row in ROWS])
-def test_each_entry_keeps_the_contract(row: dict[str, str]) -> None:
-    for wording in WORDINGS:
-        text = row[wording]
-        assert text.count("{subject}") == 1
-        assert not set("{}") & set(text.replace("{subject}", ""))
-        # A phrase that ends in a name would read "the mayor of Rome's": no possessives.
-        assert "{subject}'" not in text
-        # Nor an article before a phrase, which brings its own.
-        assert not re.search(r"\b(a|an|the) {subject}", text)
-        assert "  " not in text
-        assert text == text.strip()
-    for asking in (row["question"], row["rephrase"]):
-        assert asking.endswith("?")
-        assert asking.count("?") == 1
-        # A phrase in place of the subject begins in lower case, so it must not come first.
-        assert asking[0].isupper()
-    assert row["question"].casefold() != row["rephrase"].casefold()
-    assert row["cloze"][-1].isalnum() or row["cloze"].endswith("{subject}")
-    assert row["phrase"].startswith("the ")
-    assert row["phrase"][-1] not in ".?!,:"
+def test_every_entry_and_variant_asks_and_tells_in_full() -> None:
+    for row in ALL_ROWS:
+        asking, telling = [row["question"], *row["rephrases"]], [*row["clozes"], row["phrase"]]
+        assert (len(row["rephrases"]) >= REPHRASINGS, len(row["clozes"])) == (True, CLOZES), row["property"]
+        assert (row["rephrase"], row["cloze"]) == (row["rephrases"][0], row["clozes"][0])
+        assert row["answer"] in ANSWERS
+        for text in (*asking, *telling):
+            assert text.count("{subject}") == 1
+            assert not set("{}") & set(text.replace("{subject}", ""))
+            # A phrase that ends in a name would read "the mayor of Rome's": no possessives.
+            assert "{subject}'" not in text
+            # Nor an article before a phrase, which brings its own.
+            assert not re.search(r"\b(a|an|the) {subject}", text)
+        for text in asking:
+            assert text.endswith("?")
+            # A phrase in place of the subject begins in lower case, so it must not come first.
+            assert text[0].isupper()
+        assert len({text.casefold() for text in (*asking, *telling)}) == len(asking) + len(telling), row["property"]
+        assert row["phrase"].startswith("the ")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["property"] for row in ROWS])
-def test_each_entry_has_the_catalogue_label_and_an_example(row: dict[str, str]) -> None:
-    entry = CATALOGUE["templates"][row["property"]]
-    assert set(entry) == {"label", "example", *WORDINGS}
-    assert entry["example"].strip()
+def test_each_entry_has_a_label_an_answer_type_and_an_example() -> None:
+    for name, entry in ENTRIES.items():
+        assert {"label", "answer", "example", "phrase"} <= set(entry), name
+        assert entry["example"].strip()
 
 
 def test_no_two_properties_ask_the_same_question() -> None:
-    for wording in WORDINGS:
+    for wording in ("question", "phrase"):
         texts = [row[wording].casefold() for row in ROWS]
         assert sorted({text for text in texts if texts.count(text) > 1}) == []
 
@@ -78,8 +84,9 @@ def test_no_two_properties_ask_the_same_question() -> None:
 def test_labels_and_datatypes_are_those_of_wikidata() -> None:
     path = SHARED / "wikidata_properties" / "properties-2022-01-16.json"
     known = {entry["id"]: entry for entry in json.loads(path.read_text(encoding="utf-8"))}
-    for name, entry in CATALOGUE["templates"].items():
-        assert known[name]["dataType"] == "WikibaseItem"
+    for name, entry in ENTRIES.items():
+        literal = {"number": {"Quantity"}, "time": {"Time"}}.get(entry["answer"], {"WikibaseItem"})
+        assert known[name]["dataType"] in literal, name
         assert known[name]["label"] == entry["label"]
 
 
@@ -106,22 +113,49 @@ def test_a_phrase_makes_a_two_hop_question() -> None:
     assert rows["P26"]["question"].format(subject=phrase) == "Who is the spouse of the head of government of France?"
 
 
-def test_the_generic_template_holds_both_slots_and_says_that_it_is_generic() -> None:
-    generic = generic_template()
-    assert generic.template == "en-1:generic"
-    assert generic.question.format(property="mascot", subject="Yale") == "What is the mascot of Yale?"
-    assert generic.phrase.format(property="mascot", subject="Yale") == "the mascot of Yale"
-    for wording in WORDINGS:
-        assert getattr(generic, wording).count("{property}") == 1
+def test_the_generic_template_is_about_the_property_and_says_that_it_is_generic() -> None:
+    row = generic_row(read_templates(), "P822", "mascot")
+    assert (row["template"], row["question"]) == ("en-2:generic", "What is the mascot of {subject}?")
+    assert row["phrase"] == "the mascot of {subject}"
+    for text in (*row["rephrases"], *row["clozes"]):
+        assert "mascot" in text
+        assert "{property}" not in text
+
+
+def test_what_an_entry_leaves_out_is_derived_from_its_phrase() -> None:
+    said = complete({"phrase": "the doctoral advisor of {subject}", "answer": "person"})
+    assert said.question == "Who is the doctoral advisor of {subject}?"
+    assert said.rephrases[0] == "Which person is the doctoral advisor of {subject}?"
+    assert said.clozes[0] == "The doctoral advisor of {subject} is"
+    past = complete(
+        {"phrase": "the judge in {subject}", "answer": "person", "tense": "past", "rephrase": "Who judged?"}
+    )
+    assert past.question == "Who was the judge in {subject}?"
+    assert past.rephrases[0] == "Who judged?"
+
+
+def test_a_variant_says_what_differs_for_its_class_of_subjects() -> None:
+    asked = {row["subject_class"]: row["question"] for row in ALL_ROWS if row["property"] == "P641"}
+    assert asked["person"] == "Which sport does {subject} do?"
+    assert asked["place"] == "Which sport is practised at {subject}?"
+    assert asked[ANY_CLASS] != asked["person"]
 
 
 def test_the_version_is_a_hash_of_the_content(tmp_path: Path) -> None:
-    copy = tmp_path / "en.yaml"
-    copy.write_bytes(shipped_templates().read_bytes())
-    assert template_version(copy) == template_version()
+    for file in shipped_templates().glob("*.yaml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert template_version(tmp_path) == template_version()
     assert re.fullmatch("[0-9a-f]{16}", template_version())
-    copy.write_bytes(copy.read_bytes() + b"\n")
-    assert template_version(copy) != template_version()
+    with (tmp_path / "sport.yaml").open("ab") as file:
+        file.write(b"\n")
+    assert template_version(tmp_path) != template_version()
+
+
+def test_a_property_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
+    write(tmp_path)
+    (tmp_path / "more.yaml").write_text(yaml.safe_dump({"templates": {"P6": GOOD}}), encoding="utf-8")
+    with pytest.raises(BenchmarkError, match="P6 stands in another file, too"):
+        template_table(tmp_path)
 
 
 GOOD = {
@@ -142,7 +176,9 @@ def write(folder: Path, **changes: object) -> Path:
 
 def test_a_catalogue_of_another_language_is_read(tmp_path: Path) -> None:
     table = template_table(write(tmp_path))
-    assert table.to_pylist() == [{"property": "P6", **GOOD, "template": "de-3:P6"}]
+    (row,) = table.to_pylist()
+    assert {name: row[name] for name in WORDINGS} == GOOD
+    assert (row["property"], row["template"]) == ("P6", "de-3:P6")
     assert isinstance(table, pa.Table)
 
 
@@ -151,13 +187,25 @@ def test_a_catalogue_of_another_language_is_read(tmp_path: Path) -> None:
     [
         ({"question": "Wer leitet die Regierung?"}, "P6: question must hold {subject} exactly once"),
         ({"question": "Wer ist {subject} von {subject}?"}, "P6: question must hold {subject} exactly once"),
-        ({"question": "Wer leitet {subject}"}, 'P6: question does not end in "?"'),
+        ({"question": "Wer leitet {subject}"}, 'P6: question or rephrase does not end in one "?": Wer leitet'),
         ({"rephrase": "Wer leitet {subject} {now}?"}, "P6: rephrase holds a stray brace"),
         ({"rephrase": "wer leitet  die Regierung von {subject}?"}, "P6: rephrase holds spaces"),
-        ({"rephrase": "Wer leitet die Regierung von: {subject}?"}, "P6: rephrase says the same words as question"),
-        ({"cloze": "Die Regierung von {subject} leitet:"}, "P6: cloze ends in a punctuation mark"),
+        (
+            {"rephrase": "Wer leitet die Regierung von: {subject}?"},
+            "P6: says the same words twice: Wer leitet die Regierung von {subject}?",
+        ),
+        ({"cloze": "Die Regierung von {subject} leitet:"}, "P6: cloze or phrase ends in a punctuation mark"),
         ({"phrase": 7}, "P6: phrase is missing or no text"),
         ({"hint": "x"}, "P6: unknown key 'hint'"),
+        ({"answer": "colour"}, "P6: answer must be one of person"),
+        ({"tense": "future"}, "P6: tense must be present or past"),
+        ({"question": "Who leads the {subject}?"}, "P6: question has an article before the subject"),
+        ({"cloze": "{subject} is a"}, "P6: cloze ends in an article that the answer decides"),
+        ({"cloze": "{subject} has a old chief called"}, "P6: cloze has the wrong one of a and an"),
+        ({"rephrase": "Who is who is P26 of {subject}?"}, "P6: rephrase holds the id of an entity"),
+        ({"cloze": "{subject} is led led by"}, "P6: cloze says a word twice in a row"),
+        ({"variants": {"planet": {"question": "x"}}}, "P6 (planet): is no class of subjects"),
+        ({"variants": {"team": {"question": "x"}}}, "P6 (team): question must hold {subject} exactly once"),
     ],
 )
 def test_an_entry_that_breaks_the_contract_is_named(tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -171,12 +219,12 @@ def test_all_problems_of_a_catalogue_are_reported_at_once(tmp_path: Path) -> Non
     with pytest.raises(BenchmarkError) as caught:
         template_table(path)
     message = str(caught.value)
-    for part in (str(path), "'Q6' is no property id", "P7: rephrase is missing", "P8: is no mapping"):
+    for part in (str(path), "'Q6' is no property id", "P7: phrase is missing", "P8: is no mapping"):
         assert part in message
 
 
 def test_an_empty_or_missing_generic_entry_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="generic: question is missing"):
+    with pytest.raises(BenchmarkError, match="generic: phrase is missing"):
         template_table(write(tmp_path, generic={}))
 
 

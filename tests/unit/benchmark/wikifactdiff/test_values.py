@@ -13,7 +13,7 @@ from kgedit.benchmark.wikifactdiff.values import moments, prepare_wording_of_lit
     ("literal", "words", "kind"),
     [
         (("quantity", "83190556", None, None), "83,190,556", "Quantity"),
-        (("quantity", "1.5", None, "kilometre"), "1.5 kilometre", "Quantity"),
+        (("quantity", "1.5", None, "kilometre"), "1.5 kilometres", "Quantity"),
         (("quantity", "-1234.25", None, None), "-1,234.25", "Quantity"),
         (("quantity", "999", None, None), "999", "Quantity"),
         (("time", "2021-03-12", "11", None), "12 March 2021", "Date"),
@@ -47,3 +47,29 @@ def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -
         (20210301, 20210401),
         (-439685, -439684),
     ]
+
+
+@pytest.mark.parametrize(
+    ("literal", "spellings"),
+    [
+        (("quantity", "+83190556", None, None), ["83190556", "83,190,556"]),
+        (("quantity", "+1", None, "kilometre"), ["1", "1 kilometre"]),
+        (("time", "2021-03-12", "11", None), ["March 12, 2021", "2021-03-12"]),
+        (("string", "Ex lege libertas", None, None), []),
+    ],
+)
+def test_a_literal_has_other_accepted_spellings(literal: tuple[str | None, ...], spellings: list[str]) -> None:
+    connection = duckdb.connect()
+    prepare_wording_of_literals(connection)
+    (told,) = connection.execute("SELECT spell_literal($1, $2, $3, $4)", list(literal)).fetchone() or ([],)
+    assert sorted(told) == sorted(spellings)
+
+
+def test_a_quantity_has_at_most_six_decimals_and_one_of_a_unit_is_singular() -> None:
+    connection = duckdb.connect()
+    prepare_wording_of_literals(connection)
+    told = connection.execute(
+        "SELECT say_literal('quantity', '3.14159265358979', NULL, NULL), say_literal('quantity', '1', NULL, 'metre'), "
+        "say_literal('quantity', '20', NULL, 'metre per second'), say_literal('quantity', '2', NULL, 'hertz')"
+    ).fetchone()
+    assert told == ("3.141592", "1 metre", "20 metres per second", "2 hertz")

@@ -1,0 +1,118 @@
+"""The regular parts of a template: what an entry of a catalogue leaves out is derived from its noun phrase.
+
+An entry needs a ``phrase`` ("the doctoral advisor of {subject}") and an ``answer`` type. Everything else may be written
+by hand, and what is written always comes first: the grammar only fills up to three rephrasings and five clozes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ANSWERS: Mapping[str, str] = {
+    "person": "person",
+    "agent": "person or organization",
+    "organization": "organization",
+    "team": "team",
+    "place": "place",
+    "country": "country",
+    "work": "work",
+    "event": "event",
+    "language": "language",
+    "thing": "",
+    "number": "",
+    "time": "",
+}
+"""Type of answer, and the noun that asks for it after "which"; none where a type has no such noun of its own."""
+
+REPHRASINGS = 3
+CLOZES = 5
+"""One cloze to edit with and four that ask whether the edit generalizes (WikiFactDiff, section 5)."""
+
+_TENSES = {"present": "is", "past": "was"}
+
+
+@dataclass(frozen=True, slots=True)
+class Wordings:
+    """Every wording of one property about one class of subjects, each with {subject} once.
+
+    Attributes:
+        question: Ends in "?".
+        rephrases: Three other questions for the same.
+        clozes: Five statements that break off where the answer follows; the first is the update.
+        phrase: A noun phrase for the answer, put in place of the subject of a second question.
+        answer: One of ANSWERS.
+        tense: "present" or "past".
+    """
+
+    question: str
+    rephrases: tuple[str, ...]
+    clozes: tuple[str, ...]
+    phrase: str
+    answer: str
+    tense: str
+
+
+def complete(entry: Mapping[str, Any]) -> Wordings:
+    """The wordings of an entry, those that it leaves out derived.
+
+    Args:
+        entry: A checked entry: ``phrase``, and as far as given ``answer``, ``kind`` (the noun after "which"),
+            ``tense``, ``question``, ``rephrase`` and ``cloze`` (one text or a list).
+    """
+    phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
+    # "the place where {subject} died" has a verb of its own: another past one would be one too many.
+    verb = _TENSES["present" if re.search(r" (where|which|that|whom) ", phrase) else tense]
+    question = entry.get("question") or f"{'Who' if answer in ('person', 'agent') else 'What'} {verb} {phrase}?"
+    rephrases = _filled(
+        texts(entry.get("rephrase")),
+        _rephrasings(phrase, answer, verb, kind=entry.get("kind") or ANSWERS[answer]),
+        REPHRASINGS,
+        without=question,
+    )
+    written = texts(entry.get("cloze")) or (f"{_capital(phrase)} {verb}",)
+    clozes = _filled(written, _clozes(phrase, written[0], verb), CLOZES)
+    return Wordings(question, rephrases, clozes, phrase, answer, tense)
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """One text or a list of them, as a tuple; nothing for None."""
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]
+
+
+def _rephrasings(phrase: str, answer: str, verb: str, *, kind: str) -> tuple[str, ...]:
+    last = f"If someone asks for {phrase}, what is the right answer?"
+    if answer == "number":
+        return (f"What is {phrase}?", f"Can you tell me {phrase}?", f"What figure is given for {phrase}?", last)
+    if answer == "time":
+        return (f"What {verb} {phrase}?", f"Can you tell me {phrase}?", f"What do the records give as {phrase}?", last)
+    named = phrase.startswith((f"the {kind} ", "the person ", "the body ", "the group "))
+    which = () if not kind or named else (f"Which {kind} {verb} {phrase}?",)
+    if answer in ("person", "agent"):
+        return (*which, f"What is the name of {phrase}?", f"Can you tell me who {phrase} {verb}?", last)
+    return (*which, f"Can you tell me what {phrase} {verb}?", f"What would you name as {phrase}?", last)
+
+
+def _clozes(phrase: str, first: str, verb: str) -> tuple[str, ...]:
+    told = first if first.startswith("{") else first[0].lower() + first[1:]
+    return (
+        f"{_capital(phrase)} {verb}",
+        f"As far as is known, {told}",
+        f"The answer to a question about {phrase} is",
+        f"According to the records, {phrase} {verb}",
+        f"It is a fact that {told}",
+        f"Whoever looks up {phrase} will find",
+    )
+
+
+def _filled(written: tuple[str, ...], derived: tuple[str, ...], wanted: int, *, without: str = "") -> tuple[str, ...]:
+    once = dict.fromkeys((*written, *(text for text in derived if text != without)))
+    return tuple(once)[: max(wanted, len(written))]
+
+
+def _capital(text: str) -> str:
+    return text if text.startswith("{") else text[0].upper() + text[1:]

@@ -1,0 +1,95 @@
+"""How names stand in a sentence: with or without "the", and of which class a subject is.
+
+The rules are data: prompts/names/en.yaml. What needs a snapshot (classes, countries) is found in
+kgedit.benchmark.subjects; here only labels are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kgedit.prompts.catalogues import content_hash, read_catalogue, refuse
+from kgedit.prompts.lint import SUBJECT_CLASSES
+from kgedit.resources import data_folder
+
+
+@dataclass(frozen=True, slots=True)
+class NameRules:
+    """Rules for English names.
+
+    Attributes:
+        classes: Root classes (QIDs) of each class of subjects.
+        evidence: Properties (PIDs) that show of which class an item is; earlier classes first.
+        article_classes: Classes (QIDs) whose instances take "the".
+        article_labels: Whole labels that take "the".
+        article: Labels that take "the" match it.
+        never: Labels that take none match it, whatever else they match.
+    """
+
+    classes: Mapping[str, tuple[str, ...]]
+    evidence: Mapping[str, tuple[str, ...]]
+    article_classes: tuple[str, ...]
+    article_labels: frozenset[str]
+    article: re.Pattern[str]
+    never: re.Pattern[str]
+
+    def takes_article(self, label: str, *, subject_class: str = "", by_class: bool = False) -> bool:
+        """Whether "the" stands before a label.
+
+        Args:
+            label: The label.
+            subject_class: Class of the item; "" where it is unknown.
+            by_class: Whether the item is an instance of one of article_classes.
+        """
+        if label in self.article_labels:
+            return subject_class != "person"
+        if (
+            subject_class in ("person", "work")
+            or label[:1].islower()
+            or not label[:1].isalnum()
+            or self.never.search(label)
+        ):
+            return False
+        return by_class or bool(self.article.search(label))
+
+    def said(self, label: str, *, subject_class: str = "", by_class: bool = False) -> str:
+        """A label as it stands inside a sentence: trimmed, with "the" where it takes it."""
+        label = " ".join(label.split())
+        takes = self.takes_article(label, subject_class=subject_class, by_class=by_class)
+        return f"the {label}" if takes else label
+
+
+def shipped_names() -> Path:
+    """The rules that come with kgedit."""
+    return data_folder("prompts") / "names" / "en.yaml"
+
+
+@cache
+def name_rules() -> NameRules:
+    """The shipped rules.
+
+    Raises:
+        BenchmarkError: if their file lacks a part.
+    """
+    path = shipped_names()
+    content = read_catalogue(path)
+    refuse(path, [f"the key '{key}' is missing" for key in ("classes", "evidence", "article") if key not in content])
+    refuse(path, [f"'{name}' is no class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
+    article = content["article"]
+    return NameRules(
+        classes={name: tuple(ids) for name, ids in content["classes"].items()},
+        evidence={name: tuple(ids) for name, ids in content["evidence"].items()},
+        article_classes=tuple(article["classes"]),
+        article_labels=frozenset(article["labels"]),
+        article=re.compile("|".join(f"(?:{pattern})" for pattern in article["patterns"])),
+        never=re.compile("|".join(f"(?:{pattern})" for pattern in article["never"])),
+    )
+
+
+def names_version() -> str:
+    """Content hash of the rules, for the provenance of a timestep."""
+    return content_hash([shipped_names()])
