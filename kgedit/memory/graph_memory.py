@@ -318,13 +318,10 @@ class GraphMemory:
             further = []
             for rows, seen, here in ahead:
                 for row in self._facts.rows_of(here):
-                    values = self._facts.values(row, as_of=as_of)
-                    if not values:
-                        continue
-                    yield (*rows, row)
-                    further += [
-                        ((*rows, row), seen | {value.thing}, value.thing) for value in values if value.thing not in seen
-                    ]
+                    fresh = [value.thing for value in self._facts.values(row, as_of=as_of) if value.thing not in seen]
+                    if fresh:
+                        yield (*rows, row)
+                        further += [((*rows, row), seen | {thing}, thing) for thing in fresh]
             ahead = further
 
     def _taken(
