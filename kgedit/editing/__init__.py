@@ -29,6 +29,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "ultraedit": "kgedit.editing.gradient_transform.ultraedit:UltraEdit",
         "prompt": "kgedit.editing.in_context.prompt:Prompting",
         "ike": "kgedit.editing.in_context.ike:InContextEditing",
+        "graph_rag": "kgedit.editing.in_context.graph_rag:GraphRetrieval",
         "rag": "kgedit.editing.in_context.rag:Retrieval",
         "rome": "kgedit.editing.locate_then_edit.rome:Rome",
         "r_rome": "kgedit.editing.locate_then_edit.rome:RRome",

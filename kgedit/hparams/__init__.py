@@ -25,6 +25,7 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "ultraedit": "kgedit.hparams.gradient_transform:UltraEditSettings",
         "prompt": "kgedit.hparams.in_context:PromptSettings",
         "ike": "kgedit.hparams.in_context:IkeSettings",
+        "graph_rag": "kgedit.hparams.in_context:GraphRagSettings",
         "rag": "kgedit.hparams.in_context:RagSettings",
         "rome": "kgedit.hparams.locate_then_edit:RomeSettings",
         "r_rome": "kgedit.hparams.locate_then_edit:RomeSettings",

@@ -39,6 +39,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 2},
+    "graph_rag": {"embedder": "character-ngrams"},
     "rag": {"embedder": "character-ngrams"},
     "rome": SEARCH,
     "r_rome": SEARCH,

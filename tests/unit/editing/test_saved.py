@@ -31,6 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 2},
     "grace": {"steps": 20},
     "wise": {"steps": 20},
+    "graph_rag": {"embedder": "character-ngrams"},
     "rag": {"embedder": "character-ngrams"},
     "ike": {"embedder": "character-ngrams", "k": 2},
     "prompt": {},

@@ -69,6 +69,7 @@ QUICK: dict[str, dict[str, object]] = {
     "prompt": {"most": 2},
     "lora": {"epochs": 1},
     "lora_merge": {"epochs": 1},
+    "graph_rag": {"embedder": "character-ngrams"},
     "rag": {"embedder": "character-ngrams"},
     **{name: {"steps": 2, "prompts": 2, "tokens": 400} for name in LOCATED},
 }

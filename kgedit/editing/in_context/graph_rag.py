@@ -1,0 +1,94 @@
+"""`graph_rag`: facts found by walking the graph of edits go ahead of each prompt; no weight changes.
+
+`rag` looks for edits whose questions are like the question, which the second fact of a two-hop question is not. Here
+the subject is found by its name, and the path of relations from it by its wording (kgedit.memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.editing.editor import (
+    NO_RUN,
+    AppliedEdits,
+    Capabilities,
+    Editor,
+    EditorState,
+    Prefix,
+    PrefixPart,
+    RunContext,
+)
+from kgedit.hparams.in_context import GraphRagSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.embeddings import embedder_on_demand
+from kgedit.llm.language_model import LanguageModel
+from kgedit.memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
+from kgedit.records.cases import Case
+
+
+class GraphRetrieval(Editor[GraphRagSettings]):
+    """Remembers edits as a graph, and puts the facts of the best paths ahead of a question, first hop before second.
+
+    The best path is last, next to the question. A question that names no known subject, or asks of it what no path
+    says, gets nothing.
+    """
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        changes_prompt=True,
+        source="kgedit, docs/graph-memory.md",
+    )
+    settings_type = GraphRagSettings
+
+    def __init__(
+        self, model: LanguageModel, settings: GraphRagSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._memory = GraphMemory(embedder_on_demand(settings.embedder, device=str(model.device)))
+        self._search = Search(
+            k=settings.k,
+            hops=settings.hops,
+            gate=settings.gate,
+            margin=settings.margin,
+            near=settings.near,
+            misspelt=settings.misspelt,
+        )
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
+        """Add the cases to the memory."""
+        self._memory.learn(cases)
+        return AppliedEdits()
+
+    def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
+        """The facts of the best paths of each question."""
+        return [prefix_of(finding.paths) for finding in self._memory.find(questions, self._search)]
+
+    def restore(self) -> None:
+        """Forget every edit."""
+        self._memory.clear()
+
+    def state(self) -> EditorState:
+        """The memory."""
+        return EditorState(record=self._memory.state())
+
+    def load_state(self, state: EditorState) -> None:
+        """Load the memory."""
+        self._memory.load(state.record)
+
+
+def prefix_of(paths: Sequence[FoundPath]) -> Prefix:
+    """Paths as they are read: the best one last, each from its first hop to its last, every fact once."""
+    parts: list[PrefixPart] = []
+    told: set[int] = set()
+    for path in paths:
+        fresh = [row for row in path.rows if row.row not in told]
+        told |= {row.row for row in fresh}
+        parts = [part for row in fresh for part in _parts(row)] + parts
+    return Prefix(tuple(parts))
+
+
+def _parts(row: Remembered) -> list[PrefixPart]:
+    """A fact as question and answer; further edits of the same row are named and add no text."""
+    first, *others = row.case_ids or ("",)
+    pair = PrefixPart("", first, pair=(row.question, row.answer), ending="\n")
+    return [*(PrefixPart("", case_id) for case_id in others), pair]

@@ -1,0 +1,196 @@
+"""The graph memory finds what a question needs: both hops, current values, nothing for a stranger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kgedit.llm.embeddings import load_embedder
+from kgedit.memory.graph_memory import GraphMemory, Search
+from kgedit.records.cases import Case, Fact
+
+EMBED = load_embedder("character-ngrams", device="cpu")
+OPEN = Search(gate=-1.0, margin=9.0)
+QUESTIONS = {
+    "P6": ("head of government", "Who is the head of government of {}?"),
+    "P19": ("place of birth", "Where was {} born?"),
+    "P26": ("spouse", "Who is the spouse of {}?"),
+    "P36": ("capital", "What is the capital of {}?"),
+    "P47": ("shares border with", "Which country shares a border with {}?"),
+}
+
+
+def _case(
+    subject: str, relation: str, thing: str, *, old: Sequence[str] = (), at: str = "20210101_20220101", key: str = ""
+) -> Case:
+    """An edit; ids are names in lower case, but for a key that tells namesakes apart."""
+    name, question = QUESTIONS[relation]
+    subject_id = key or subject.lower()
+    return Case(
+        case_id=f"{subject_id}:{relation}:{thing.lower()}",
+        timestep=at,
+        tag="update" if old else "new",
+        fact=Fact(subject_id, subject, relation, name, thing.lower(), thing),
+        question=question.format(subject),
+        answer=thing,
+        cloze="",
+        old_objects=tuple(value.lower() for value in old),
+        old_answers=tuple(old),
+        probes=(),
+    )
+
+
+def _memory(*cases: Case) -> GraphMemory:
+    memory = GraphMemory(EMBED)
+    memory.learn(cases)
+    return memory
+
+
+def _rows(memory: GraphMemory, question: str, search: Search = OPEN, *, as_of: str = "") -> list[list[tuple[str, str]]]:
+    """Question and answer of each row of each path."""
+    [finding] = memory.find([question], search, as_of=as_of)
+    return [[(row.question, row.answer) for row in path.rows] for path in finding.paths]
+
+
+NORWAY = (
+    _case("Norway", "P6", "Jonas", old=["Erna"]),
+    _case("Jonas", "P26", "Marit"),
+    _case("Jonas", "P19", "Oslo"),
+    _case("Norway", "P36", "Oslo"),
+    _case("Sweden", "P6", "Magdalena"),
+    _case("Magdalena", "P26", "Richard"),
+)
+
+
+def test_both_facts_of_a_two_hop_question_are_found_in_reading_order() -> None:
+    assert _rows(_memory(*NORWAY), "Who is the spouse of the head of government of Norway?") == [
+        [
+            ("Who is the head of government of Norway?", "Jonas"),
+            ("Who is the spouse of Jonas?", "Marit"),
+        ]
+    ]
+
+
+def test_a_question_gets_the_row_of_its_relation() -> None:
+    assert _rows(_memory(*NORWAY), "What is the capital of Norway?") == [[("What is the capital of Norway?", "Oslo")]]
+
+
+def test_a_superseded_value_is_no_answer_and_is_one_as_of_its_day() -> None:
+    memory = _memory(
+        _case("Norway", "P6", "Erna", old=["Jens"], at="20130101_20140101"),
+        _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101"),
+    )
+    question = "Who is the head of government of Norway?"
+    assert [rows[0][1] for rows in _rows(memory, question)] == ["Jonas"]
+    told = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("2012-05-05", "2014-01-01", "2021-12-31")}
+    assert told == {"2012-05-05": "Jens", "2014-01-01": "Erna", "2021-12-31": "Erna"}
+    assert _rows(memory, question, as_of="2022-01-01")[0][0][1] == "Jonas"
+
+
+def test_an_old_answer_of_an_edit_is_not_retrieved() -> None:
+    [finding] = _memory(*NORWAY).find(["Who is the head of government of Norway?"], OPEN)
+    assert [row.case_ids for path in finding.paths for row in path.rows] == [("norway:P6:jonas",)]
+
+
+def test_several_values_are_told_together() -> None:
+    memory = _memory(_case("Norway", "P47", "Sweden"), _case("Norway", "P47", "Finland"))
+    [finding] = memory.find(["Which country shares a border with Norway?"], OPEN)
+    [path] = finding.paths
+    assert [row.answer for row in path.rows] == ["Sweden; Finland"]
+    assert path.rows[0].case_ids == ("norway:P47:sweden", "norway:P47:finland")
+
+
+def test_both_of_two_namesakes_are_told_the_later_learned_first() -> None:
+    memory = _memory(_case("Georgia", "P36", "Atlanta", key="q1"), _case("Georgia", "P36", "Tbilisi", key="q2"))
+    assert [rows[0][1] for rows in _rows(memory, "What is the capital of Georgia?")] == ["Tbilisi", "Atlanta"]
+
+
+def test_a_circle_is_not_walked_back() -> None:
+    memory = _memory(_case("Norway", "P47", "Sweden"), _case("Sweden", "P47", "Norway"))
+    paths = _rows(memory, "Which country shares a border with the country that Norway shares a border with?")
+    assert all(len(rows) == 1 or rows[-1][1] != "Norway" for rows in paths)
+
+
+def test_no_more_rows_are_taken_than_asked_for_and_paths_stay_whole() -> None:
+    memory = _memory(*NORWAY)
+    question = "Who is the spouse of the head of government of Norway?"
+    assert _rows(memory, question, Search(gate=-1.0, margin=9.0, k=2))
+    for path in _rows(memory, question, Search(gate=-1.0, margin=9.0, k=1, near=9.0)):
+        assert len(path) == 1
+
+
+@pytest.mark.parametrize("question", ["Who is the head of government of Peru?", "What is two plus two?", ""])
+def test_a_question_without_a_known_name_gets_nothing(question: str) -> None:
+    [finding] = _memory(*NORWAY).find([question], OPEN)
+    assert finding.paths == ()
+    assert finding.best is None
+
+
+def test_the_gate_closes_on_a_question_that_is_worded_like_nothing_known() -> None:
+    memory = _memory(*NORWAY)
+    [kept] = memory.find(["Who is the head of government of Norway?"], Search(margin=9.0))
+    [closed] = memory.find(["Sing me a song about snow and Norway, please!"], Search(margin=9.0))
+    assert kept.paths
+    assert kept.best is not None
+    assert closed.paths == ()
+    assert closed.best is not None
+    assert closed.best < 0.7 <= kept.best
+
+
+def test_a_question_about_a_relation_that_the_subject_lacks_gets_nothing() -> None:
+    memory = _memory(_case("Norway", "P6", "Jonas"))
+    [finding] = memory.find(["What is the official language of Norway?"], Search(gate=0.0, margin=0.1))
+    assert finding.paths == ()
+    assert finding.rival is not None
+    assert finding.rival > 0.1
+
+
+def test_a_subject_is_found_by_an_alias() -> None:
+    memory = _memory(*NORWAY)
+    assert _rows(memory, "What is the capital of Norge?") == []
+    memory.add_aliases("norway", ["Norge", "Kingdom of Norway"])
+    assert _rows(memory, "What is the capital of Norge?") == [[("What is the capital of Norway?", "Oslo")]]
+
+
+def test_a_misspelt_name_is_found_unless_that_is_switched_off() -> None:
+    memory = _memory(*NORWAY)
+    assert _rows(memory, "What is the capital of Norwey?") == [[("What is the capital of Norway?", "Oslo")]]
+    assert _rows(memory, "What is the capital of Norwey?", Search(gate=-1.0, margin=9.0, misspelt=False)) == []
+
+
+def test_findings_do_not_depend_on_what_else_is_asked_nor_on_saving() -> None:
+    memory = _memory(*NORWAY, _case("Norway", "P6", "Kari", old=["Jonas"], at="20220101_20230101"))
+    questions = [case.question for case in NORWAY] + ["Who is the spouse of the head of government of Sweden?"]
+    together = memory.find(questions, OPEN)
+    loaded = GraphMemory(EMBED)
+    loaded.load(memory.state())
+    assert loaded.state() == memory.state()
+    assert loaded.find(questions, OPEN) == together
+    assert [memory.find([question], OPEN)[0] for question in questions] == together
+
+
+def test_edits_without_ids_chain_by_their_labels() -> None:
+    first, second = (
+        Case(
+            case_id=str(number),
+            timestep="edits.json",
+            tag="new",
+            fact=Fact("", subject, "", "", "", thing),
+            question=question,
+            answer=thing,
+            cloze="",
+            old_objects=(),
+            old_answers=(),
+            probes=(),
+        )
+        for number, (subject, question, thing) in enumerate(
+            [
+                ("Norway", "Who is the head of government of Norway?", "Jonas"),
+                ("Jonas", "Who is the spouse of Jonas?", "Marit"),
+            ]
+        )
+    )
+    memory = _memory(first, second)
+    [finding] = memory.find(["Who is the spouse of the head of government of Norway?"], OPEN)
+    assert [row.case_ids for row in finding.paths[0].rows] == [("0",), ("1",)]
