@@ -17,7 +17,7 @@ import numpy as np
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.memory.facts import FactTable, Value
 from kgedit.memory.names import Mention, NameIndex, composed, name_key
-from kgedit.memory.relations import SLOT, RelationIndex, best_cosine, content_stems, windows_of
+from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex, best_cosine, content_stems, windows_of
 from kgedit.records.cases import Case
 
 Path_ = tuple[int, ...]
@@ -44,8 +44,8 @@ class Search:
 
     k: int = 8
     hops: int = 2
-    gate: float = 0.7
-    margin: float = 0.1
+    gate: float = 0.5
+    margin: float = 0.05
     near: float = 0.05
     word_weight: float = 0.4
     misspelt: bool = True
@@ -123,7 +123,7 @@ class GraphMemory:
     """
 
     def __init__(self, embed: Embedder, *, catalogue: Path | None = None) -> None:
-        self._embed, self._catalogue = embed, catalogue
+        self._embed, self._catalogue = embed, CatalogueWordings(embed, catalogue)
         self.clear()
 
     def __len__(self) -> int:
@@ -134,7 +134,7 @@ class GraphMemory:
         """Forget everything."""
         self._facts = FactTable()
         self._names = NameIndex()
-        self._relations = RelationIndex(self._embed, catalogue=self._catalogue)
+        self._relations = RelationIndex(self._embed, self._catalogue)
         self._wordings: dict[str, int] = {}
         self._worded: list[str] = []
         self._aliases: list[tuple[int, str]] = []
@@ -285,7 +285,7 @@ class GraphMemory:
         """How much more like the question than the best path a relation is worded that no path of it ends in."""
         best = int(np.argmax(scores))
         mention = candidates[best].mention
-        names, vectors = self._relations.others()
+        names, vectors = self._catalogue.questions
         ends = {
             self._relations.relations[number].identifier
             for candidate in candidates
@@ -295,8 +295,10 @@ class GraphMemory:
         others = np.array([name not in ends for name in names], dtype=bool)
         if not others.any():
             return -1.0
-        own = best_cosine(windows[mention], wordings[best])
-        return best_cosine(windows[mention], vectors[others]) - own
+        # Both in the window that speaks for the path: the rest of the text may be about anything.
+        cosines = (windows[mention] @ wordings[best].T).max(axis=1)
+        window = windows[mention][int(cosines.argmax())]
+        return float((vectors[others] @ window).max() - cosines.max())
 
     def _candidates(self, index: int, mention: Mention, hops: int, as_of: str) -> Iterator[_Candidate]:
         """The paths of relations from the subjects of a name."""

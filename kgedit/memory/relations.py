@@ -11,8 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,34 +63,59 @@ class RelationWording:
                 self.questions.append(text)
 
 
+class CatalogueWordings:
+    """What a catalogue of templates says of relations, whether or not any fact has them.
+
+    Args:
+        embed: Computes the vectors of texts.
+        catalogue: The templates; None for those that come with kgedit.
+    """
+
+    def __init__(self, embed: Embedder, catalogue: Path | None = None) -> None:
+        self._embed = embed
+        self._path = catalogue
+
+    @cached_property
+    def relations(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+        """Rows of TEMPLATES by property: one for subjects of any class first, then those of classes of their own."""
+        found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+        for row in template_table(self._path).to_pylist():
+            found[row["property"]] = (*found.get(row["property"], ()), row)
+        return found
+
+    @cached_property
+    def questions(self) -> tuple[list[str], Vectors]:
+        """Every property, and the vector of its question: what a question may be about."""
+        names = list(self.relations)
+        return names, self._embed([self.relations[name][0]["question"].replace(SLOT, MASK) for name in names])
+
+
 class RelationIndex:
     """Relations by number, and the vectors of their paths, computed when they are first looked at.
 
     Args:
         embed: Computes the vectors of texts.
-        catalogue: Templates for relations that have one; None for those that come with kgedit.
+        catalogue: Wordings of relations that have templates.
     """
 
-    def __init__(self, embed: Embedder, *, catalogue: Path | None = None) -> None:
+    def __init__(self, embed: Embedder, catalogue: CatalogueWordings) -> None:
         self._embed = embed
-        self._catalogue = _read_catalogue(catalogue)
+        self.catalogue = catalogue
         self.relations: list[RelationWording] = []
         self._numbers: dict[str, int] = {}
         self._with_stem: Counter[str] = Counter()
         self._paths: dict[tuple[int, ...], Vectors] = {}
-        self._rest: tuple[list[str], Vectors] | None = None
 
     def number(self, identifier: str, name: str) -> int:
         """The number of a relation, new where it is."""
         number = self._numbers.setdefault(identifier, len(self.relations))
         if number == len(self.relations):
-            relation = RelationWording(identifier, name)
-            self.relations.append(relation)
-            self._learn(number, self._catalogue.get(identifier, {}).get("questions", ()), asking=True)
-            self._learn(number, [name, *self._catalogue.get(identifier, {}).get("others", ())], asking=False)
-            phrases = self._catalogue.get(identifier, {}).get("phrases", ())
-            relation.phrase = phrases[0] if phrases else f"the {name or 'value'} of {SLOT}"
-            self._rest = None
+            rows = self.catalogue.relations.get(identifier, ())
+            phrase = rows[0]["phrase"] if rows else f"the {name or 'value'} of {SLOT}"
+            self.relations.append(RelationWording(identifier, name, phrase=phrase))
+            asking = [text for row in rows for text in (row["question"], *row["rephrases"])]
+            self._learn(number, asking, asking=True)
+            self._learn(number, [name, phrase, *(text for row in rows for text in row["clozes"])], asking=False)
         return number
 
     def add_question(self, number: int, question: str) -> None:
@@ -112,14 +139,6 @@ class RelationIndex:
                 self._paths[path] = vectors[start : start + len(several)]
                 start += len(several)
         return [self._paths[path] for path in paths]
-
-    def others(self) -> tuple[list[str], Vectors]:
-        """Relations of the catalogue, and the vectors of a question each: what else a question may be about."""
-        if self._rest is None:
-            names = sorted(self._catalogue, key=lambda name: int(name[1:]))
-            questions = [self._catalogue[name]["questions"][0].replace(SLOT, MASK) for name in names]
-            self._rest = names, self._embed(questions)
-        return self._rest
 
     def weight(self, stem: str) -> float:
         """How telling a stem is: 0 for one in no relation's wording, more for one in few of them."""
@@ -167,19 +186,6 @@ def stem(word: str) -> str:
     return word
 
 
-def _read_catalogue(catalogue: Path | None) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Wordings by property: questions, phrases, and others."""
-    rows = template_table(catalogue).to_pylist()
-    return {
-        row["property"]: {
-            "questions": [row["question"], row["rephrase"]],
-            "phrases": [row["phrase"]],
-            "others": [row["cloze"]],
-        }
-        for row in rows
-    }
-
-
 def best_cosine(windows: Vectors, wordings: Vectors) -> float:
     """The greatest cosine between any of the windows of a question and any wording of a path."""
     return float(np.max(windows @ wordings.T))
@@ -190,7 +196,7 @@ _CLAUSE = re.compile(r"[^,;:\u2013\u2014-]*[,;:\u2013\u2014-]+\s*|[^,;:\u2013\u2
 
 
 def windows_of(text: str, start: int, end: int) -> list[str]:
-    """What of a question is compared with wordings: its sentence with the subject, and all of it, the name as MASK.
+    """What is compared with wordings: a question's sentence with the name, all of it, the clause; the name as MASK.
 
     Args:
         text: Composed.
@@ -198,7 +204,8 @@ def windows_of(text: str, start: int, end: int) -> list[str]:
         end: Of the name.
     """
     masked, at = f"{text[:start]}{MASK}{text[end:]}", start
-    found = [_around(_SENTENCE, masked, at), masked.strip()]
+    sentence = _around(_SENTENCE, masked, at)
+    found = [sentence, masked.strip(), _around(_CLAUSE, sentence, sentence.find(MASK))]
     return list(dict.fromkeys(window for window in found if window))
 
 

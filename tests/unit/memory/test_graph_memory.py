@@ -135,7 +135,7 @@ def test_the_gate_closes_on_a_question_that_is_worded_like_nothing_known() -> No
     assert kept.best is not None
     assert closed.paths == ()
     assert closed.best is not None
-    assert closed.best < 0.7 <= kept.best
+    assert closed.best < 0.5 <= kept.best
 
 
 def test_a_question_about_a_relation_that_the_subject_lacks_gets_nothing() -> None:
