@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -78,7 +77,7 @@ class Home:
         path: str | Path,
         date: Date,
         *,
-        source_format: str = "wikidata_json",
+        source_format: str | None = None,
         languages: tuple[str, ...] = ("en", "mul"),
         wiki: str = "enwiki",
         redirects: str | Path | None = None,
@@ -86,6 +85,7 @@ class Home:
         max_error_rate: float = 0.01,
         workers: int | None = None,
         overwrite: bool = False,
+        slice_of: str | None = None,
         graph: bool = True,
         scope: Scope | None = None,
         progress: Steps | None = None,
@@ -95,7 +95,7 @@ class Home:
         Args:
             path: The dump, plain or compressed (.gz, .bz2, .zst).
             date: Its day.
-            source_format: Name of a loader.
+            source_format: Name of a loader; None for what the content looks like.
             languages: Label languages; those after the first are fallbacks.
             wiki: Wiki whose article titles are kept.
             redirects: Tab-separated file: from, to and (optionally) first date. Dumps leave redirects out.
@@ -103,6 +103,8 @@ class Home:
             max_error_rate: Share of unreadable lines or statements above which the load fails.
             workers: Parser processes; None for one for each core.
             overwrite: Whether a snapshot of this date is replaced.
+            slice_of: What the dump is a slice of, in words: what it lacks is unknown, not removed. None for what the
+                note beside the file says, and for all of Wikidata where there is none.
             graph: Whether the graph is brought up to date as well.
             scope: What of the store goes into the graph, as for `update_graph`.
             progress: Told of every step.
@@ -112,26 +114,24 @@ class Home:
             StoreError: if the store cannot be written, or has another dump under this date.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.loaders import LOADERS
-        from kgedit.store.ingest import Load, ingest
+        from kgedit.loaders.detection import checked_format
+        from kgedit.loaders.loads import load_with
+        from kgedit.store.ingest import ingest
         from kgedit.store.schemas import LoaderOptions
+        from kgedit.store.slices import slice_note
         from kgedit.store.sources import DumpFile
 
-        parser, steps, dump = LOADERS[source_format], progress or unwatched, Path(path)
-        load = Load(
+        steps, dump = progress or unwatched, Path(path)
+        source = DumpFile(dump)
+        load = load_with(
+            checked_format(source, source_format),
+            LoaderOptions(languages, wiki),
             date=read_date(date),
-            loader=source_format,
-            loader_version=parser.version,
-            make_loader=partial(parser, LoaderOptions(languages, wiki)),
-            options={"languages": list(languages), "wiki": wiki},
             limit=limit,
             redirects=None if redirects is None else Path(redirects),
-            bad_lines=parser.bad_lines,
-            bad_statements=parser.bad_statements,
             max_error_rate=max_error_rate,
-            notes=parser.notes,
+            slice_of=slice_of or slice_note(dump),
         )
-        source = DumpFile(dump)
         snapshot = ingest(
             self.path,
             load,

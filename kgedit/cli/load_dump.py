@@ -25,8 +25,8 @@ from kgedit.store.scope import Scope
 )
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--date", required=True, **DATE, help="Day of the dump.")
-@click.option("--format", "source_format", default="wikidata_json", show_default=True,
-              shell_complete=completion.source_formats, help="Source format.")  # fmt: skip
+@click.option("--format", "source_format", shell_complete=completion.source_formats,
+              help="Source format. Default: by the content.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
               help="Label language; repeat for fallbacks.")  # fmt: skip
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are stored.")
@@ -37,12 +37,14 @@ from kgedit.store.scope import Scope
               help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
+@click.option("--slice-of", metavar="TEXT",
+              help="PATH holds chosen items, these: what it lacks is unknown, not removed.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
 @scope_options
 def load_dump(
     path: Path,
     date: datetime.datetime,
-    source_format: str,
+    source_format: str | None,
     languages: tuple[str, ...],
     wiki: str,
     redirects: Path | None,
@@ -50,13 +52,14 @@ def load_dump(
     max_error_rate: float,
     workers: int | None,
     overwrite: bool,
+    slice_of: str | None,
     graph: bool,
     scope: Scope | None,
 ) -> None:
     """Load a Wikidata dump as the snapshot of a date.
 
-    PATH is a JSON dump, plain or compressed (.gz, .bz2, .zst). A load that was interrupted resumes when the same
-    command is given again.
+    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). A load that was
+    interrupted resumes when the same command is given again.
     """
     with bars() as add:
         snapshot = Home().load_dump(
@@ -70,6 +73,7 @@ def load_dump(
             max_error_rate=max_error_rate,
             workers=workers,
             overwrite=overwrite,
+            slice_of=slice_of,
             graph=False,
             progress=add,
         )
@@ -80,6 +84,10 @@ def load_dump(
 
 def _tell(manifest: dict[str, Any]) -> None:
     say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
+    if manifest["slice_of"]:
+        say(f"  a slice: {manifest['slice_of']}. What it lacks is unknown, not removed.")
+    if manifest["lacks"]:
+        say(f"  the format does not give: {', '.join(manifest['lacks'])}.")
     for verb in ("left out", "noted"):
         for reason, count in manifest[verb.replace(" ", "_")].items():
             say(f"  {verb}: {count:,} {reason}")

@@ -11,7 +11,11 @@ if (_checkout / "wikidata_json.py").is_file():
 
 LOADERS: Registry[type[Loader]] = Registry(
     "source format",
-    {"wikidata_json": "kgedit.loaders.wikidata_json:Parser"},
+    {
+        "wikidata_json": "kgedit.loaders.wikidata_json:Parser",
+        "wikidata_rdf": "kgedit.loaders.wikidata_rdf:Parser",
+        "wikidata_truthy": "kgedit.loaders.wikidata_truthy:Parser",
+    },
     group="kgedit.loaders",
 )
 """Classes with the contract of `Loader`."""

@@ -20,7 +20,9 @@ from kgedit.errors import SourceError, StoreError
 from kgedit.store.blocks import LoadProgress, parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
+from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, join_parts, read_redirects
+from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
@@ -46,6 +48,11 @@ class Load:
         bad_statements: Counts that make a statement bad.
         notes: Counts of peculiarities that cost nothing.
         max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
+        framing: How the loader's format is cut.
+        lacks: What the format cannot give, in words.
+        datatypes_by_property: Whether a statement without a datatype takes that of its property.
+        slice_of: What the dump is a slice of (a query, a list of items), in words; None for all of Wikidata. What a
+            slice lacks is unknown, not removed.
     """
 
     date: datetime.date
@@ -59,6 +66,10 @@ class Load:
     bad_statements: tuple[str, ...]
     max_error_rate: float
     notes: tuple[str, ...] = ()
+    framing: Framing = JSON_LINES
+    lacks: tuple[str, ...] = ()
+    datatypes_by_property: bool = False
+    slice_of: str | None = None
 
     def identity(self, source: DumpFile) -> dict[str, Any]:
         """What must agree for an interrupted load to be resumed."""
@@ -70,6 +81,8 @@ class Load:
             "limit": self.limit,
             "redirects": _named(self.redirects) if self.redirects else None,
             "block_bytes": source.block_bytes,
+            "slice_of": self.slice_of,
+            "lacks": list(self.lacks),
         }
 
 
@@ -136,12 +149,23 @@ def _load(
     _prepare(staging, load.identity(source))
     redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
     parts, whole = staging / "parts", staging / "whole"
-    blocks, counts = parse_blocks(parts, source, load.make_loader, limit=load.limit, workers=workers, progress=progress)
+    blocks, counts = parse_blocks(
+        parts, source, load.make_loader, framing=load.framing, limit=load.limit, workers=workers, progress=progress
+    )
+    counts.update(read_late_values(parts, blocks, load.make_loader, spill=staging / "spill"))
     _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
     shutil.rmtree(whole, ignore_errors=True)
     whole.mkdir()
-    rows = join_parts(parts, blocks, whole, date=day_number(load.date), redirects=redirects, progress=joining)
+    rows = join_parts(
+        parts,
+        blocks,
+        whole,
+        date=day_number(load.date),
+        redirects=redirects,
+        datatypes_by_property=load.datatypes_by_property,
+        progress=joining,
+    )
     write_json(whole / "manifest.json", _manifest(load, source, counts, rows))
     replace_folder(whole, folder)
 
@@ -149,10 +173,10 @@ def _load(
 def _same_snapshot(snapshot: Snapshot, load: Load, source: DumpFile) -> Snapshot:
     manifest = snapshot.manifest
     identity = load.identity(source)
-    keys = ("date", "loader", "limit", "redirects")
-    same = all(manifest[key] == identity[key] for key in keys) and manifest["source"]["size"] == source.size
+    keys = ("date", "loader", "limit", "redirects", "slice_of")
+    same = all(manifest.get(key) == identity[key] for key in keys) and manifest["source"]["size"] == source.size
     if same and load.limit is None:
-        for _ in source.blocks():
+        for _ in source.blocks(load.framing):
             pass
         same = source.sha256 == manifest["source"]["sha256"]
     if not same:
@@ -175,18 +199,19 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:
     if counts["lines"] == 0:
-        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
+        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata dump?")
     if counts["entities"] == 0:
-        beside = (*READ, *load.bad_statements, *load.notes)
+        beside = (*READ, *load.bad_statements, MISSING_VALUE, *load.notes)
         found = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()) if reason not in beside)
         raise SourceError(
             f"No item or property is among the {counts['lines']:,} lines of {source.path} ({found}). The store is "
-            "unchanged. Give a JSON dump of Wikidata's items with one entity a line, as Wikidata publishes them."
+            "unchanged. Give a dump of Wikidata's items as Wikidata publishes it (JSON has one entity a line)."
         )
 
 
 def _check_error_rate(counts: Counter[str], load: Load, source: DumpFile) -> None:
-    for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", load.bad_statements, "statements")):
+    bad_statements = (*load.bad_statements, MISSING_VALUE)
+    for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", bad_statements, "statements")):
         bad = sum(counts[reason] for reason in reasons)
         if bad > load.max_error_rate * counts[read]:
             reasons_found = ", ".join(f"{counts[reason]:,} {reason}" for reason in reasons if counts[reason])

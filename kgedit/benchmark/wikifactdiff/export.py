@@ -122,7 +122,7 @@ def _make_tables(
     """Make the tables of a timestep; returns what was counted on the way."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     preprocessing = preprocess(workspace, rules)
-    entities = find_new_entities(workspace, rules, **window)
+    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)

@@ -17,7 +17,12 @@ from kgedit.wikidata.times import day_number
 
 
 def find_new_entities(
-    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
+    workspace: duckdb.DuckDBPyConnection,
+    behaviour: Behaviour,
+    *,
+    old: int,
+    new: int,
+    older_is_slice: bool = False,
 ) -> dict[str, int]:
     """Table ``new_entity`` (id), from new_kept.
 
@@ -26,6 +31,7 @@ def find_new_entities(
         behaviour: Of the released code, or the paper's.
         old: Day number of the older snapshot.
         new: Day number of the newer one.
+        older_is_slice: Whether the older snapshot holds chosen items only. What it lacks may be old: nothing is new.
 
     Returns:
         Items that only the newer snapshot has and of which something was kept, by what their dates of creation say.
@@ -50,8 +56,8 @@ def find_new_entities(
     after = day_number(datetime.date(new // 10000, new // 100 % 100, new % 100) + datetime.timedelta(days=1))
     in_window = "first > $old" if behaviour.entities_by_filtered_part else "first > $old AND until <= $after"
     workspace.execute(
-        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0",  # noqa: S608 - our own names
-        {"old": old, "after": after},
+        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0 AND NOT $slice",  # noqa: S608 - our own names
+        {"old": old, "after": after, "slice": older_is_slice},
     )
     absent = count_rows(workspace, "absent_entity")
     undated = count_rows(workspace, "absent_entity WHERE first IS NULL")

@@ -60,7 +60,7 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 
 
 def test_formats() -> None:
-    assert offered("load-dump", "--format") == ["wikidata_json"]
+    assert offered("load-dump", "--format") == ["wikidata_json", "wikidata_rdf", "wikidata_truthy"]
     assert offered("export-timestep", "--form") == list(EXPORTERS)
     assert {"easyedit", "wikibigedit", "wikifactdiff"} <= set(EXPORTERS)
 
