@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -132,3 +133,39 @@ def test_the_truthy_rdf_gives_the_facts_of_the_json_but_dates_and_quantities(tmp
     again = load(tmp_path / "again", "dump.nt", RdfWriter(truthy=True).dump(entities), "wikidata_truthy")
     assert again.claims.read_bytes() == of_truthy.claims.read_bytes()
     assert rows(again.entities, "digest") == rows(of_json.entities, "digest")
+
+
+def as_pages(entities: list[Json]) -> bytes:
+    """Pages as the XML dumps have them: the entity's JSON without the datatypes of snaks, escaped, in a revision."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                name: bare(part) for name, part in value.items() if not (name == "datatype" and "snaktype" in value)
+            }
+        return [bare(part) for part in value] if isinstance(value, list) else value
+
+    pages = []
+    for number, entity in enumerate(entities):
+        title = f"Property:{entity['id']}" if entity["type"] == "property" else entity["id"]
+        text = escape(json.dumps({name: bare(part) for name, part in entity.items() if name != "lastrevid"}))
+        revision = entity.get("lastrevid", number)
+        pages.append(
+            f"  <page>\n    <title>{title}</title>\n    <ns>0</ns>\n    <id>{number}</id>\n    <revision>\n"
+            f"      <id>{revision}</id>\n      <contributor><id>7</id></contributor>\n"
+            f"      <model>wikibase-{entity['type']}</model>\n      <format>application/json</format>\n"
+            f'      <text bytes="{len(text)}" xml:space="preserve">{text}</text>\n    </revision>\n  </page>\n'
+        )
+    head = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/">\n  <siteinfo>\n  </siteinfo>\n'
+    return (head + "".join(pages) + "</mediawiki>\n").encode()
+
+
+def test_the_pages_give_the_rows_of_the_json(tmp_path: Path) -> None:
+    entities = with_properties(entities_of("2021"))
+    streams = as_pages(entities).replace(b"  <page>", b"@@  <page>").split(b"@@")
+    multistream = b"".join(bz2.compress(b"".join(streams[at : at + 50])) for at in range(0, len(streams), 50))
+    of_json = load(tmp_path, "dump.json", in_json(entities), "wikidata_json")
+    of_pages = load(tmp_path, "pages.xml.bz2", multistream, "wikidata_xml")
+    for name, without in (("claims", ()), ("facts", ()), ("entities", ("lastrevid",))):
+        assert differences(*(rows(getattr(one, name), *without) for one in (of_json, of_pages))) == [], name
+    assert of_pages.manifest["left_out"] == {}
