@@ -1,0 +1,103 @@
+"""``kgedit fetch-slice``: chosen items, as files for load-dump."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import bars, say
+from kgedit.errors import SourceError
+
+_CONTACT: dict[str, Any] = {
+    "envvar": "KGEDIT_CONTACT",
+    "default": "",
+    "help": "Your mail address or page, for the User-Agent that servers see. [env: KGEDIT_CONTACT]",
+}
+_LANGUAGES: dict[str, Any] = {
+    "multiple": True,
+    "default": ("en", "mul"),
+    "show_default": True,
+    "help": "Language of labels; repeat for fallbacks.",
+}
+_TARGET = click.Path(path_type=Path, dir_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def read_ids(path: Path) -> tuple[str, ...]:
+    """The ids of a list, one a line; comments begin with #, further columns are not read."""
+    lines = (
+        line.partition("#")[0].split() for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    )
+    ids = tuple(cells[0] for cells in lines if cells)
+    if not ids:
+        raise SourceError(f"{path} holds no ids. Write one a line, such as Q42.")
+    return ids
+
+
+@click.command(
+    "fetch-slice",
+    epilog=examples(
+        "kgedit fetch-slice countries.nt.gz --class Q6256 --contact me@example.org",
+        "kgedit load-dump countries.nt.gz --date 2026-11-22",
+    ),
+)
+@click.argument("target", type=_TARGET)
+@click.option("--items", type=_FILE, help="List of ids, one a line.")
+@click.option("--class", "of_class", help="QID of a class: its instances, those of subclasses too.")
+@click.option("--query", type=_FILE, help="SELECT query in a file; its column ?item gives the items.")
+@click.option("--endpoint", default="https://query.wikidata.org/sparql", show_default=True, help="SPARQL endpoint.")
+@click.option("--language", "languages", **_LANGUAGES)
+@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are fetched.")
+@click.option("--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Entities asked for at once.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N items.")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_slice(
+    target: Path,
+    items: Path | None,
+    of_class: str | None,
+    query: Path | None,
+    endpoint: str,
+    languages: tuple[str, ...],
+    wiki: str,
+    page: int,
+    limit: int | None,
+    time_limit: float,
+    contact: str,
+    overwrite: bool,
+) -> None:
+    """Fetch chosen items by SPARQL.
+
+    They are written to TARGET (.nt or .nt.gz). Items come by a list, a class or a query, in full statement form, with the properties they use. A fetch that was
+    interrupted resumes when the same command is given again.
+    """
+    from kgedit.fetching.manners import Manners
+    from kgedit.fetching.sparql import SliceOrder
+    from kgedit.fetching.sparql import fetch_slice as fetch
+
+    order = SliceOrder(
+        endpoint=endpoint,
+        ids=None if items is None else read_ids(items),
+        of_class=of_class,
+        query=None if query is None else query.read_text(encoding="utf-8"),
+        languages=languages,
+        wiki=wiki,
+        page=page,
+        limit=limit,
+        manners=Manners(contact=contact, time_limit=time_limit),
+    )
+    with bars() as add:
+        made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
+    _tell_fetched(made.path, made.entities, made.unknown)
+
+
+def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
+    say(f"{path}: {entities:,} entities.")
+    if unknown:
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        say(f"  not found: {len(unknown):,} ({shown})")
+    say(f"Load it: kgedit load-dump {path} --date YYYY-MM-DD")
