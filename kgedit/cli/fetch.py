@@ -1,12 +1,14 @@
-"""``kgedit fetch-slice``: chosen items, as files for load-dump."""
+"""``kgedit fetch-slice`` and ``fetch-items``: chosen items, as files for load-dump."""
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import bars, say
 from kgedit.errors import SourceError
@@ -72,8 +74,8 @@ def fetch_slice(
 ) -> None:
     """Fetch chosen items by SPARQL.
 
-    They are written to TARGET (.nt or .nt.gz). Items come by a list, a class or a query, in full statement form, with the properties they use. A fetch that was
-    interrupted resumes when the same command is given again.
+    They are written to TARGET (.nt or .nt.gz): the items of a list, a class or a query, in full statement form, with
+    the properties they use. A fetch that was interrupted resumes when the same command is given again.
     """
     from kgedit.fetching.manners import Manners
     from kgedit.fetching.sparql import SliceOrder
@@ -101,3 +103,54 @@ def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
         shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
         say(f"  not found: {len(unknown):,} ({shown})")
     say(f"Load it: kgedit load-dump {path} --date YYYY-MM-DD")
+
+
+@click.command(
+    "fetch-items",
+    epilog=examples("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04"),
+)
+@click.argument("target", type=_TARGET)
+@click.option("--items", type=_FILE, required=True, help="List of ids, one a line.")
+@click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
+@click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
+@click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
+@click.option("--properties/--no-properties", default=True, show_default=True, help="Also the properties used.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most N entities beside properties.")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per request.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_items(
+    target: Path,
+    items: Path,
+    depth: int,
+    date: datetime.datetime | None,
+    site: str,
+    properties: bool,
+    limit: int | None,
+    time_limit: float,
+    contact: str,
+    overwrite: bool,
+) -> None:
+    """Fetch items of a list, with neighbours.
+
+    They are written to TARGET (.json or .json.gz), one entity a line, one request for each: for thousands of items. A
+    fetch that was interrupted resumes when the same command is given again.
+    """
+    from kgedit.fetching.items import ItemsOrder
+    from kgedit.fetching.items import fetch_items as fetch
+    from kgedit.fetching.manners import Manners
+
+    order = ItemsOrder(
+        ids=read_ids(items),
+        site=site,
+        depth=depth,
+        date=None if date is None else date.date(),
+        limit=limit,
+        properties=properties,
+        manners=Manners(contact=contact, time_limit=time_limit, pause=0.1),
+    )
+    with bars() as add:
+        made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
+    _tell_fetched(made.path, made.entities, made.unknown)
+    if made.redirects is not None:
+        say(f"Redirects among them: add --redirects {made.redirects}")
