@@ -1,4 +1,4 @@
-"""``kgedit fetch-slice`` and ``fetch-items``: chosen items, as files for load-dump."""
+"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: chosen items, or whole dumps, as files for load-dump."""
 
 from __future__ import annotations
 
@@ -154,3 +154,53 @@ def fetch_items(
     _tell_fetched(made.path, made.entities, made.unknown)
     if made.redirects is not None:
         say(f"Redirects among them: add --redirects {made.redirects}")
+
+
+@click.command("fetch-dump", epilog=examples("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"))
+@click.argument("day", metavar="latest|DATE", required=False)
+@click.option("--list", "listing", is_flag=True, help="Print the days of which there are dumps.")
+@click.option("--kind", default="json", show_default=True,
+              help="json, rdf, truthy (each also with -bz2), lexemes or pageviews.")  # fmt: skip
+@click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
+              help="Folder for the file.")  # fmt: skip
+@click.option("--mirror", help="Address of a mirror. Default: the public Wikimedia dumps.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_dump(
+    day: str | None, listing: bool, kind: str, folder: Path, mirror: str | None, contact: str, overwrite: bool
+) -> None:
+    """Fetch a dump of Wikidata, or its page views.
+
+    It arrives whole and checked, or not at all; a fetch that was interrupted resumes when the same command is given
+    again.
+    """
+    from kgedit.fetching.dumps import DUMPS, DumpOrder, find_dump, list_days
+    from kgedit.fetching.dumps import fetch_dump as fetch
+    from kgedit.fetching.manners import Manners
+
+    manners = Manners(contact=contact)
+    order = DumpOrder(day=_day(day, listing), kind=kind, mirror=f"{(mirror or DUMPS).rstrip('/')}/", manners=manners)
+    if listing:
+        for found in list_days(order):
+            click.echo(f"{found[:4]}-{found[4:6]}-{found[6:]}")
+        return
+    dump = find_dump(order)
+    if dump.checksum is None:
+        say("The server gives no checksum for this file: only its length is checked.")
+    with bars() as add:
+        path = fetch(dump, folder, manners=manners, overwrite=overwrite,
+                     progress=lambda size: add(f"Fetching {dump.name}", size, "bytes"))  # fmt: skip
+    digits = dump.name.removeprefix("wikidata-")[:8]
+    if digits.isdigit():
+        say(f"Load it: kgedit load-dump {path} --date {digits[:4]}-{digits[4:6]}-{digits[6:]}")
+    else:
+        say(f"{path} is there.")
+
+
+def _day(text: str | None, listing: bool) -> datetime.date | None:
+    if text in (None, "latest") and (text or listing):
+        return None
+    try:
+        return datetime.date.fromisoformat(text or "")
+    except ValueError as error:
+        raise click.BadParameter("Give latest or a date (YYYY-MM-DD), or --list.") from error

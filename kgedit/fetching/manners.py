@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import email.utils
+import errno
 import http.client
 import time
 import urllib.error
@@ -101,8 +102,12 @@ class temporary_errors:  # noqa: N801 - used as a context manager
         if isinstance(error, urllib.error.HTTPError):
             if error.code in TEMPORARY:
                 raise TemporaryError(f"HTTP {error.code} {error.reason}", _retry_after(error)) from error
-        elif isinstance(error, (OSError, http.client.HTTPException)):
+        elif isinstance(error, (OSError, http.client.HTTPException)) and not _is_of_the_disk(error):
             raise TemporaryError(str(error) or type(error).__name__) from error
+
+
+def _is_of_the_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def _retry_after(error: urllib.error.HTTPError) -> float | None:
