@@ -69,7 +69,7 @@ TEXTS: dict[str, Callable[[], bytes]] = {
 
 def damaged(chance: random.Random, line: bytes) -> bytes:
     a, b = sorted(chance.randrange(len(line) + 1) for _ in range(2))
-    return chance.choice((line[:a], line[a:], line[:a] + line[b:], line[:a] + line[a:b] * 2 + line[b:],
+    return chance.choice((line[:a], line[a:], line[:a] + line[b:], line[:b] + line[a:],
                           line[:a] + chance.choice(ODD) + line[a:], line[:a] + chance.choice(ODD) + line[b:]))  # fmt: skip
 
 
