@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote_to_bytes
 
 from kgedit.loaders.rdf_text import TRIPLE, triples_of
@@ -59,7 +59,11 @@ _ENTITY = b"<http://www.wikidata.org/entity/"
 _STATEMENT = b"<http://www.wikidata.org/entity/statement/"
 _DATASET = b"<http://schema.org/Dataset>"
 _NO_VALUE = re.compile(rb"<" + _WD + rb"prop/novalue/(P[0-9]+)>")
-_RANKS = {"PreferredRank": "preferred", "NormalRank": "normal", "DeprecatedRank": "deprecated"}
+_RANKS: dict[bytes, Literal["preferred", "normal", "deprecated"]] = {
+    b"PreferredRank": "preferred",
+    b"NormalRank": "normal",
+    b"DeprecatedRank": "deprecated",
+}
 
 Role = tuple[str, str] | None
 
@@ -320,9 +324,13 @@ class Block:
             self.counts["statements"] += 1
             self.counts["unreadable value"] += 1
             return
-        rank = next((value for role, _, _, value in lines if role == "rank"), b"#NormalRank>")
+        named = next((value for role, _, _, value in lines if role == "rank"), b"<#NormalRank>")
+        rank = _RANKS.get(named[:-1].rpartition(b"#")[2])
+        if rank is None:
+            self.counts.update(("statements", "malformed statement"))
+            return
         guid = node[len(_STATEMENT) : -1].decode("utf-8", "replace").replace("-", "$", 1)
-        yield Statement(main, guid, _RANKS.get(rank[:-1].rpartition(b"#")[2].decode(), "normal"), qualifiers)  # type: ignore[arg-type]
+        yield Statement(main, guid, rank, qualifiers)
 
     def _wait(
         self,
@@ -338,7 +346,7 @@ class Block:
         # Nodes that stand here go with it: when the statement is parsed again it is alone.
         for _, _, _, value in (line for line in lines if line[0].endswith("/value") and line[3] in self.nodes):
             text += [_line(value, predicate, said) for _, predicate, said in self.nodes[value]]
-        self.waiting.append((b"".join(text), sorted({value.decode() for value in missing})))
+        self.waiting.append((b"".join(text), sorted({value.decode("utf-8", "replace") for value in missing})))
 
     def _snaks(
         self, property_id: str, lines: list[tuple[str, str, bytes, bytes]]

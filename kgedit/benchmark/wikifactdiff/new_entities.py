@@ -31,7 +31,8 @@ def find_new_entities(
         behaviour: Of the released code, or the paper's.
         old: Day number of the older snapshot.
         new: Day number of the newer one.
-        older_is_slice: Whether the older snapshot holds chosen items only. What it lacks may be old: nothing is new.
+        older_is_slice: Whether the older snapshot holds chosen items only. What it lacks may be old: nothing is
+            new, and facts of subjects that only the newer snapshot has are taken out of new_kept.
 
     Returns:
         Items that only the newer snapshot has and of which something was kept, by what their dates of creation say.
@@ -60,6 +61,9 @@ def find_new_entities(
         {"old": old, "after": after, "slice": older_is_slice},
     )
     absent = count_rows(workspace, "absent_entity")
+    if older_is_slice:
+        # What such an item said on the older day is unknown, so nothing that it says now can be called added.
+        workspace.execute("DELETE FROM new_kept WHERE subject IN (SELECT id FROM absent_entity)")
     undated = count_rows(workspace, "absent_entity WHERE first IS NULL")
     found = count_rows(workspace, "new_entity")
     return {

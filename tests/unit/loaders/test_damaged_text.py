@@ -69,8 +69,9 @@ TEXTS: dict[str, Callable[[], bytes]] = {
 
 def damaged(chance: random.Random, line: bytes) -> bytes:
     a, b = sorted(chance.randrange(len(line) + 1) for _ in range(2))
-    return chance.choice((line[:a], line[a:], line[:a] + line[b:], line[:b] + line[a:],
-                          line[:a] + chance.choice(ODD) + line[a:], line[:a] + chance.choice(ODD) + line[b:]))  # fmt: skip
+    odd = chance.choice(ODD)
+    cut, doubled = line[:a] + line[b:], line[:b] + line[a:]
+    return chance.choice((line[:a], line[a:], cut, doubled, line[:a] + odd + line[a:], line[:a] + odd + line[b:]))
 
 
 def test_every_format_is_damaged() -> None:
