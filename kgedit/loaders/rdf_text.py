@@ -6,6 +6,7 @@ prefixes stand at the beginning of the file and are given to every block.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -77,6 +78,8 @@ def _parse_turtle(text: bytes) -> list[bytes]:
 
     graph = rdflib.Graph()
     was = rdflib.NORMALIZE_LITERALS
+    # It warns of each date before Christ, which is none to Python; the loader reads dates by itself.
+    logging.getLogger("rdflib.term").setLevel(logging.ERROR)
     # Normalised, "+1.50" would be another amount and a date before Christ an error.
     rdflib.NORMALIZE_LITERALS = False
     try:
