@@ -7,8 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from kgedit.analysis.cells import as_text, mean
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import percent
 from kgedit.benchmark.edit_files import open_edits
 from kgedit.records.runs import UNEDITED, Answer, Preset
 from kgedit.records.scores import Score
@@ -48,15 +48,19 @@ def results(home: Path) -> str:
     return "\n".join([_wrapped(head), *shown, "", *(f"{name + ':':24}{path}" for name, path in files.items())])
 
 
+def _percent(score: Score | None) -> str:
+    return as_text(mean(score), "percent")
+
+
 def _run(run: Run) -> list[str]:
     asked = _asked_freely(run)
     forced, free = (_update(run, preset) for preset in ("synthetic", asked.name))
     before = run.pooled("before", "update", asked.name)[asked.metric]
     kept = run.pooled("own", "locality", "synthetic").get("unchanged")
     sentence = (
-        f"{PROTOCOLS[run.spec.protocol]}: fed the new answer, the model agrees with {percent(forced)} % of its words' "
-        f"tokens; {WRITTEN[asked.metric]} {percent(free)} % ({percent(before)} % before); "
-        f"{percent(kept)} % of answers about other subjects are unchanged."
+        f"{PROTOCOLS[run.spec.protocol]}: fed the new answer, the model agrees with {_percent(forced)} % of its words' "
+        f"tokens; {WRITTEN[asked.metric]} {_percent(free)} % ({_percent(before)} % before); "
+        f"{_percent(kept)} % of answers about other subjects are unchanged."
     )
     title = f"{run.spec.method} on {run.model}, {run.scores.edits.edits} edits"
     return [title, _wrapped(sentence, indent="  "), *_example(run)]

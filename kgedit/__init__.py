@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
+    from kgedit.api.sweeping import Sweep, sweep
     from kgedit.benchmark.audit import Audit
+    from kgedit.benchmark.stream import Stream
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
@@ -58,6 +60,8 @@ __all__ = [
     "SourceError",
     "SpecError",
     "StoreError",
+    "Stream",
+    "Sweep",
     "Timestep",
     "UnknownNameError",
     "__version__",
@@ -71,6 +75,7 @@ __all__ = [
     "report",
     "run",
     "scores",
+    "sweep",
 ]
 
 _MODULES = {
@@ -82,7 +87,9 @@ _MODULES = {
     "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
+    "kgedit.api.sweeping": ("Sweep", "sweep"),
     "kgedit.benchmark.audit": ("Audit",),
+    "kgedit.benchmark.stream": ("Stream",),
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",

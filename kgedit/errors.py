@@ -9,7 +9,7 @@ A message says what happened, where, and what to do next; the command line print
     ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
     ├── GraphError         the graph cannot be reached, started, written or read
     ├── BenchmarkError     a timestep cannot be made or read
-    ├── ModelError         a language model cannot be found, loaded or placed on the device
+    ├── ModelError         a language model cannot be found, loaded, placed on the device or asked
     └── SpecError          a run spec is wrong (all its problems at once)
 """
 
@@ -48,7 +48,7 @@ class BenchmarkError(KgeditError):
 
 
 class ModelError(KgeditError):
-    """A language model cannot be found, loaded or placed."""
+    """A language model cannot be found, loaded, placed or asked."""
 
 
 class SpecError(KgeditError):

@@ -13,6 +13,8 @@ EXTRAS = {
     "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
+    "openai": ("openai",),
+    "vllm": ("vllm",),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from statistics import NormalDist
 
 
-def wilson_interval(count: int, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
+def wilson_interval(count: float, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of count/total, which stays sensible near 0 and 1 and in small samples.
 
     Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953
 
     Args:
-        count: How many of the total.
+        count: How many of the total; the sum of shares, where each of the total has one: the interval is then wider
+            than it need be.
         total: More than 0.
         confidence: Share of such intervals that hold the true proportion.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kgedit.analysis.cells import Cell, estimate, mean
+from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import NOTHING, Column, Table, preset_names
+from kgedit.analysis.tables import Column, Table, preset_names
 from kgedit.records.cases import AXES
-from kgedit.records.scores import Score
 
 
 def metric_table(runs: Sequence[Run], metric: str, *, note: str) -> Table:
@@ -17,28 +18,21 @@ def metric_table(runs: Sequence[Run], metric: str, *, note: str) -> Table:
         metric: Its name.
         note: What it is.
     """
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for run in runs:
         for preset in preset_names([run]):
             for axis in AXES:
                 before, after = (run.pooled(stage, axis, preset).get(metric) for stage in ("before", "own"))
                 if before or after:
+                    named = after or before
                     who = (run.folder.name, run.spec.method, preset, axis)
-                    rows.append((*who, _mean(before), _mean(after), _interval(after), _count(after or before)))
-    words = (Column(name, number=False, key=True) for name in ("run", "method", "preset", "axis"))
-    numbers = (Column(name) for name in ("before", "after", "95 % interval", "n"))
-    return Table(metric, (*words, *numbers), tuple(rows), note)
-
-
-def _mean(score: Score | None) -> str:
-    return f"{score.mean:.4g}" if score else NOTHING
-
-
-def _interval(score: Score | None) -> str:
-    if score is None or score.low is None or score.high is None:
-        return NOTHING
-    return f"{score.low:.4g}–{score.high:.4g}"
-
-
-def _count(score: Score | None) -> str:
-    return f"{score.n:,}" if score else NOTHING
+                    rows.append((*who, mean(before), estimate(after), named.n if named else None))
+    columns = (
+        *(Column(name, key=True) for name in ("run", "method", "preset", "axis")),
+        Column("before", "plain"),
+        Column("after", "plain", heading="after [95 %]"),
+        Column("n", "count"),
+    )
+    if len(comparable_groups(runs)) > 1:
+        note += " These runs differ in cases, model, training format or presets: do not rank them together."
+    return Table(metric, columns, tuple(rows), note)

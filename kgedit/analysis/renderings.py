@@ -1,29 +1,24 @@
-"""Tables of a report as Markdown, and its numbers as one CSV table."""
+"""A report's tables as Markdown, JSON and CSV, and all scores of its runs as one CSV table."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
+import re
 from collections.abc import Sequence
 
+from kgedit.analysis.cells import NOTHING, as_text, as_values, flattened, mean
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import (
-    COMPARED_STAGES,
-    NOTHING,
-    Table,
-    own_score,
-    percent,
-    preset_names,
-    rate,
-    seconds,
-    share,
-)
+from kgedit.analysis.tables import COMPARED_STAGES, Table, own_score, preset_names
 from kgedit.records.cases import AXES
 from kgedit.records.scores import Score
 
 _RUN = ("folder", "method", "protocol", "model", "edits", "seed", "trained_in", "cases")
 _AXIS = ("preset", "axis", "metric", "before", "after", "low", "high", "n")
 _COST = ("seconds_per_edit", "cpu_seconds_per_edit", "questions_per_second")
+
+_SUFFIXES = (" before", "", " low", " high", " n")
 
 
 def to_markdown(tables: Sequence[Table]) -> str:
@@ -38,9 +33,9 @@ def to_markdown(tables: Sequence[Table]) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    heads = [_cell(column.name) for column in table.columns]
+    heads = [_cell(column.title) for column in table.columns]
     rules = ["--:" if column.number else ":--" for column in table.columns]
-    rows = [[_cell(cell) for cell in row] for row in table.rows]
+    rows = [[_cell(cell) for cell in row] for row in table.texts()]
     return "".join(f"| {' | '.join(line)} |\n" for line in [heads, rules, *rows])
 
 
@@ -50,6 +45,48 @@ def _cell(text: str) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def to_json(tables: Sequence[Table]) -> str:
+    """The report as one JSON document: titles, notes, and rows as objects with numbers, shares as fractions of 1."""
+    document = [
+        {
+            "title": table.title,
+            "note": table.note,
+            "columns": [{"name": column.name, "unit": column.unit} for column in table.columns],
+            "rows": [
+                {column.name: as_values(cell) for column, cell in zip(table.columns, row, strict=True)}
+                for row in table.rows
+            ],
+        }
+        for table in tables
+    ]
+    return json.dumps({"tables": document}, ensure_ascii=False, indent=1) + "\n"
+
+
+def table_to_csv(table: Table) -> str:
+    """One table with numbers, shares as fractions of 1; an estimate has columns of its own for interval and n."""
+    flat = [[flattened(cell) for cell in row] for row in table.rows]
+    wanted = [
+        (index, suffix)
+        for index in range(len(table.columns))
+        for suffix in _SUFFIXES
+        if suffix == "" or any(suffix in row[index] for row in flat)
+    ]
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow([table.columns[index].name + suffix for index, suffix in wanted])
+    for row in flat:
+        writer.writerow(["" if (value := row[index].get(suffix)) is None else value for index, suffix in wanted])
+    return lines.getvalue()
+
+
+def file_names(tables: Sequence[Table]) -> list[str]:
+    """A file name for each table, in order: its number and its title in letters that every system takes."""
+    return [
+        f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', table.title.lower()).strip('-')[:80]}.csv"
+        for number, table in enumerate(tables, start=1)
+    ]
 
 
 def to_csv(runs: Sequence[Run]) -> str:
@@ -70,14 +107,14 @@ def to_csv(runs: Sequence[Run]) -> str:
             run.scores.cases_sha256[:8],
         )
         for preset in preset_names([run]):
-            per_edit = (seconds(run.seconds_per_edit), seconds(run.cpu_seconds_per_edit))
-            cost = (*per_edit, rate(run.questions_per_second(preset)))
+            per_edit = (as_text(cost, "seconds") for cost in (run.seconds_per_edit, run.cpu_seconds_per_edit))
+            cost = (*per_edit, as_text(run.questions_per_second(preset), "rate"))
             for axis in AXES:
                 scores = run.pooled("own", axis, preset)
                 before, after = (own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)
                 if before or after:
                     measured = _measured(before, after)
-                    side = [percent(scores.get(metric)) for metric in metrics]
+                    side = [_percent(mean(scores.get(metric))) for metric in metrics]
                     cells = (*who, preset, axis, *measured, *side, *cost)
                     writer.writerow("" if cell == NOTHING else cell for cell in cells)
     return lines.getvalue()
@@ -88,8 +125,12 @@ def _measured(before: Score | None, after: Score | None) -> tuple[str, ...]:
     ends = (after.low, after.high) if after else (None, None)
     return (
         named.metric if named else NOTHING,
-        percent(before),
-        percent(after),
-        *(share(end) for end in ends),
+        _percent(mean(before)),
+        _percent(mean(after)),
+        *map(_percent, ends),
         str(after.n) if after else NOTHING,
     )
+
+
+def _percent(value: float | None) -> str:
+    return as_text(value, "percent")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 from kgedit.html_tables import html_table
+from kgedit.records.answer_table import ANSWERS, CASES
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import PROTOCOLS, RunSpec
 from kgedit.records.scores import EvaluationStage, RunScores, Score
@@ -20,11 +23,15 @@ class Run:
         folder: Where it lies.
         spec: What was asked for.
         scores: What was measured.
+        answers: A row for each answer (kgedit.records.answer_table), what comparisons are made from.
+        cases: A row for each edited case; none in runs of earlier versions.
     """
 
     folder: Path
     spec: RunSpec
     scores: RunScores
+    answers: pa.Table = field(default_factory=ANSWERS.empty_table, repr=False, compare=False)
+    cases: pa.Table = field(default_factory=CASES.empty_table, repr=False, compare=False)
 
     def _repr_html_(self) -> str:
         """For notebooks: the main scores over all timesteps, before any edit and right after a timestep's own."""
@@ -58,10 +65,10 @@ class Run:
         edits = self.scores.edits
         return edits.cpu_seconds / edits.edits_given if edits.edits_given else None
 
-    def questions_per_second(self, preset: str) -> float | None:
-        """How fast questions were answered under a preset; None if they took no time or there were none."""
+    def questions_per_second(self, preset: str, *, edited: bool = True) -> float | None:
+        """How fast the model answered under a preset, after editing or before; None if it was asked nothing then."""
         for speed in self.scores.speed:
-            if speed.preset == preset and speed.seconds:
+            if (speed.preset, speed.edited) == (preset, edited) and speed.seconds:
                 return speed.questions / speed.seconds
         return None
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgedit.benchmark.audit import Audit
+    from kgedit.benchmark.stream import Stream
     from kgedit.benchmark.timestep import Timestep
     from kgedit.graph.browser import BrowserPage
     from kgedit.graph.projection import Projected
@@ -114,36 +115,72 @@ class Home:
             StoreError: if the store cannot be written, or has another dump under this date.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.loaders.detection import checked_format
-        from kgedit.loaders.loads import load_with
-        from kgedit.store.ingest import ingest
-        from kgedit.store.schemas import LoaderOptions
-        from kgedit.store.slices import slice_note
-        from kgedit.store.sources import DumpFile
+        from kgedit.api.loading import DumpOptions, load_dump
 
-        steps, dump = progress or unwatched, Path(path)
-        source = DumpFile(dump)
-        load = load_with(
-            checked_format(source, source_format),
-            LoaderOptions(languages, wiki),
-            date=read_date(date),
+        options = DumpOptions(
+            source_format=source_format,
+            languages=languages,
+            wiki=wiki,
+            redirects=redirects,
             limit=limit,
-            redirects=None if redirects is None else Path(redirects),
             max_error_rate=max_error_rate,
-            slice_of=slice_of or slice_note(dump),
-        )
-        snapshot = ingest(
-            self.path,
-            load,
-            source,
-            workers=workers or os.cpu_count() or 1,
+            workers=workers,
             overwrite=overwrite,
-            progress=steps(f"Reading {dump.name}", source.size, "lines"),
-            joining=steps("Joining the blocks", 1000, "rows"),
+            slice_of=slice_of,
         )
+        snapshot = load_dump(self.path, Path(path), read_date(date), options=options, steps=progress or unwatched)
         if graph:
             self.update_graph(scope=scope, progress=progress)
         return snapshot
+
+    @names_extra
+    def load_dump_as_of(
+        self,
+        path: str | Path,
+        days: Iterable[Date],
+        *,
+        source_format: str | None = None,
+        languages: tuple[str, ...] = ("en", "mul"),
+        wiki: str = "enwiki",
+        redirects: str | Path | None = None,
+        limit: int | None = None,
+        max_error_rate: float = 0.01,
+        workers: int | None = None,
+        overwrite: bool = False,
+        slice_of: str | None = None,
+        graph: bool = True,
+        scope: Scope | None = None,
+        progress: Steps | None = None,
+    ) -> list[Snapshot]:
+        """Project a dump to several earlier days by the dates in its qualifiers, in one pass (docs/how-to/streams.md).
+
+        Args:
+            path: As for `load_dump`, which the further arguments are as for as well.
+            days: Days of the snapshots.
+
+        Raises:
+            SourceError: if the dump cannot be read.
+            StoreError: if no day is given, or one of them has another snapshot; then none is written.
+            GraphError: if the graph cannot be written.
+        """
+        from kgedit.api.loading import DumpOptions, load_dump_as_of
+
+        options = DumpOptions(
+            source_format=source_format,
+            languages=languages,
+            wiki=wiki,
+            redirects=redirects,
+            limit=limit,
+            max_error_rate=max_error_rate,
+            workers=workers,
+            overwrite=overwrite,
+            slice_of=slice_of,
+        )
+        wanted, steps = [read_date(day) for day in days], progress or unwatched
+        snapshots = load_dump_as_of(self.path, Path(path), wanted, options=options, steps=steps)
+        if graph:
+            self.update_graph(scope=scope, progress=progress)
+        return snapshots
 
     @names_extra
     def update_graph(
@@ -342,26 +379,41 @@ class Home:
 
         return read_graph_status(self.path)
 
-    def relations(self, date: Date, *, min_subjects: int = 5) -> pa.Table:
-        """How functional each property of a snapshot is: the share of its subjects that have one current value.
+    def relations(
+        self,
+        date: Date,
+        *,
+        min_subjects: int = 5,
+        min_functional: float = 0.95,
+        min_dated: float = 0.5,
+        disagreeing: bool = False,
+    ) -> pa.Table:
+        """How functional each property of a snapshot is, by its statements and by Wikidata's constraints.
 
         Reads the store; no server is needed.
 
         Args:
             date: Day of the snapshot.
             min_subjects: Skip properties with fewer subjects.
+            min_functional: Share of the subjects with one current value from which a property counts as functional.
+            min_dated: Share of dated statements from which such a property counts as temporal functional.
+            disagreeing: Only the properties of which the verdicts differ.
 
         Returns:
-            Columns property, property_label, subjects, functional, dated (share of the facts with a start or an end
-            time), declared (single-value constraints on Wikidata) and temporal (whether a time separates their values).
+            Columns property, property_label, subjects, functional (share of the subjects with one current value), dated
+            (share of the facts with a start or an end time), dated_claims (of all statements, those with a point in
+            time too), the verdicts measured and declared ("temporal", "single" or "several"), constraints
+            (single-value constraints on Wikidata), temporal (whether a time separates their values) and exceptions
+            (whether they name some).
 
         Raises:
-            StoreError: if the snapshot is not loaded.
+            StoreError: if the snapshot is not loaded, or a share is none.
         """
-        from kgedit.store.functionality import measure_functionality
+        from kgedit.store.functionality import Bounds, measure_functionality
         from kgedit.store.snapshots import open_snapshot
 
-        return measure_functionality(open_snapshot(self.path, read_date(date)), min_subjects=min_subjects)
+        bounds = Bounds(subjects=min_subjects, functional=min_functional, dated=min_dated)
+        return measure_functionality(open_snapshot(self.path, read_date(date)), bounds=bounds, disagreeing=disagreeing)
 
     @names_extra
     def export_timestep(
@@ -381,6 +433,9 @@ class Home:
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -401,55 +456,98 @@ class Home:
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
                 with; None for the shipped rules alone.
+            functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
+                "values" (wikibigedit's: each subject's own); None for the default.
+            ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
+            changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
+                window and are no case.
 
         Raises:
             StoreError: if a snapshot is not loaded.
             BenchmarkError: if the folder exists, the dates are reversed, the graph lacks a snapshot, or an option is
                 not the profile's.
         """
-        from kgedit.benchmark.export import Settings, export_timestep
-        from kgedit.benchmark.kinds import check_kinds
-        from kgedit.benchmark.profiles import check_profile
-        from kgedit.exporters import EXPORTERS
-        from kgedit.graph.connection import Graph
-        from kgedit.store.disk import disk_errors
+        from kgedit.api.exporting import ExportOptions, export_pair
         from kgedit.store.snapshots import open_snapshot
 
-        views, wanted = tuple(Path(file) for file in pageviews), tuple(kinds)
-        labelled = None if labelled_changes is None else Path(labelled_changes)
-        own = {"compat": compat, "pageviews": views, "kinds": wanted, "labelled-changes": labelled}
-        check_profile(profile, own)
-        check_kinds(wanted)
+        options = ExportOptions(
+            profile=profile,
+            seed=seed,
+            known_facts=known_facts,
+            templates=None if templates is None else Path(templates),
+            personas=None if personas is None else Path(personas),
+            forms=None if forms is None else tuple(forms),
+            compat=compat,
+            pageviews=tuple(Path(file) for file in pageviews),
+            kinds=tuple(kinds),
+            labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
+        )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
-        writers = [EXPORTERS[form] for form in ((profile,) if forms is None else forms)]
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
         if folder.exists() and not overwrite:
             raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
-        worded = (None if templates is None else Path(templates), None if personas is None else Path(personas))
-        if profile == "wikifactdiff":
-            from kgedit.benchmark.wikifactdiff import export as wikifactdiff
+        return export_pair(self.path, old, new, folder, options=options)
 
-            asked = wikifactdiff.Settings(
-                seed=seed,
-                known_facts=known_facts,
-                compat=compat,
-                pageviews=views,
-                templates=worded[0],
-                personas=worded[1],
-            )
-            with disk_errors(folder, again="give the same command again"):
-                return wikifactdiff.export_timestep(old, new, folder, settings=asked, writers=writers)
-        settings = Settings(
+    @names_extra
+    def export_all(
+        self,
+        *,
+        out: str | Path | None = None,
+        seed: int = 0,
+        known_facts: int = 2000,
+        templates: str | Path | None = None,
+        personas: str | Path | None = None,
+        forms: Iterable[str] | None = None,
+        overwrite: bool = False,
+        profile: str = "wikibigedit",
+        compat: str | None = None,
+        pageviews: Iterable[str | Path] = (),
+        kinds: Iterable[str] = (),
+        labelled_changes: str | Path | None = None,
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
+        told: Callable[[str, bool], None] | None = None,
+    ) -> Stream:
+        """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
+
+        Each is the same bytes as `export_timestep` writes. One that is there already and is the same is kept, so that
+        a call that was interrupted resumes.
+
+        Args:
+            out: Folder for the timesteps' folders and that of the stream; None for `benchmark` in this home. The
+                further arguments are those of `export_timestep`.
+            overwrite: Whether a timestep that was made otherwise is replaced.
+            told: Told of each timestep's name, and whether it was kept.
+
+        Raises:
+            BenchmarkError: if there are fewer than two snapshots, a folder holds a timestep that was made otherwise,
+                the graph lacks a snapshot, or an option is not the profile's.
+        """
+        from kgedit.api.exporting import ExportOptions, export_stream
+
+        options = ExportOptions(
+            profile=profile,
             seed=seed,
             known_facts=known_facts,
-            templates=worded[0],
-            personas=worded[1],
-            kinds=wanted,
-            labelled_changes=labelled,
+            templates=None if templates is None else Path(templates),
+            personas=None if personas is None else Path(personas),
+            forms=None if forms is None else tuple(forms),
+            compat=compat,
+            pageviews=tuple(Path(file) for file in pageviews),
+            kinds=tuple(kinds),
+            labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
         )
-        earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]
-        with disk_errors(folder, again="give the same command again"), Graph.open(self.path) as graph:
-            return export_timestep(graph, old, new, folder, settings=settings, earlier=earlier, writers=writers)
+        benchmark = self.path / "benchmark" if out is None else Path(out)
+        return export_stream(
+            self.path, benchmark, options=options, overwrite=overwrite, told=told or (lambda _name, _kept: None)
+        )
 
     def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
         """The timestep that `export_timestep` wrote into this home.
@@ -493,7 +591,9 @@ class Home:
         return ManagedServer(self.path).stop()
 
     def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
-        return self.path / "benchmark" / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
+        from kgedit.benchmark.timestep import timestep_folder
+
+        return timestep_folder(self.path / "benchmark", older, newer, profile)
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:

@@ -1,8 +1,8 @@
-"""A report: finished runs side by side, as tables, Markdown and CSV."""
+"""A report: finished runs side by side, as tables, Markdown, JSON and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,12 @@ class Report:
 
         return to_markdown(self.tables)
 
+    def to_json(self) -> str:
+        """All tables as one JSON document, with numbers instead of text."""
+        from kgedit.analysis.renderings import to_json
+
+        return to_json(self.tables)
+
     def to_csv(self) -> str:
         """The numbers as one CSV table: a row for each run, preset and axis."""
         from kgedit.analysis.renderings import to_csv
@@ -45,7 +51,7 @@ class Report:
     def _repr_html_(self) -> str:
         """For notebooks: every table."""
         return "".join(
-            html_table(table.title, [column.name for column in table.columns], table.rows, note=table.note)
+            html_table(table.title, [column.title for column in table.columns], table.texts(), note=table.note)
             for table in self.tables
         )
 
@@ -56,7 +62,10 @@ def report(
     out: str | Path | None = None,
     markdown: str | Path | None = None,
     csv: str | Path | None = None,
+    json: str | Path | None = None,
     brief: bool = False,
+    by: Sequence[str] = (),
+    counts: str | Path | Mapping[str, int] | None = None,
     rescore: bool = False,
     overwrite: bool = False,
 ) -> Report:
@@ -64,31 +73,71 @@ def report(
 
     Args:
         runs: Runs, or their folders.
-        out: Folder for report.md and report.csv; None to write neither.
+        out: Folder for report.md, report.json, report.csv and tables/ with a CSV file for each table; None for none.
         markdown: File for the tables, instead of report.md.
-        csv: File for the numbers, instead of report.csv.
+        csv: File for the scores, instead of report.csv.
+        json: File for the tables with numbers, instead of report.json.
         brief: Only the overviews: every run in one row of each table.
+        by: What scores are broken down by: relation, tag, kind, year, subject_count, object_count.
+        counts: For the last two: label or id -> how often a corpus names it, or a file of such pairs.
         rescore: Score the answers of every run again first, and replace its scores.json.
         overwrite: Whether files of an earlier report are replaced.
 
     Raises:
-        BenchmarkError: if a folder holds no finished run, or a file exists.
+        BenchmarkError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
     """
-    from kgedit.analysis.tables import overview_tables, report_tables
+    from kgedit.analysis.renderings import file_names, table_to_csv
+    from kgedit.analysis.report import overview_tables, report_tables
     from kgedit.runs.run_files import read_runs
 
+    corpus_counts = _counts(by, counts)
     markdown_file, csv_file = _target(markdown, out, "report.md"), _target(csv, out, "report.csv")
-    for path in (markdown_file, csv_file):
+    json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
+    for path in (markdown_file, csv_file, json_file, tables_folder):
         if path and path.exists() and not overwrite:
             raise BenchmarkError(f"{path} is there already. Replace it: --overwrite")
     folders = _folders(runs)
     if rescore:
         _rescore(folders)
     found = tuple(read_runs(folders))
-    made = Report(runs=found, tables=tuple(overview_tables(found) if brief else report_tables(found)))
+    tables_of = overview_tables if brief else report_tables
+    made = Report(runs=found, tables=tuple(tables_of(found, by=by, counts=corpus_counts)))
     written = [_write(markdown_file, made.to_markdown())] if markdown_file else []
     written += [_write(csv_file, made.to_csv())] if csv_file else []
+    written += [_write(json_file, made.to_json())] if json_file else []
+    if tables_folder:
+        _clear(tables_folder)
+        for name, table in zip(file_names(made.tables), made.tables, strict=True):
+            _write(tables_folder / name, table_to_csv(table))
+        written.append(tables_folder)
     return Report(runs=made.runs, tables=made.tables, files=tuple(written))
+
+
+def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:
+    """Counts of a corpus as a mapping.
+
+    Raises:
+        BenchmarkError: if a breakdown is unknown or needs counts, or their file cannot be read.
+    """
+    from kgedit.analysis.breakdowns import BREAKDOWNS
+    from kgedit.api.corpus_counts import read_counts
+
+    for name in by:
+        if name not in BREAKDOWNS:
+            raise BenchmarkError(f"Scores cannot be broken down by '{name}'. Take one of {', '.join(BREAKDOWNS)}.")
+        if name.endswith("_count") and counts is None:
+            raise BenchmarkError(
+                f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line."
+            )
+    if isinstance(counts, str | Path):
+        return read_counts(Path(counts))
+    return counts or {}
+
+
+def _clear(folder: Path) -> None:
+    """Remove the tables of an earlier report, which may have had others."""
+    for path in sorted(folder.glob("*.csv")):
+        path.unlink()
 
 
 def _rescore(folders: Sequence[Path]) -> None:

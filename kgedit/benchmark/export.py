@@ -16,11 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
+from kgedit.benchmark.changed_facts import find_changed_facts
 from kgedit.benchmark.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
+from kgedit.benchmark.functional import keep_functional, told_verdict
 from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
+from kgedit.benchmark.profiles import FUNCTIONAL_BY
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
@@ -28,6 +31,7 @@ from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, w
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
+from kgedit.prompts.dates import date_templates, dates_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
@@ -50,6 +54,9 @@ class Settings:
         personas: Folder of persona catalogues; None for the shipped ones.
         kinds: Kinds of change to keep (kgedit.benchmark.kinds.KINDS); none for all.
         labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
+        functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions say of which day they ask.
+        changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
     """
 
     seed: int = 0
@@ -61,6 +68,9 @@ class Settings:
     personas: Path | None = None
     kinds: tuple[str, ...] = ()
     labelled_changes: Path | None = None
+    functional_by: str = FUNCTIONAL_BY["wikibigedit"][0]
+    ask_as_of: bool = False
+    changed_locality: bool = False
 
 
 def export_timestep(
@@ -90,7 +100,18 @@ def export_timestep(
     aside.mkdir(parents=True)
     with Window(old, new, spill=aside / "spill") as window:
         made = _make(graph, window, settings, earlier, spill=aside / "spill-of-kinds")
-    about: dict[str, Any] = {
+    about = describe_export(old, new, earlier, settings=settings)
+    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+    written = Timestep.open(aside)
+    for write in writers:
+        write(written)
+    replace_folder(aside, folder)
+    return Timestep.open(folder)
+
+
+def describe_export(old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: Settings) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    return {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
         "kgedit": __version__,
@@ -98,12 +119,6 @@ def export_timestep(
         "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
         "settings": _provenance(settings),
     }
-    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
-    written = Timestep.open(aside)
-    for write in writers:
-        write(written)
-    replace_folder(aside, folder)
-    return Timestep.open(folder)
 
 
 def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
@@ -126,30 +141,37 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
     filtered = filter_changes(changes, labels)
+    functional = keep_functional(window, filtered.kept, settings.functional_by)
     classifier = _classifier(settings)
-    kinds = describe_kinds(window.old, window.new, earlier, filtered.kept, spill=spill, classifier=classifier)
-    wanted = keep_kinds(filtered.kept, kinds, settings.kinds)
+    kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
+    wanted = keep_kinds(functional.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
-    templates = choose_templates(cases, catalogue=settings.templates)
+    undated = choose_templates(cases, catalogue=settings.templates)
+    templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     worded = word_cases(cases, templates, seed=settings.seed, personas=settings.personas)
     locality = find_locality(
-        window, worded.kept, pool=settings.pool, max_df=settings.max_df, max_uses=settings.locality_uses
+        window,
+        worded.kept,
+        pool=settings.pool,
+        max_df=settings.max_df,
+        max_uses=settings.locality_uses,
+        changed=find_changed_facts(window, changes, worded.kept) if settings.changed_locality else None,
     )
     probes = word_probes(locality.probes, templates)
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
     chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
     tables = {
-        "cases": worded.kept,
+        "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, templates),
+        "known_facts": word_facts(known_facts, old_templates),
     }
     given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
         "funnel": {
             "changed": changes.num_rows,
-            "dropped": filtered.funnel | wanted.funnel | worded.funnel,
+            "dropped": filtered.funnel | functional.funnel | wanted.funnel | worded.funnel,
             "kept": worded.kept.num_rows,
         },
         "cases": _counts(worded.kept["tag"]),
@@ -163,6 +185,10 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
     }
     return _Made(tables, counts)
+
+
+def _dated(templates: pa.Table, snapshot: Snapshot, settings: Settings) -> pa.Table:
+    return date_templates(templates, snapshot.day) if settings.ask_as_of else templates
 
 
 def _classifier(settings: Settings) -> KindClassifier | None:
@@ -195,7 +221,12 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "locality_uses": settings.locality_uses,
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
+        "functional_by": told_verdict(settings.functional_by),
+        "ask_as_of": dates_version() if settings.ask_as_of else None,
+        "changed_locality": settings.changed_locality,
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
+        **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
+        **({"labelled_changes": _sha256(settings.labelled_changes)} if settings.labelled_changes else {}),
     }
 
 

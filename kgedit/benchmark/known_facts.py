@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit.benchmark.locality import Locality
+from kgedit.benchmark.timestep import CHANGED
 from kgedit.benchmark.window import Window
 
 
@@ -40,6 +42,8 @@ def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, l
         """,
         {"limit": limit},
         cases=cases.select(["subject", "property", "old_objects"]),
-        probes=locality.probes.select(["subject", "property", "object"]),
+        probes=locality.probes.filter(pc.not_equal(locality.probes["basis"], CHANGED)).select(
+            ["subject", "property", "object"]
+        ),
         static_facts=locality.static_facts.select(["subject", "property", "object"]),
     )

@@ -1,9 +1,11 @@
 """Locality probes: for each edit an unchanged fact with the same relation, a similar subject and another object.
 
-Neither its subject nor its object was edited in the window. Three ways to find one, each for the cases that the one
-before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with the most
-similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few cases, and
-facts of items that somebody edited in the window come first: a value that nobody looked at may be out of date itself.
+Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
+which is no case itself, comes first (kgedit.benchmark.changed_facts). Three ways to find one, each for the cases that
+the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with
+the most similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few
+cases, and facts of items that somebody edited in the window come first: a value that nobody looked at may be out of
+date itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgedit.benchmark.labels import usable
-from kgedit.benchmark.timestep import FACT
+from kgedit.benchmark.timestep import CHANGED, FACT
 from kgedit.benchmark.window import Window
 from kgedit.store.engine import select
 from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
@@ -35,15 +37,17 @@ class Locality(NamedTuple):
 
     Attributes:
         static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
-        probes: At most one per case, with columns case_id, score, basis ("graph", "label" or "relation") and fresh
-            (whether the subject was edited in the window, in something else), ordered by case_id.
+        probes: At most one per case, with columns case_id, score, basis ("changed", "graph", "label" or "relation") and
+            fresh (whether the subject was edited in the window, in something else), ordered by case_id.
     """
 
     static_facts: pa.Table
     probes: pa.Table
 
 
-def find_locality(window: Window, cases: pa.Table, *, pool: int, max_df: int, max_uses: int) -> Locality:
+def find_locality(
+    window: Window, cases: pa.Table, *, pool: int, max_df: int, max_uses: int, changed: pa.Table | None = None
+) -> Locality:
     """Unchanged facts of the relations of some cases, and of these a probe for each case where there is one.
 
     Args:
@@ -52,12 +56,13 @@ def find_locality(window: Window, cases: pa.Table, *, pool: int, max_df: int, ma
         pool: Unchanged facts of each relation to choose from by label.
         max_df: Facts shared by more items do not count for similarity.
         max_uses: Most cases that one fact serves.
+        changed: From find_changed_facts, to be taken first; None for unchanged facts only.
     """
     find_static_facts(window.connection, cases.select(["case_id", "subject", "property"]))
     count = window.select("SELECT count(*) AS items FROM old_entities WHERE kind = 'item'")
     found = find_similar_facts(window.connection, items=count["items"][0].as_py(), max_df=max_df, k=CANDIDATES)
     similar_facts = pa.Table.from_batches(found, SIMILAR)
-    facts = _describe(window, similar_facts, pool)
+    facts = _describe(window, similar_facts, pool, _NONE if changed is None else changed)
     probes = choose_probes(
         cases, similar_facts, facts, compare_relations(window), max_uses=max_uses, connection=window.connection
     )
@@ -81,8 +86,8 @@ def choose_probes(
     Args:
         cases: Columns case_id, subject, subject_label, property, object and old_objects.
         similar_facts: Columns case_id, subject, property, object and score.
-        facts: Facts with labels, ``fresh``, ``pooled`` and ``untouched``, ordered by property and subject. For a case
-            that they are not similar to only those that are both are taken.
+        facts: Facts with labels, ``fresh``, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
+            For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
         relations: Columns property, other and likeness.
         max_uses: Most cases that one fact serves.
         connection: Where the work is done; None for a new one.
@@ -112,7 +117,7 @@ def choose_probes(
             waiting=waiting,
             similar_facts=similar_facts,
             facts=facts.select(
-                ["number", "subject", "subject_label", "property", "object", "fresh", "pooled", "untouched"]
+                ["number", "subject", "subject_label", "property", "object", "fresh", "pooled", "untouched", "changed"]
             ),
             relations=relations,
         )
@@ -136,6 +141,12 @@ _ELIGIBLE = """
 """
 
 _WAYS = {
+    CHANGED: """
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, 0.0 AS likeness
+        FROM waiting w JOIN facts f USING (property)
+        WHERE f.changed AND f.subject NOT IN (w.subject, w.object) AND f.object NOT IN (w.subject, w.object)
+              AND NOT list_contains(w.old_objects, f.object)
+    """,
     "graph": "SELECT place, number, score, fresh, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
     "label": f"""
         SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, 0.0 AS likeness
@@ -228,15 +239,21 @@ def compare_relations(window: Window) -> pa.Table:
     )
 
 
-def _describe(window: Window, similar_facts: pa.Table, pool: int) -> pa.Table:
-    """Static facts, similar ones and at most `pool` per relation, with labels that can be asked for."""
+_NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
+
+
+def _describe(window: Window, similar_facts: pa.Table, pool: int, changed: pa.Table) -> pa.Table:
+    """Static facts, similar ones and at most `pool` per relation, and changed ones, with labels to ask for."""
     return window.select(
         f"""
         WITH pooled AS (
             FROM static QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
+        ), changed_fact AS (
+            FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
         ), fact AS MATERIALIZED (
             SELECT DISTINCT subject, property, object FROM similar_facts
             UNION SELECT subject, property, object FROM pooled
+            UNION SELECT subject, property, object FROM changed_fact
         ), entity AS MATERIALIZED (
             SELECT id, label, aliases, lastrevid FROM new_entities
             WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
@@ -247,11 +264,13 @@ def _describe(window: Window, similar_facts: pa.Table, pool: int) -> pa.Table:
                f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
                f.subject IN (FROM touched) OR coalesce(s.lastrevid <> b.lastrevid, false) AS fresh,
                (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
-               f.subject NOT IN (FROM edited) AND f.object NOT IN (FROM edited) AS untouched
+               f.subject NOT IN (FROM edited) AND f.object NOT IN (FROM edited) AS untouched,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
         FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
         LEFT JOIN entity p ON p.id = f.property LEFT JOIN before b ON b.id = f.subject
         WHERE {usable("s.label")} AND {usable("o.label")} ORDER BY f.property, f.subject
         """,  # noqa: S608 - our own names and numbers
         {"pool": pool},
         similar_facts=similar_facts.select(["subject", "property", "object"]),
+        changed=changed,
     )

@@ -12,7 +12,17 @@ PROFILES = ("wikibigedit", "wikifactdiff")
 COMPATS = ("wikifactdiff-2024",)
 """Behaviours of published code that the profile wikifactdiff can have."""
 
-_OWN_OPTIONS = {"wikibigedit": ("kinds", "labelled-changes"), "wikifactdiff": ("compat", "pageviews")}
+FUNCTIONAL_BY = {"wikibigedit": ("values", "data", "constraints"), "wikifactdiff": ("constraints", "data")}
+"""Profile -> what may say that a relation is functional; the first is the default.
+
+values: each subject's own current values; data: the newer snapshot's statements (kgedit.store.functionality);
+constraints: what Wikidata's editors declare.
+"""
+
+_OWN_OPTIONS = {
+    "wikibigedit": ("kinds", "labelled-changes", "changed-locality"),
+    "wikifactdiff": ("compat", "pageviews"),
+}
 
 
 def check_profile(profile: str, options: Mapping[str, object]) -> None:
@@ -33,3 +43,21 @@ def check_profile(profile: str, options: Mapping[str, object]) -> None:
         raise BenchmarkError(
             f"The profile {profile} has no --{foreign[0]}. Leave it out, or add --profile {owner}, which has it."
         )
+
+
+def functional_by(profile: str, given: str | None) -> str:
+    """What says in a profile that a relation is functional.
+
+    Args:
+        profile: Of PROFILES.
+        given: What was asked for; None for the profile's default.
+
+    Raises:
+        BenchmarkError: if the profile does not know it.
+    """
+    known = FUNCTIONAL_BY[profile]
+    if given is None:
+        return known[0]
+    if given not in known:
+        raise BenchmarkError(f"The profile {profile} has no --functional-by {given}. It has: {', '.join(known)}.")
+    return given

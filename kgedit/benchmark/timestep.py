@@ -42,6 +42,7 @@ CASES = pa.schema(
         ("statement_ids", _STRINGS),
         ("start_time", pa.string()),
         ("point_in_time", pa.string()),
+        ("as_of", pa.string()),
         ("kind", pa.string()),
         ("kind_confidence", pa.float64()),
         ("kind_signals", _STRINGS),
@@ -59,8 +60,8 @@ CASES = pa.schema(
 """cases.parquet: one row per edit, ordered by case_id.
 
 rephrase and personas are null where they would give the answer away. start_time and point_in_time are the statement's
-own, at its precision ("2021", "2021-12"). kind, its confidence in [0, 1] and the signals that led there are those of
-kgedit.benchmark.kinds.
+own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its
+confidence in [0, 1] and the signals that led there are those of kgedit.benchmark.kinds.
 """
 
 LOCALITY = pa.schema(
@@ -74,10 +75,12 @@ LOCALITY = pa.schema(
         ("question", pa.string()),
     ]
 )
-"""locality.parquet: at most one unchanged fact per case, with a similar subject (kgedit.benchmark.locality).
+"""locality.parquet: at most one fact per case that its edit leaves alone, mostly an unchanged one
+(kgedit.benchmark.locality).
 
 basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
-the same relation; "relation": that one is only similar, too; "nearest": by kgedit.benchmark.wikifactdiff. fresh: the
+the same relation; "relation": that one is only similar, too; "changed": the fact became true in the window itself, and
+is no case; "nearest": by kgedit.benchmark.wikifactdiff. fresh: the
 subject was edited in the window, elsewhere.
 """
 
@@ -102,6 +105,9 @@ KNOWN_FACTS = pa.schema(
     ]
 )
 """known_facts.parquet: facts of the older snapshot with questions (old answers, locality, others of the relations)."""
+
+CHANGED = "changed"
+"""The basis of a locality probe that became true in the window."""
 
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
@@ -137,6 +143,11 @@ class Timestep:
     def name(self) -> str:
         """ "yyyymmdd_yyyymmdd", the dates of the older and the newer snapshot."""
         return str(self.manifest["timestep"])
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether one of its snapshots is projected from a later dump (kgedit.store.as_of)."""
+        return any("projected" in snapshot for snapshot in self.manifest.get("snapshots", ()))
 
     @property
     def sha256(self) -> str:
@@ -175,7 +186,9 @@ class Timestep:
                 probe = Probe("mhop", row["question"], _answers(row), hops, row["second_case_id"])
                 probes[row["case_id"]].append(probe)
         for row in self.table("locality").to_pylist():
-            probes[row["case_id"]].append(Probe("locality", row["question"], _answers(row), (_fact(row),)))
+            changed = row["basis"] == CHANGED
+            probe = Probe("locality", row["question"], _answers(row), (_fact(row),), changed=changed)
+            probes[row["case_id"]].append(probe)
         for row in rows:
             fact = facts[row["case_id"]]
             asked = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
@@ -194,7 +207,13 @@ class Timestep:
                 start_time=row["start_time"],
                 point_in_time=row["point_in_time"],
                 kind=row["kind"],
+                as_of=row["as_of"],
             )
+
+
+def timestep_folder(benchmark: Path, older: int, newer: int, profile: str) -> Path:
+    """Where the timestep of two snapshots lies in a folder of timesteps, or would."""
+    return benchmark / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
 
 
 def _fact(row: dict[str, Any]) -> Fact:

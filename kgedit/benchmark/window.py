@@ -21,6 +21,14 @@ _MEMORY = "224MB"
 """What DuckDB takes for an export; the rest spills to disk."""
 
 
+def entities_with_labels(snapshot: Snapshot) -> str:
+    """SQL of a snapshot's entities; a label that is the item's own id, as some tools write, is none.
+
+    A WHERE clause may follow.
+    """
+    return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {literal(snapshot.entities)}"  # noqa: S608 - paths through literal()
+
+
 class Window:
     """An older and a newer snapshot, open for queries; a context manager.
 
@@ -41,9 +49,9 @@ class Window:
         self.old, self.new = old, new
         self.connection = open_engine(spill, memory=_MEMORY)
         for name, snapshot in (("old", old), ("new", new)):
-            facts, entities = literal(snapshot.facts), literal(snapshot.entities)
+            facts, entities = literal(snapshot.facts), entities_with_labels(snapshot)
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")  # noqa: S608 - paths through literal()
-            self._view(f"{name}_entities", f"SELECT * FROM {entities} WHERE redirect_target IS NULL")  # noqa: S608
+            self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
         self._view(
             "new_redirects",
             f"SELECT id, redirect_target AS target FROM {literal(new.entities)} WHERE redirect_target IS NOT NULL",  # noqa: S608

@@ -31,6 +31,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "describe": "kgedit.cli.describe:describe",
         "audit": "kgedit.cli.audit:audit",
         "run-edit": "kgedit.cli.run_edit:run_edit",
+        "sweep": "kgedit.cli.sweep:sweep",
         "configs": "kgedit.cli.configs:configs",
         "stats": "kgedit.cli.stats:stats",
         "score": "kgedit.cli.score:score",

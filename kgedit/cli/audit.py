@@ -62,8 +62,8 @@ def _shown(count: dict[str, Any]) -> dict[str, str]:
         "verdict": count["verdict"],
         "reason": count["reason"] or "",
         "rows": f"{count['rows']:,} of {count['of']:,}",
-        "share": f"{count['share']:.1%}",
-        "95 % interval": f"{count['low']:.1%} to {count['high']:.1%}",
+        "share": "" if count["share"] is None else f"{count['share']:.1%}",
+        "95 % interval": "" if count["low"] is None else f"{count['low']:.1%} to {count['high']:.1%}",
     }
 
 

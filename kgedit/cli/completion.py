@@ -63,6 +63,14 @@ def configs(_: click.Context) -> Iterable[str]:
 
 
 @_offer
+def sweeps(_: click.Context) -> Iterable[str]:
+    """Specs of sweeps that come with kgedit."""
+    from kgedit.runs.sweeps.shipped import shipped_sweeps
+
+    return [sweep.name for sweep in shipped_sweeps()]
+
+
+@_offer
 def queries(_: click.Context) -> Iterable[str]:
     """Query files of cypher/read."""
     from kgedit.graph.queries import read_queries

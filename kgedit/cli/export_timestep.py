@@ -22,14 +22,16 @@ from kgedit.cli.progress import say
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27",
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --kinds update --out updates",
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
+        "kgedit export-timestep --all",
     ),
 )
-@click.option("--from", "older", required=True, **SNAPSHOT_DATE,
-              help="Date of the older snapshot.")  # fmt: skip
-@click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
-              help="Date of the newer snapshot.")  # fmt: skip
+@click.option("--from", "older", **SNAPSHOT_DATE, help="Date of the older snapshot.")
+@click.option("--to", "newer", **SNAPSHOT_DATE, help="Date of the newer snapshot.")
+@click.option("--all", "stream", is_flag=True,
+              help="Instead of two dates: the timesteps of all neighbouring snapshots, linked.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO, or FROM_TO_wikifactdiff.")  # fmt: skip
+              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO, or FROM_TO_wikifactdiff. "
+                   "With --all: the folder for these, by default $KGEDIT_HOME/benchmark.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
@@ -43,13 +45,19 @@ from kgedit.cli.progress import say
               help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
+@click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
+              help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
+@click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
+@click.option("--changed-locality", is_flag=True,
+              help="wikibigedit: take locality probes first from changed facts that are no case.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 def export_timestep(
-    older: datetime.datetime,
-    newer: datetime.datetime,
+    older: datetime.datetime | None,
+    newer: datetime.datetime | None,
+    stream: bool,
     out: Path | None,
     seed: int,
     known_facts: int,
@@ -59,6 +67,9 @@ def export_timestep(
     profile: str,
     kinds: str,
     labelled_changes: Path | None,
+    functional_by: str | None,
+    ask_as_of: bool,
+    changed_locality: bool,
     compat: str | None,
     pageviews: tuple[Path, ...],
     overwrite: bool,
@@ -68,28 +79,44 @@ def export_timestep(
     The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
     wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
     neighbours.
+
+    With --all a timestep that is there already and would come out the same is kept: a command that was interrupted
+    resumes.
     """
-    timestep = Home().export_timestep(
-        older,
-        newer,
-        out=out,
-        seed=seed,
-        known_facts=known_facts,
-        templates=templates,
-        personas=personas,
-        forms=forms or None,
-        overwrite=overwrite,
-        profile=profile,
-        kinds=[name.strip() for name in kinds.split(",") if name.strip()],
-        labelled_changes=labelled_changes,
-        compat=compat,
-        pageviews=pageviews,
-    )
-    if profile == "wikifactdiff":
-        _tell_updates(timestep.manifest)
+    options: dict[str, Any] = {
+        "out": out,
+        "seed": seed,
+        "known_facts": known_facts,
+        "templates": templates,
+        "personas": personas,
+        "forms": forms or None,
+        "overwrite": overwrite,
+        "profile": profile,
+        "kinds": [name.strip() for name in kinds.split(",") if name.strip()],
+        "labelled_changes": labelled_changes,
+        "functional_by": functional_by,
+        "ask_as_of": ask_as_of,
+        "changed_locality": changed_locality,
+        "compat": compat,
+        "pageviews": pageviews,
+    }
+    if stream and not older and not newer:
+        made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
+        _tell_stream(made.manifest)
+        click.echo(made.folder)
+    elif older and newer and not stream:
+        timestep = Home().export_timestep(older, newer, **options)
+        _tell_updates(timestep.manifest) if profile == "wikifactdiff" else _tell(timestep.manifest)
+        click.echo(timestep.folder)
     else:
-        _tell(timestep.manifest)
-    click.echo(timestep.folder)
+        raise click.UsageError("Give --from and --to, or --all.")
+
+
+def _tell_stream(manifest: dict[str, Any]) -> None:
+    say(f"{'timestep':<18}{'edits':>8}{'edited again':>14}{'probes':>8}{'expire later':>14}")
+    for row in manifest["timesteps"]:
+        counts = f"{row['edits']:>8,}{row['edited_again']:>14,}{row['probes']:>8,}{row['expiring_probes']:>14,}"
+        say(f"{row['timestep']:<18}{counts}")
 
 
 def _tell(manifest: dict[str, dict[str, object]]) -> None:

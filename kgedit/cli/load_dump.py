@@ -10,7 +10,7 @@ import click
 
 from kgedit.api.home import Home
 from kgedit.cli import completion
-from kgedit.cli.dates import DATE
+from kgedit.cli.dates import DATE, DATES
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
@@ -21,10 +21,15 @@ from kgedit.store.scope import Scope
 @click.command(
     "load-dump",
     cls=ResumableCommand,
-    epilog=examples("kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04"),
+    epilog=examples(
+        "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
+        "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
+    ),
 )
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--date", required=True, **DATE, help="Day of the dump.")
+@click.option("--date", **DATE, help="Day of the dump.")
+@click.option("--as-of", "days", **DATES,
+              help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
 @click.option("--format", "source_format", shell_complete=completion.source_formats,
               help="Source format. Default: by the content.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
@@ -43,7 +48,8 @@ from kgedit.store.scope import Scope
 @scope_options
 def load_dump(
     path: Path,
-    date: datetime.datetime,
+    date: datetime.datetime | None,
+    days: tuple[datetime.date, ...],
     source_format: str | None,
     languages: tuple[str, ...],
     wiki: str,
@@ -61,36 +67,50 @@ def load_dump(
     PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). A load that was
     interrupted resumes when the same command is given again.
     """
+    if (date is None) == (not days):
+        raise click.UsageError("Give --date, the day of the dump, or --as-of, earlier days to project it to.")
+    options: dict[str, Any] = {
+        "source_format": source_format,
+        "languages": languages,
+        "wiki": wiki,
+        "redirects": redirects,
+        "limit": limit,
+        "max_error_rate": max_error_rate,
+        "workers": workers,
+        "overwrite": overwrite,
+        "slice_of": slice_of,
+        "graph": False,
+    }
     with bars() as add:
-        snapshot = Home().load_dump(
-            path,
-            date,
-            source_format=source_format,
-            languages=languages,
-            wiki=wiki,
-            redirects=redirects,
-            limit=limit,
-            max_error_rate=max_error_rate,
-            workers=workers,
-            overwrite=overwrite,
-            slice_of=slice_of,
-            graph=False,
-            progress=add,
-        )
-    _tell(snapshot.manifest)
+        if date is None:
+            snapshots = Home().load_dump_as_of(path, days, **options, progress=add)
+        else:
+            snapshots = [Home().load_dump(path, date, **options, progress=add)]
+    for snapshot in snapshots:
+        _tell(snapshot.manifest)
     if graph:
         project(scope=scope)
 
 
 def _tell(manifest: dict[str, Any]) -> None:
     say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
-    if manifest["slice_of"]:
+    if manifest.get("slice_of"):
         say(f"  a slice: {manifest['slice_of']}. What it lacks is unknown, not removed.")
-    if manifest["lacks"]:
+    if manifest.get("lacks"):
         say(f"  the format does not give: {', '.join(manifest['lacks'])}.")
     for verb in ("left out", "noted"):
         for reason, count in manifest[verb.replace(" ", "_")].items():
             say(f"  {verb}: {count:,} {reason}")
+    if "projected" in manifest:
+        _tell_projection(manifest["projected"])
+
+
+def _tell_projection(projected: dict[str, Any]) -> None:
+    say(f"  projected; {projected['entities_that_came_later']:,} entities of the dump came later")
+    for verb in ("placed", "not_placed"):
+        for reason, count in projected[f"statements_{verb}_by_dates"].items():
+            if count:
+                say(f"  {verb.replace('_', ' ')} by dates: {count:,} {reason}")
 
 
 def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:

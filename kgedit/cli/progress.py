@@ -49,6 +49,20 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
         yield add
 
 
+@contextmanager
+def stages() -> Iterator[Callable[[str, int, int], None]]:
+    """One line per stage; yields a function (stage, steps done, number of steps)."""
+    updates: dict[str, Update] = {}
+    with bars() as add:
+
+        def report(stage: str, done: int, total: int) -> None:
+            if stage not in updates:
+                updates[stage] = add(stage, total, "steps")
+            updates[stage](done, done)
+
+        yield report
+
+
 class _Clock:
     """Measures the rate from the first update on: what was counted before that does not count."""
 

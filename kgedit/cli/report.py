@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli.cells import table_cell
 from kgedit.cli.examples import examples
 from kgedit.cli.progress import say
 
@@ -21,11 +22,34 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("report", epilog=examples("kgedit report runs/ft_m runs/rag --out report/"))
+@click.command(
+    "report",
+    epilog=examples(
+        "kgedit report runs/ft_m runs/rag --out report/",
+        "kgedit report runs/ft_m --by relation --by year --brief",
+        "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
+    ),
+)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
-@click.option("--csv", "csv_file", type=_FILE, help="Write the numbers as one CSV table to this file.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write report.md and report.csv here.")
+@click.option("--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file.")
+@click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write report.md, report.json, report.csv and a CSV file for each table here.",
+)
+@click.option(
+    "--by",
+    multiple=True,
+    metavar="NAME",
+    help="Break scores down by relation, tag, kind, year, subject_count or object_count; repeat.",
+)
+@click.option(
+    "--counts",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Label or id and its count in a corpus, a pair a line (tab or CSV) or a JSON object; for tenths by count.",
+)
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
 @click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
@@ -34,6 +58,9 @@ def report(
     *,
     markdown: Path | None,
     csv_file: Path | None,
+    json_file: Path | None,
+    by: tuple[str, ...],
+    counts: Path | None,
     out: Path | None,
     brief: bool,
     rescore: bool,
@@ -41,16 +68,27 @@ def report(
 ) -> None:
     """Compare finished runs in tables.
 
-    Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against the
-    five axes. Then one table for each axis and preset, with the score before and after editing, its 95 % interval
-    (bootstrap clustered by relation), and what it cost. The order of rows does not depend on the order in which the
-    runs are named. Only runs of the same cases and model that were trained in the same format and asked in the same way
-    stand in one table; others are groups of their own.
+    Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against
+    the axes, with 95 % intervals (bootstrap over relations) and numbers of questions; means over seeds. Then paired
+    tests between methods on the same questions, one table for each axis and preset with what it cost, the accuracy
+    matrix over timesteps, two-hop questions by their hops, errors by class, forward time. The order of rows does not
+    depend on the order in which the runs are named. Only runs of the same cases and model that were trained in the
+    same format and asked in the same way stand in one table; others are groups of their own and not ranked together. A
+    table too wide for the terminal goes on in a further one.
     """
     from kgedit.api.reports import report as make_report
 
     made = make_report(
-        runs, out=out, markdown=markdown, csv=csv_file, brief=brief, rescore=rescore, overwrite=overwrite
+        runs,
+        out=out,
+        markdown=markdown,
+        csv=csv_file,
+        json=json_file,
+        brief=brief,
+        by=by,
+        counts=counts,
+        rescore=rescore,
+        overwrite=overwrite,
     )
     if rescore:
         for run in made.runs:
@@ -75,7 +113,10 @@ def print_tables(tables: Sequence[Table]) -> None:
 
 def _print_table(console: Console, table: Table) -> None:
     for number, columns in enumerate(_columns_that_fit(console, table)):
-        console.print(_grid(table, columns, title=f"{table.title}, continued" if number else table.title))
+        title = f"{table.title}, continued" if number else table.title
+        # A grid's own title is as narrow as the grid.
+        console.print(title, style="bold", markup=False, soft_wrap=True)
+        console.print(_grid(table, columns))
     if table.note:
         console.print(table.note, style="dim", markup=False)
     console.print()
@@ -88,7 +129,7 @@ def _columns_that_fit(console: Console, table: Table) -> Iterator[list[int]]:
     for index in range(len(table.columns)):
         if index in keys:
             continue
-        if chosen != keys and _width(console, _grid(table, [*chosen, index], title="")) > console.width:
+        if chosen != keys and _width(console, _grid(table, [*chosen, index])) > console.width:
             yield chosen
             chosen = list(keys)
         chosen.append(index)
@@ -99,25 +140,23 @@ def _width(console: Console, drawn: Grid) -> int:
     return console.measure(drawn, options=console.options.update(width=1000)).maximum
 
 
-def _grid(table: Table, columns: list[int], *, title: str) -> Grid:
+def _grid(table: Table, columns: list[int]) -> Grid:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
     drawn = RichTable(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
+    rows = table.texts()
     for index in columns:
         column = table.columns[index]
-        longest = max(len(cell) for cell in (*column.name.split(), *(row[index] for row in table.rows)))
-        heading = "\n".join(textwrap.wrap(column.name, longest))
+        longest = max(len(cell) for cell in (*column.title.split(), *(row[index] for row in rows)))
+        heading = "\n".join(textwrap.wrap(column.title, longest))
         # Numbers are never broken; names may be, at the end of the line.
         drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
-    for row in table.rows:
-        drawn.add_row(*(Text(row[index]) for index in columns))
+    for row in rows:
+        drawn.add_row(*(Text(table_cell(row[index])) for index in columns))
     return drawn

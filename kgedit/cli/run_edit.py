@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.progress import Update, bars
+from kgedit.cli.progress import stages
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
-
-if TYPE_CHECKING:
-    from kgedit.runs.runner import RunProgress
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
@@ -33,6 +28,8 @@ _EPILOG = examples(
     "kgedit run-edit --timestep A --model smollm2-135m --method ft_m --sample 100 --stratify relation --only-failed",
     "kgedit run-edit --timestep A --model smollm2-135m --method lora --train-context asked --preset few_shot:5:1",
     "kgedit run-edit hparams/MEMIT/gpt2-xl.yaml --model gpt2-xl --edits counterfact-edit.json --limit 20",
+    "kgedit run-edit --timestep A --model ./llama --method rag --preset wild_chat --backend openai "
+    "--backend-url http://127.0.0.1:8000/v1",
     before=f"""\
 Presets, with context, generation and metric:
 {_PRESETS}
@@ -98,9 +95,16 @@ _MOST_FAILURES = 5
 @click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
+@click.option(
+    "--ability",
+    metavar="prose|FILE",
+    help="Measure perplexity before and after, on the prose that kgedit has or on a text file.",
+)
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@click.option("--backend", metavar="NAME", help="What answers: transformers, vllm or openai. Default transformers.")
+@click.option("--backend-url", metavar="URL", help="The server of the backend openai, as http://127.0.0.1:8000/v1.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",
@@ -124,8 +128,8 @@ def run_edit(
 
     SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
     well. The run folder is printed; it holds spec.yaml, environment.json, selection.json, edited_cases.txt,
-    prepared.json, answers.jsonl, edits.jsonl, checkpoints and scores.json. The same command resumes a run that was
-    stopped.
+    prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
+    scores.json. The same command resumes a run that was stopped.
     """
     import warnings
 
@@ -144,7 +148,7 @@ def run_edit(
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
-    with _progress() as progress:
+    with stages() as progress:
         folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
     _tell_failures(folder)
     click.echo(folder)
@@ -178,17 +182,3 @@ def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
     if problems:
         raise SpecError(problems)
     return {key: value for key, _, value in (text.partition("=") for text in texts)}
-
-
-@contextmanager
-def _progress() -> Iterator[RunProgress]:
-    """One line per stage on stderr."""
-    updates: dict[str, Update] = {}
-    with bars() as add:
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in updates:
-                updates[stage] = add(stage, total, "steps")
-            updates[stage](done, done)
-
-        yield report

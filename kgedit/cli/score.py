@@ -1,16 +1,27 @@
-"""``kgedit score``: judge the stored answers of finished runs by further metrics, without asking any model."""
+"""``kgedit score``: judge the stored answers of finished runs by further metrics, without asking the edited model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.judge import judge_options
+
+_EPILOG = examples(
+    "kgedit score runs/ft_m --metric first_line --metric fluency",
+    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --estimate",
+    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --budget 2.50",
+    "kgedit score runs/ft_m --metric judge --judge-model qwen3 --judge-url http://127.0.0.1:8000/v1",
+)
 
 
-@click.command("score", epilog=examples("kgedit score runs/ft_m --metric first_line --metric fluency"))
+@click.command("score", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--metric",
@@ -21,30 +32,58 @@ from kgedit.cli.examples import examples
     shell_complete=completion.metrics,
     help="A metric; repeat.",
 )
-def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...]) -> None:
+@judge_options
+def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **judge_by: Any) -> None:
     """Judge stored answers by further metrics.
 
-    Each RUN is a folder that run-edit wrote. Its answers.jsonl is judged again, no model is asked, and scores.json then
-    holds these metrics too, beside those that every run is scored by; so does kgedit report. A table for each metric
-    shows every axis and preset that it can judge.
+    Each RUN is a folder that run-edit wrote. Its answers.jsonl is judged again, the edited model is not asked, and
+    scores.json then holds these metrics too, beside those that every run is scored by; so does kgedit report. A table
+    for each metric shows every axis and preset that it can judge.
+
+    The metric judge asks a language model for a verdict on each distinct free answer. Verdicts go to verdicts.jsonl in
+    the run folder; replies are cached, so that the same command resumes what was stopped and pays nothing twice. How
+    far the judge and the rules agree is printed and stands in scores.json.
     """
-    from kgedit.analysis.metric_table import metric_table
+    from kgedit.cli.judge import JudgeOptions, judge, tell_estimate
     from kgedit.cli.progress import say
-    from kgedit.cli.report import print_tables
     from kgedit.metrics import METRICS
-    from kgedit.runs.run_files import read_runs, require_finished
+    from kgedit.runs.run_files import require_finished
     from kgedit.runs.scoring import write_scores
 
     notes = {
         name: f"{METRICS[name].formula}; {'higher' if METRICS[name].higher_is_better else 'lower'} is better."
         for name in metrics
     }
+    options = JudgeOptions(**judge_by)
     for folder in runs:
         require_finished(folder)
+    options.check(runs, asked_for="judge" in metrics)
+    if options.estimate:
+        tell_estimate(runs, options)
+        return
+    if "judge" in metrics:
+        judge(runs, options)
     for folder in runs:
         say(f"Scored: {write_scores(folder, also=metrics)}")
-    tables = [metric_table(read_runs(runs), name, note=note) for name, note in notes.items()]
+    _show(runs, notes)
+
+
+def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
+    from kgedit.analysis.metric_table import metric_table
+    from kgedit.cli.judge import agreement_line
+    from kgedit.cli.progress import say
+    from kgedit.cli.report import print_tables
+    from kgedit.runs.run_files import read_runs
+
+    found = read_runs(runs)
+    tables = [metric_table(found, name, note=note) for name, note in notes.items()]
     print_tables([table for table in tables if table.rows])
     for table in tables:
         if not table.rows:
             say(f"{table.title} can judge no answer of these runs.")
+    for run in found if "judge" in notes else []:
+        judging = run.scores.judging
+        for reason, count in judging.unjudged.items() if judging else ():
+            click.echo(f"{run.folder.name}: not judged: {reason}: {count:,} distinct answers")
+        for agreement in judging.agreement if judging else ():
+            click.echo(f"{run.folder.name}, {agreement_line(agreement)}")

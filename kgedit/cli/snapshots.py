@@ -32,7 +32,8 @@ def snapshots(as_json: bool) -> None:
     for snapshot in found:
         manifest = snapshot.manifest
         counts = f"{manifest['entities']:>12,}{manifest['claims']:>14,}{manifest['facts']:>14,}"
-        click.echo(f"{manifest['date']:<12}{counts}  {manifest['source']['name']}")
+        how = "projected from " if snapshot.is_projected else ""
+        click.echo(f"{manifest['date']:<12}{counts}  {how}{manifest['source']['name']}")
 
 
 @click.command("drop-snapshot", cls=ResumableCommand, epilog=examples("kgedit drop-snapshot 2021-01-04"))

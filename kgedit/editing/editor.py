@@ -64,14 +64,24 @@ class Capabilities:
         return self.changes_weights or self.adds_modules
 
     @property
+    def changes_model(self) -> bool:
+        """Whether an edited model computes something else for the same prompt."""
+        return self.in_files_of_a_model or self.changes_forward
+
+    @property
     def needs_memory(self) -> bool:
         """Whether edits are, wholly or in part, in what `Editor.memory` returns."""
         return self.changes_forward or self.changes_prompt
 
     @property
+    def lives_in_prompts(self) -> bool:
+        """Whether the edit is in the prompt alone, so that any server of the unedited model can answer with it."""
+        return not (self.in_files_of_a_model or self.changes_forward)
+
+    @property
     def trains_on_prompts(self) -> bool:
         """Whether an edit is learned from its prompt, so that the prompt's format matters."""
-        return self.in_files_of_a_model or self.changes_forward
+        return self.changes_model
 
 
 @dataclass(frozen=True, slots=True)

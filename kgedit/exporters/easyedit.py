@@ -19,7 +19,8 @@ _GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
 
 def export(timestep: Timestep) -> Path:
     """Write easyedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
-    rows = ",\n".join(json.dumps(_row(case), ensure_ascii=False) for case in timestep.cases())
+    mark = {"projected": True} if timestep.is_projected else {}
+    rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "easyedit.json"
     write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
     return path

@@ -12,7 +12,8 @@ from kgedit.store.files import write_text
 
 def export(timestep: Timestep) -> Path:
     """Write wikibigedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
-    rows = ",\n".join(json.dumps(_row(case), ensure_ascii=False) for case in timestep.cases())
+    mark = {"projected": True} if timestep.is_projected else {}
+    rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "wikibigedit.json"
     write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
     return path
@@ -42,8 +43,10 @@ def _row(case: Case) -> dict[str, object]:
         "old_ans": list(case.old_answers),
         "start_time": case.start_time,
         "point_in_time": case.point_in_time,
+        "as_of": case.as_of,
         "kind": case.kind,
         "loc_ids": _ids(case, "locality"),
+        "loc_changed": locality.changed if locality else None,
         "mhop_ids": _ids(case, "mhop"),
     }
 

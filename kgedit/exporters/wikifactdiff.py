@@ -24,8 +24,9 @@ def export(timestep: Timestep) -> Path:
     and functional relations, and those fields are null.
     """
     records = _updates(timestep) if has_own_tables(timestep) else (_case(case) for case in timestep.cases())
+    mark = {"projected": True} if timestep.is_projected else {}
     path = timestep.folder / "wikifactdiff.jsonl"
-    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
+    write_text(path, "".join(json.dumps(record | mark, ensure_ascii=False) + "\n" for record in records))
     return path
 
 

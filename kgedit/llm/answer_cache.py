@@ -10,8 +10,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from kgedit.llm.generation import Question, Reply
+from kgedit.llm.generation import Question
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.llm.replies import Reply
 from kgedit.records.runs import Preset
 
 _VERSION = 2

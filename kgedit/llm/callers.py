@@ -29,11 +29,13 @@ class InstalledHook:
             model.module.register_forward_hook(self._leave, always_call=True),
             layer.register_forward_hook(hook),
         )
+        model.row_readers.append(self)
 
     def remove(self) -> None:
         """Remove all hooks."""
         for handle in self._handles:
             handle.remove()
+        self._model.row_readers[:] = [one for one in self._model.row_readers if one is not self]
 
     def _enter(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._leave()  # a call that Ctrl-C ended has not left

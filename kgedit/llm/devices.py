@@ -6,7 +6,8 @@ import platform
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import torch
 
@@ -89,3 +90,16 @@ def peak_memory_bytes(device: str) -> int:
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def forget_peak_memory(device: str) -> None:
+    """Let `peak_memory_bytes` begin anew, for a further run in the same process.
+
+    On the CPU this needs Linux; elsewhere, and where its proc file is closed, the peak stays that of the whole process.
+    """
+    if device.startswith("cuda"):
+        for index in range(torch.cuda.device_count()):
+            torch.cuda.reset_peak_memory_stats(index)
+    else:
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

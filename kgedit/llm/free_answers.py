@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgedit.errors import SpecError
-from kgedit.llm.generation import Question, ask, plan_batches
+from kgedit.llm.generation import BATCH_TOKENS, Question, ask, plan_batches
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.records.runs import Preset
-
-_BATCH_TOKENS = 4096
 
 
 def free_preset(name: str) -> Preset:
@@ -28,7 +26,7 @@ def free_preset(name: str) -> Preset:
 def answer_freely(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[str]:
     """The model's answers, in the order of the questions."""
     answers = [""] * len(questions)
-    for batch in plan_batches(model, questions, preset, batch_tokens=_BATCH_TOKENS):
+    for batch in plan_batches(model, questions, preset, batch_tokens=BATCH_TOKENS):
         for index, reply in zip(batch, ask(model, [questions[row] for row in batch], preset), strict=True):
             answers[index] = reply.text
     return answers

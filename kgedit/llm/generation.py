@@ -1,7 +1,4 @@
-"""Questions to answers: teacher forcing and greedy decoding, in left-padded batches, longest first.
-
-Rows that have ended leave the batch and its cache, so one long answer does not make the others pay.
-"""
+"""Questions to answers: teacher forcing and greedy decoding of batches, several presets together where that helps."""
 
 from __future__ import annotations
 
@@ -11,13 +8,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.devices import enough_memory
+from kgedit.llm.forcing import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
-from kgedit.llm.targets import row_losses
+from kgedit.llm.replies import Reply, match_of, six_digits, truncate
 from kgedit.records.runs import Preset
 
-_MOST_ROWS = 256
+BATCH_TOKENS = 4096
+"""Most tokens in a batch, where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """The model's reply to one question; its fields are those of an Answer."""
+class Asked:
+    """A question with the way in which it is put."""
 
-    text: str
-    token_match: float | None
-    prompt_tokens: int
-    new_tokens: int
-    seconds: float
-    probability: float | None = None
-    old_probability: float | None = None
+    question: Question
+    preset: Preset
 
-
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """The result of teacher forcing on one target.
-
-    Attributes:
-        best: The arg max at each token of the target.
-        probability: exp of the mean log-probability of the target's tokens (WikiFactDiff, section 5).
-    """
-
-    best: list[int]
-    probability: float
+    @property
+    def is_forced(self) -> bool:
+        """Whether answers are fed, not generated."""
+        return self.preset.generation == "teacher_forcing"
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
@@ -72,19 +59,23 @@ def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
 def plan_batches(
     model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int
 ) -> list[list[int]]:
-    """Indexes of the questions, in batches of similar length, longest first.
+    """Indexes of the questions, in batches of similar length, longest first; see `plan`."""
+    return plan(model, [Asked(question, preset) for question in questions], batch_tokens=batch_tokens)
+
+
+def plan(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int) -> list[list[int]]:
+    """Indexes of the questions, in batches of one generation each, of similar length, longest first.
 
     Args:
         batch_tokens: Most tokens in a batch, padding and the longest possible answers included.
     """
-    lengths = [longest(model, question, preset) for question in questions]
-    forced = preset.generation == "teacher_forcing"
-    rows = [1 + len(question.old) if forced else 1 for question in questions]
+    lengths = [longest(model, one.question, one.preset) for one in asked]
+    rows = [1 + len(one.question.old) if one.is_forced else 1 for one in asked]
     batches: list[list[int]] = []
     filled = 0
-    for index in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        most = min(_MOST_ROWS, batch_tokens // lengths[batches[-1][0]]) if batches else 0
-        if filled + rows[index] > most:
+    for index in sorted(range(len(asked)), key=lambda i: (not asked[i].is_forced, -lengths[i], i)):
+        same = bool(batches) and asked[batches[-1][0]].is_forced == asked[index].is_forced
+        if not same or (filled + rows[index]) * lengths[batches[-1][0]] > batch_tokens:
             batches.append([])
             filled = 0
         batches[-1].append(index)
@@ -92,78 +83,89 @@ def plan_batches(
     return batches
 
 
-def ask(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[Reply]:
-    """Ask one batch of questions.
+def ask(
+    model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int = BATCH_TOKENS
+) -> list[Reply]:
+    """Ask questions under one preset; see `ask_each`."""
+    return ask_each(model, [Asked(question, preset) for question in questions], batch_tokens=batch_tokens)
+
+
+def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int = BATCH_TOKENS) -> list[Reply]:
+    """Ask questions, each under its own preset.
+
+    Args:
+        batch_tokens: Most tokens that the model holds at once.
 
     Returns:
-        One reply per question, in the same order; each carries an equal share of the batch's wall time.
+        One reply per question, in the same order; each carries a share of the wall time, by its tokens.
 
     Raises:
-        ModelError: if the batch does not fit into the GPU's memory.
+        ModelError: if a batch does not fit into the GPU's memory.
     """
     started = time.perf_counter()
-    forced = preset.generation == "teacher_forcing"
-    with torch.inference_mode(), enough_memory(f"a batch of {len(questions)} questions"):
-        replies = _fed(model, questions) if forced else _decoded(model, questions, preset)
-    seconds = round((time.perf_counter() - started) / len(questions), 6)
-    return [replace(reply, seconds=seconds) for reply in replies]
+    forced = [index for index, one in enumerate(asked) if one.is_forced]
+    free = [index for index, one in enumerate(asked) if not one.is_forced]
+    replies: dict[int, Reply] = {}
+    with torch.inference_mode(), enough_memory(f"a batch of {len(asked)} questions"):
+        for indexes, way in ((forced, _fed), (free, _decoded)):
+            if indexes:
+                found = way(model, [asked[index] for index in indexes], batch_tokens)
+                replies |= dict(zip(indexes, found, strict=True))
+    seconds = time.perf_counter() - started
+    tokens = sum(reply.prompt_tokens + reply.new_tokens for reply in replies.values())
+    return [
+        replace(reply, seconds=round(seconds * (reply.prompt_tokens + reply.new_tokens) / tokens, 6))
+        for _, reply in sorted(replies.items())
+    ]
 
 
-def _fed(model: LanguageModel, questions: Sequence[Question]) -> list[Reply]:
+def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
     """Replies by teacher forcing: gold and old answers of all questions in one forward pass."""
-    prompts = [model.encode(question.prompt) for question in questions]
-    targets = [_targets(model, question, (question.gold, *question.old)) for question in questions]
+    prompts = [model.encode(one.question.prompt) for one in asked]
+    targets = [_targets(model, one.question, (one.question.gold, *one.question.old)) for one in asked]
     rows = [(prompt, target) for prompt, own in zip(prompts, targets, strict=True) for target in own]
-    found = iter(feed(model, [prompt for prompt, _ in rows], [target for _, target in rows]))
+    found = iter(feed(model, [prompt for prompt, _ in rows], [target for _, target in rows], most_tokens=batch_tokens))
     replies = []
     for prompt, (gold, *old) in zip(prompts, targets, strict=True):
         fed, others = next(found), [next(found).probability for _ in old]
         replies.append(
             Reply(
                 text=model.decode(fed.best).strip(),
-                token_match=_match(fed.best, gold),
+                token_match=match_of(fed.best, gold),
                 prompt_tokens=len(prompt),
                 new_tokens=len(gold),
                 seconds=0.0,
-                probability=_six_digits(fed.probability),
-                old_probability=_six_digits(max(others)) if others else None,
+                probability=six_digits(fed.probability),
+                old_probability=six_digits(max(others)) if others else None,
             )
         )
     return replies
 
 
-def _decoded(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[Reply]:
+def _decoded(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
     """Replies by free decoding."""
-    prompts = [model.encode(question.prompt) for question in questions]
-    golds = [model.encode_target(question.gold, after=question.prompt) for question in questions]
-    exact, stops = preset.truncation == "gold_length", STOPS[preset.truncation]
-    limits = [len(gold) if exact else preset.max_new_tokens for gold in golds]
+    golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
+    stop_ids = {
+        truncation: model.ids_containing(STOPS[truncation]) | model.end_ids
+        for truncation in {one.preset.truncation for one in asked}
+    }
+    rows = [
+        Decoding(
+            prompt=model.encode(one.question.prompt),
+            stop_ids=stop_ids[one.preset.truncation],
+            limit=len(gold) if one.preset.truncation == "gold_length" else one.preset.max_new_tokens,
+        )
+        for one, gold in zip(asked, golds, strict=True)
+    ]
     return [
         Reply(
-            text=truncate(model.decode(ids), stops),
-            token_match=_match(ids, gold) if question.gold else None,
-            prompt_tokens=len(prompt),
+            text=truncate(model.decode(ids), STOPS[one.preset.truncation]),
+            token_match=match_of(ids, gold) if one.question.gold else None,
+            prompt_tokens=len(row.prompt),
             new_tokens=len(ids),
             seconds=0.0,
         )
-        for question, ids, prompt, gold in zip(
-            questions, decode_greedily(model, prompts, stops=stops, limits=limits), prompts, golds, strict=True
-        )
-    ]
-
-
-def feed(model: LanguageModel, prompts: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Fed]:
-    """Teacher forcing: what is predicted at each token of a target while the target itself is fed."""
-    ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
-    width = max(map(len, targets))
-    ends = ids.shape[1] - 1 - torch.tensor([len(target) for target in targets], device=ids.device)
-    logits = model.forward(ids, mask, last=width + 1, ends=ends).logits
-    labels = torch.tensor([[-100] * (width - len(target)) + target for target in targets], device=ids.device)
-    best = logits[:, :-1].argmax(-1).tolist()
-    probabilities = row_losses(logits, labels).neg().exp().tolist()
-    return [
-        Fed(row[width - len(target) :], probability)
-        for row, target, probability in zip(best, targets, probabilities, strict=True)
+        for one, ids, row, gold in zip(asked, decode(model, rows, most_tokens=batch_tokens), rows, golds, strict=True)
     ]
 
 
@@ -174,7 +176,7 @@ def _targets(model: LanguageModel, question: Question, answers: Sequence[str]) -
 def decode_greedily(
     model: LanguageModel, prompts: Sequence[list[int]], *, stops: Sequence[str], limits: Sequence[int]
 ) -> list[list[int]]:
-    """Free decoding with a key-value cache.
+    """Free decoding of prompts, all at once.
 
     Args:
         prompts: Token ids.
@@ -185,41 +187,5 @@ def decode_greedily(
         New tokens of each row, the one that ended it included.
     """
     stop_ids = model.ids_containing(stops) | model.end_ids
-    replies: list[list[int]] = [[] for _ in prompts]
-    alive = list(range(len(prompts)))
-    ids, mask = model.pad_left(prompts)
-    cache = None
-    ends: torch.Tensor | None = torch.full((len(ids),), ids.shape[1] - 1, device=ids.device)
-    while alive:
-        output = model.forward(ids, mask, last=1, cache=cache, keep=True, ends=ends, rows=alive)
-        cache, ends = output.past_key_values, None
-        chosen = output.logits[:, -1].argmax(-1)
-        for row, token in zip(alive, chosen.tolist(), strict=True):
-            replies[row].append(token)
-        going = [
-            i for i, row in enumerate(alive) if replies[row][-1] not in stop_ids and len(replies[row]) < limits[row]
-        ]
-        if going and len(going) < len(alive):
-            kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
-            cache.batch_select_indices(kept)
-            chosen, mask = chosen[kept], mask[kept]
-        alive = [alive[i] for i in going]
-        ids = chosen.unsqueeze(1)
-        mask = torch.cat([mask, mask.new_ones((len(mask), 1))], dim=1)
-    return replies
-
-
-def truncate(text: str, stops: Sequence[str]) -> str:
-    """The text ahead of the first stop, without surrounding space."""
-    for stop in stops:
-        text = text.partition(stop)[0]
-    return text.strip()
-
-
-def _match(ids: list[int], gold: list[int]) -> float:
-    """Share of the gold answer's tokens that stand at their index among the generated ones."""
-    return sum(a == b for a, b in zip(ids, gold, strict=False)) / len(gold)
-
-
-def _six_digits(value: float) -> float:
-    return float(f"{value:.6g}")
+    rows = [Decoding(prompt, stop_ids, limit) for prompt, limit in zip(prompts, limits, strict=True)]
+    return decode(model, rows, most_tokens=len(rows) * max(len(row.prompt) + row.limit for row in rows))

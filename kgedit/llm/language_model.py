@@ -46,6 +46,8 @@ class LanguageModel:
         tokenizer: A fast tokenizer.
         by_name: Whether `load_model` finds the same model by its name alone.
         readings: The current forward passes, the innermost last; written by `forward` and by `InstalledHook`.
+        row_readers: Hooks that read `reading`, and so need rows that stand whole beside one another; while there are
+            any, no two rows share what they begin with.
     """
 
     name: str
@@ -54,6 +56,7 @@ class LanguageModel:
     tokenizer: Any
     by_name: bool = True
     readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
+    row_readers: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def reading(self) -> Reading | None:
@@ -108,6 +111,31 @@ class LanguageModel:
         return found
 
     @cached_property
+    def window(self) -> int | None:
+        """Tokens beyond which some block no longer attends to all of the text; None if the configuration sets none."""
+        config = self.module.config.get_text_config()
+        found = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size", "window_size")]
+        return min((length for length in found if isinstance(length, int) and length > 0), default=None)
+
+    @cached_property
+    def _reads_trees(self) -> bool:
+        from kgedit.llm.shared_reading import reads_trees
+
+        return reads_trees(self)
+
+    def shares_beginnings(self, longest: int) -> bool:
+        """Whether texts may be read so that what they begin with in common is computed once, with the same result.
+
+        Not where a hook reads rows, where some block does not see the whole text, or where the model, tried once with
+        texts of a few tokens, gives other logits so.
+
+        Args:
+            longest: Tokens of the longest text, with its answer.
+        """
+        seen = self.window is None or longest <= self.window
+        return seen and not self.row_readers and self._reads_trees
+
+    @cached_property
     def _marks_word_starts(self) -> bool:
         """Whether the tokenizer adds a space before every text (SentencePiece)."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
@@ -116,6 +144,10 @@ class LanguageModel:
     @cached_property
     def _accepted(self) -> frozenset[str]:
         return frozenset(inspect.signature(self.module.forward).parameters)
+
+    @cached_property
+    def _ids_by_text(self) -> dict[str, frozenset[int]]:
+        return {}
 
     @cached_property
     def _token_texts(self) -> list[str]:
@@ -182,7 +214,11 @@ class LanguageModel:
 
     def ids_containing(self, texts: Sequence[str]) -> frozenset[int]:
         """Tokens whose own text holds one of the texts."""
-        return frozenset(i for i, own in enumerate(self._token_texts) if any(text in own for text in texts))
+        found = self._ids_by_text
+        for text in texts:
+            if text not in found:
+                found[text] = frozenset(i for i, own in enumerate(self._token_texts) if text in own)
+        return frozenset().union(*(found[text] for text in texts))
 
     def forward(
         self,
@@ -225,6 +261,44 @@ class LanguageModel:
         finally:
             self.readings.pop()
         output.logits = output.logits[:, -last:]
+        return output
+
+    def forward_tree(
+        self,
+        ids: torch.Tensor,
+        visible: torch.Tensor,
+        positions: torch.Tensor,
+        *,
+        picks: tuple[torch.Tensor, torch.Tensor],
+        cache: Any = None,
+    ) -> Any:
+        """Run the model on tokens that say themselves what they attend to.
+
+        Args:
+            ids: Token ids, rows x length; with a cache, only the tokens that are new.
+            visible: Which tokens each token attends to, rows x length x whole length.
+            positions: Index of each token in its text, rows x length.
+            picks: Rows and columns of the tokens whose logits are computed.
+            cache: Of transformers; it takes the tokens' keys and values.
+
+        Returns:
+            The model's output; ``logits`` is picks x vocabulary.
+        """
+        numbers = self.module.get_input_embeddings().weight.dtype
+        mask = torch.zeros(visible.shape, dtype=numbers, device=visible.device)
+        mask.masked_fill_(~visible, torch.finfo(numbers).min)
+        head = self.module.get_output_embeddings()
+        with hooks(
+            head.register_forward_pre_hook(lambda _, inputs: (inputs[0][picks].unsqueeze(0).contiguous(), *inputs[1:]))
+        ):
+            output = self.module(
+                ids,
+                attention_mask=mask.unsqueeze(1),
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=cache is not None,
+            )
+        output.logits = output.logits[0]
         return output
 
     def _dense_head(self) -> AbstractContextManager[None]:

@@ -6,6 +6,7 @@ a raw prompt at once, so `wild_chat` asks it the same in its own chat template.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kgedit.records.runs import Preset
@@ -76,6 +77,14 @@ STOPS: dict[str, tuple[str, ...]] = {
 """Truncation module -> texts that end an answer, besides the end of the text. "gold_length" ends by length."""
 
 GENERATIONS = ("teacher_forcing", "greedy")
+
+
+def same_text(presets: Sequence[Preset]) -> list[tuple[Preset, ...]]:
+    """Presets in groups whose answers have the same text, because they differ in name and metric only."""
+    groups: dict[Preset, list[Preset]] = {}
+    for preset in presets:
+        groups.setdefault(replace(preset, name="", metric=""), []).append(preset)
+    return [tuple(group) for group in groups.values()]
 
 
 def preset_by_name(name: str) -> Preset | None:

@@ -35,6 +35,7 @@ class Metric:
             None if the answer cannot be judged.
         of_correctness: Whether the gold answer gets the best value; not so of what is measured about a text as such, or
             about probabilities.
+        afterwards: Whether it needs more than the answer, so that a run cannot be scored by it while it is made.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Metric:
     judge: Callable[[Answer, Earlier | None], float | None]
     axes: tuple[Axis, ...] = AXES
     of_correctness: bool = True
+    afterwards: bool = False
 
     def judges(self, generation: str) -> bool:
         """Whether it can judge answers that were generated in this way."""

@@ -17,9 +17,9 @@ import numpy as np
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier, Metric
-from kgedit.metrics.intervals import Floats, Integers
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
+from kgedit.resampling import Floats, Integers
 
 SIDE_METRICS = (
     "contains",
@@ -36,8 +36,10 @@ SIDE_METRICS = (
 )
 """Judged in addition to each preset's own metric, wherever they apply."""
 
-FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN = 1, 2, 4
-"""Bits of a group's `found`: the case was retrieved; its second hop was; there is a second hop to look for."""
+FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, EXPIRES = 1, 2, 4, 8
+"""Bits of a group's `found`: the case was retrieved; its second hop was; there is a second hop to look for; a later
+timestep of the run puts the question out of date.
+"""
 
 
 class Asked(NamedTuple):
@@ -75,7 +77,7 @@ class Judged:
         metrics: Names, the preset's own first.
         values: Shape (answers, metrics); NaN where a metric could not judge.
         clusters: The relation of each answer, numbered in the order of property ids.
-        found: Bits FIRST_HOP, SECOND_HOP and SECOND_HOP_KNOWN of each answer.
+        found: Bits FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN and EXPIRES of each answer.
         repeated: Answers left out because the same question of the same case had one before.
     """
 
@@ -152,7 +154,7 @@ def _found(answer: Answer) -> int:
     bits = FIRST_HOP if answer.case_id in answer.retrieved else 0
     if answer.second_case_id is not None:
         bits |= SECOND_HOP_KNOWN | (SECOND_HOP if answer.second_case_id in answer.retrieved else 0)
-    return bits
+    return bits | (EXPIRES if answer.expires is not None else 0)
 
 
 def _columns(group: _Growing, ranks: Integers) -> Judged:

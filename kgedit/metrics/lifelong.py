@@ -6,15 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kgedit.metrics.judged import FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
+from kgedit.metrics.judged import EXPIRES, FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import ModelState
 from kgedit.records.scores import Retention, Retrieval
 
 
-def mean_of_own_metric(group: Judged) -> float | None:
-    """Mean of the preset's own metric; None if it could judge no answer."""
-    values = group.values[:, 0]
+def mean_of_lasting(group: Judged) -> float | None:
+    """Mean of the preset's own metric over what no later timestep puts out of date; None if it could judge no answer.
+
+    So all rows of a column are about the same questions.
+    """
+    values = group.values[(group.found & EXPIRES) == 0, 0]
     judged = values[~np.isnan(values)]
     return round(float(judged.mean()), 6) if len(judged) else None
 
@@ -45,7 +48,7 @@ def retention(
 
 
 def _cell(group: Judged | None) -> float | None:
-    return None if group is None else mean_of_own_metric(group)
+    return None if group is None else mean_of_lasting(group)
 
 
 def _summary(axis: Axis, preset: str, matrix: tuple[tuple[float | None, ...], ...]) -> Retention:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from kgedit.metrics.ability import ability_scores
+from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
-from kgedit.metrics.intervals import REPLICATES, SEED, clustered_interval
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
+from kgedit.metrics.speed import AskingCosts
+from kgedit.metrics.stages import stage_of
 from kgedit.records.cases import AXES
-from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, Preset
-from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Retrieval, RunScores, Score, Speed
+from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset
+from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Judging, Retrieval, RunScores, Score
+from kgedit.resampling import REPLICATES, SEED, clustered_interval
 
 
 def score_answers(
@@ -25,7 +29,9 @@ def score_answers(
     train_context: str | None,
     costs: Iterable[EditCost],
     preparation: Preparation | None,
+    ability: Iterable[AbilityMeasurement] = (),
     also: Sequence[str] = (),
+    judging: Judging | None = None,
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -36,7 +42,9 @@ def score_answers(
         train_context: Format that edits were trained in; None for a method that trains nothing.
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
+        ability: Measurements of the run's general ability.
         also: Names of metrics to judge by beside the presets' own and the side metrics.
+        judging: Who gave the verdicts that the answers carry; None where they carry none.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
@@ -64,8 +72,10 @@ def score_answers(
         scores=tuple(scores + _pooled(groups, survey, names)),
         retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=names)),
         retrieval=_retrievals(groups) if survey.retrieves else (),
-        speed=tuple(survey.speed[name] for name in names if name in survey.speed),
+        speed=survey.costs.speeds(names),
         edits=_edit_totals(costs, preparation),
+        judging=judging and replace(judging, agreement=agreements(groups, names)),
+        ability=ability_scores(ability),
     )
 
 
@@ -78,17 +88,16 @@ class _Survey:
         learned: Timesteps in the order in which they first were the last to be learned.
         timesteps: The same, then those asked and never learned.
         retrieves: Whether any answer had facts retrieved for it.
-        speed: Cost of asking, by preset.
+        costs: Of asking.
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
         self.before: dict[BeforeKey, Earlier] = {}
-        self.speed: dict[str, Speed] = {}
+        self.costs = AskingCosts()
         self.retrieves = False
         learned: dict[str, None] = {}
         asked: set[str] = set()
         cases: set[str] = set()
-        totals: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0, 0])
         for answer in answers:
             asked.add(answer.timestep)
             cases.add(f"{answer.timestep}\t{answer.case_id}")
@@ -98,29 +107,14 @@ class _Survey:
             elif answer.axis == "locality":
                 key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
                 self.before.setdefault(key, Earlier(answer.text, answer.probability))
-            costs = (1, answer.seconds, answer.prompt_tokens, answer.new_tokens)
-            totals[answer.preset] = [total + cost for total, cost in zip(totals[answer.preset], costs, strict=True)]
+            self.costs.add(answer)
         self.cases_sha256 = hashlib.sha256("\n".join(sorted(cases)).encode()).hexdigest()
         self.learned = list(learned)
         self.timesteps = self.learned + sorted(asked - set(learned))
-        for preset, (questions, seconds, prompt_tokens, new_tokens) in totals.items():
-            self.speed[preset] = Speed(
-                preset=preset,
-                questions=int(questions),
-                seconds=round(seconds, 6),
-                prompt_tokens=int(prompt_tokens),
-                new_tokens=int(new_tokens),
-            )
 
     def stage(self, asked: Asked) -> EvaluationStage:
         """When a group's questions were asked."""
-        last, edits = asked.model_state.timestep, asked.model_state.edits
-        if last is None:
-            return "before"
-        if edits is not None:
-            return "partial"
-        later = self.timesteps.index(last) - self.timesteps.index(asked.timestep)
-        return "own" if later == 0 else "retained" if later > 0 else "ahead"
+        return stage_of(asked.model_state, asked.timestep, self.timesteps)
 
     def belongs(self, asked: Asked, stage: EvaluationStage) -> bool:
         """Whether a group counts for a pooled stage."""

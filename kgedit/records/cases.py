@@ -36,6 +36,10 @@ class Probe:
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
         facts: The fact that answers it; two, in order, for a two-hop question and a consequence.
         second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
+        expires: A later timestep of the run that edits one of the facts; its answers are out of date from then on.
+            Set by the run (kgedit.runs.expiry).
+        changed: Whether the fact of a locality probe became true in the window itself: a model of the older date does
+            not know it.
     """
 
     axis: Axis
@@ -43,6 +47,8 @@ class Probe:
     answers: tuple[str, ...]
     facts: tuple[Fact, ...]
     second_case_id: str | None = None
+    expires: str | None = None
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,8 @@ class Case:
         start_time: When the statement says that the fact began, at its precision ("2021", "2021-12"); None where it
             does not say, or for cases of a file.
         point_in_time: When it says that the fact held, likewise.
+        as_of: Day on which the fact holds, that of the newer snapshot (YYYY-MM-DD); None for cases of a file that does
+            not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
     """
 
@@ -79,6 +87,7 @@ class Case:
     start_time: str | None = None
     point_in_time: str | None = None
     kind: str | None = None
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

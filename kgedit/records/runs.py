@@ -82,12 +82,13 @@ class Answer:
         token_match: Share of gold tokens that stood at their index: arg max under teacher forcing, else generated.
         prompt_tokens: Length of the prompt in tokens.
         new_tokens: Tokens generated, or gold tokens fed.
-        seconds: Wall time of the batch divided by its questions.
+        seconds: The question's share of the batch's wall time, by its tokens; 0 where the reply came from the cache.
         probability: Under teacher forcing, exp of the mean log-probability of the gold answer's tokens.
         old_probability: The same of the answer before the edit, of several the likeliest; None where there is none.
         retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
+        expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
     """
 
     model_state: ModelState
@@ -111,6 +112,18 @@ class Answer:
     old_probability: float | None = None
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
+    expires: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswer(Answer):
+    """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
+
+    Attributes:
+        right: The judge's verdict; None where it gave none.
+    """
+
+    right: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +155,31 @@ class EditCost:
     peak_memory_bytes: int
     loss: float | None = None
     failures: tuple[EditFailure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbilityMeasurement:
+    """One line of ability.jsonl: how well one state of the model predicts a text that has nothing to do with the edits.
+
+    Attributes:
+        model_state: The edits that the model had received.
+        case_id: Under "single" the case whose edit it had received; else None.
+        text: Name of the text.
+        text_sha256: Of the text.
+        tokens: Tokens that were predicted.
+        text_bytes: UTF-8 bytes of the text.
+        loss: Mean negative log-likelihood of a token, in nats.
+        seconds: Wall time.
+    """
+
+    model_state: ModelState
+    case_id: str | None
+    text: str
+    text_sha256: str
+    tokens: int
+    text_bytes: int
+    loss: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,9 +323,13 @@ class RunSpec:
             earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.
         checkpoint_every: Edits between two checkpoints within a timestep.
         batch_tokens: Most tokens, padding included, in one batch of questions.
+        ability: Text whose perplexity is measured before and after the edits: "prose" for the one that kgedit has, or a
+            file; None for no such measurement.
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
+        backend: What answers: a name in BACKENDS.
+        backend_url: Address of the server that it asks; None where it asks none.
     """
 
     timesteps: tuple[str, ...]
@@ -307,6 +349,9 @@ class RunSpec:
     evaluate_every: int | None = None
     checkpoint_every: int
     batch_tokens: int
+    ability: str | None = None
     seed: int
     device: str
     dtype: str
+    backend: str = "transformers"
+    backend_url: str | None = None

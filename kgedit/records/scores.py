@@ -104,21 +104,49 @@ class Retrieval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """What asking cost under one preset, before and after editing together.
+    """What asking cost under one preset, before any edit or after.
 
     Attributes:
         preset: Preset asked under.
-        questions: Questions asked.
-        seconds: Wall time of asking them.
+        edited: Whether the model had received edits.
+        questions: Questions that the model was asked.
+        cached: Questions whose replies an earlier run had left in the cache: they count in none of the other numbers.
+        seconds: Wall time of asking.
         prompt_tokens: Tokens of all prompts.
         new_tokens: Tokens generated or fed.
     """
 
     preset: str
+    edited: bool
     questions: int
+    cached: int
     seconds: float
     prompt_tokens: int
     new_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbilityScore:
+    """How well one state of the model predicts a text: its general ability.
+
+    Attributes:
+        model_state: The edits that the model had received.
+        text: Name of the text.
+        text_sha256: Of the text; scores compare where it is the same.
+        measured: How often: once, or after each edit of the protocol "single".
+        perplexity: exp of the mean negative log-likelihood of a token; the median where measured several times.
+        worst_perplexity: The highest.
+        bits_per_byte: Negative log2-likelihood of the text by its UTF-8 bytes, the median likewise: does not depend on
+            the tokenizer.
+    """
+
+    model_state: ModelState
+    text: str
+    text_sha256: str
+    measured: int
+    perplexity: float
+    worst_perplexity: float
+    bits_per_byte: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +175,50 @@ class EditTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """How often a rule and the judge say the same of an answer.
+
+    Attributes:
+        preset: Preset asked under.
+        rule: Name of the metric; token_f1 counts as right from 0.5 on.
+        n: Answers that both judged.
+        share: Of these, those on which they agree.
+        low: Lower end of the 95 % interval of the share (Wilson).
+        high: Upper end.
+        kappa: Cohen's kappa: agreement beyond chance; None where either says the same of every answer.
+    """
+
+    preset: str
+    rule: str
+    n: int
+    share: float
+    low: float
+    high: float
+    kappa: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judging:
+    """Who judged a run's free answers, and what the judge could make of them.
+
+    Attributes:
+        judge: Model.
+        where: Address of its server, or "local".
+        prompt_sha256: Of its instructions.
+        judged: Distinct answers with a verdict; the same text to the same question is judged once.
+        unjudged: Reason -> distinct answers without one; they count in no score.
+        agreement: With the rules, for each preset.
+    """
+
+    judge: str
+    where: str
+    prompt_sha256: str
+    judged: int
+    unjudged: dict[str, int]
+    agreement: tuple[Agreement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunScores:
     """The content of scores.json.
 
@@ -163,8 +235,10 @@ class RunScores:
         scores: Ordered by model state, timestep, axis, preset, metric (the preset's own first).
         retention: One for each axis and preset; empty with a single timestep.
         retrieval: Empty unless the method retrieves.
-        speed: One for each preset.
+        speed: One for each preset, before and after editing.
         edits: Costs of editing.
+        judging: Who judged; None where nobody has.
+        ability: One for each state in which it was measured; empty where the run did not ask for it.
     """
 
     answers_sha256: str
@@ -181,3 +255,5 @@ class RunScores:
     retrieval: tuple[Retrieval, ...]
     speed: tuple[Speed, ...]
     edits: EditTotals
+    judging: Judging | None = None
+    ability: tuple[AbilityScore, ...] = ()

@@ -26,6 +26,8 @@ _PACKAGES = (
     "safetensors",
     "sentence-transformers",
     "faiss-cpu",
+    "openai",
+    "vllm",
     "numpy",
 )
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kgedit.editing.editor import Editor, Prefix
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Question, Reply, ask, longest, plan_batches
+from kgedit.llm.generation import Asked, Question, longest
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.replies import Reply
 from kgedit.records.cases import Case, Probe
-from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
+from kgedit.records.runs import Answer, ModelState, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
 
 Advance = Callable[[int], None]
@@ -39,36 +41,42 @@ class WordedProbe:
     asked: AskedProbe
     prefix: Prefix
     question: Question
+    preset: Preset
+
+    @property
+    def put(self) -> Asked:
+        """What is asked of the model."""
+        return Asked(self.question, self.preset)
 
 
 class Evaluator:
     """Evaluates one model for one run.
 
     Args:
-        model: The model, in its present state.
+        model: The model, in its present state; where it is served elsewhere, what is known of it here.
+        backend: What answers for it.
         presets: Ways of asking.
         contexts: By preset, as the model's tokenizer words them.
         folder: Where answers go, and which are there already.
         cache: Answers of the unedited model.
-        batch_tokens: Most tokens in a batch.
     """
 
     def __init__(
         self,
         model: LanguageModel,
+        backend: Backend,
         presets: Sequence[Preset],
         *,
         contexts: dict[str, Context],
         folder: RunFolder,
         cache: AnswerCache,
-        batch_tokens: int,
     ) -> None:
         self._model = model
+        self._backend = backend
         self._presets = presets
         self._contexts = contexts
         self._folder = folder
         self._cache = cache
-        self._batch_tokens = batch_tokens
         self._done: set[AnswerKey] = {key_of(answer) for answer in folder.answers()}
 
     def count(self, cases: Sequence[Case]) -> int:
@@ -86,33 +94,37 @@ class Evaluator:
 
         Args:
             editor: Whose prefixes go ahead of the prompts; None before any edit.
-            state: What the model has learned; before any edit answers come from the cache if they are there.
+            state: What the model has learned. Where edits changed neither the model nor the prompts of a batch, answers
+                come from the cache if they are there.
             advance: Called after each batch.
         """
         asked = [AskedProbe(case, probe) for case in cases for probe in case.probes]
         questions = [item.probe.question for item in asked]
         prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
-        for preset in self._presets:
+        edited = editor is not None and editor.capabilities.changes_model
+        kept = not edited and not any(prefix.parts for prefix in prefixes)
+        for presets in self._asked_together(kept):
             items = [
                 word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix)
+                for preset in presets
                 for item, prefix in zip(asked, prefixes, strict=True)
             ]
-            worded = [item.question for item in items]
-            for batch in plan_batches(self._model, worded, preset, batch_tokens=self._batch_tokens):
-                self._answer([items[index] for index in batch], preset, state)
+            for batch in self._backend.plan([item.put for item in items]):
+                self._answer([items[index] for index in batch], state, kept=kept)
                 advance(len(batch))
 
-    def _answer(self, items: list[WordedProbe], preset: Preset, state: ModelState) -> None:
-        keys = [_key(state, item.asked.case, item.asked.probe, preset) for item in items]
+    def _asked_together(self, kept: bool) -> list[Sequence[Preset]]:
+        """Presets share batches, but for answers that are kept: those must not depend on what else a run asks."""
+        return [[preset] for preset in self._presets] if kept else [self._presets]
+
+    def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool) -> None:
+        keys = [_key(state, item.asked.case, item.asked.probe, item.preset) for item in items]
         if all(key in self._done for key in keys):
             return
-        questions = [item.question for item in items]
-        if state == UNEDITED:
-            replies = cached_replies(self._model, questions, preset, self._cache)
-        else:
-            replies = ask(self._model, questions, preset)
+        asked = [item.put for item in items]
+        replies = cached_replies(self._backend, asked, self._cache) if kept else self._backend.ask(asked)
         answers = [
-            to_answer(item, reply, preset, state)
+            to_answer(item, reply, state)
             for key, item, reply in zip(keys, items, replies, strict=True)
             if key not in self._done
         ]
@@ -120,18 +132,23 @@ class Evaluator:
         self._done.update(keys)
 
 
-def cached_replies(model: LanguageModel, questions: list[Question], preset: Preset, cache: AnswerCache) -> list[Reply]:
+def cached_replies(backend: Backend, asked: Sequence[Asked], cache: AnswerCache) -> list[Reply]:
     """Replies of the unedited model to one batch: all from the cache, or else all asked, as an unbroken run asks them.
 
+    Replies from the cache took no time: their seconds are 0, for they were another run's, perhaps on another machine.
     Of a reply that is there already the first one counts: another batch gives probabilities that differ in their last
     digits, and a resumed run would find the first.
     """
-    kept = [reply for question in questions if (reply := cache.get(question, preset)) is not None]
-    if len(kept) == len(questions):
-        return kept
-    replies = ask(model, questions, preset)
-    cache.add(questions, replies, preset)
-    return [cache.get(question, preset) or reply for question, reply in zip(questions, replies, strict=True)]
+    kept = [reply for one in asked if (reply := cache.get(one.question, one.preset)) is not None]
+    if len(kept) == len(asked):
+        return [replace(reply, seconds=0.0) for reply in kept]
+    replies = backend.ask(asked)
+    for one, reply in zip(asked, replies, strict=True):
+        cache.add([one.question], [reply], one.preset)
+    return [
+        replace(cache.get(one.question, one.preset) or reply, seconds=reply.seconds)
+        for one, reply in zip(asked, replies, strict=True)
+    ]
 
 
 _NO_PREFIX = Prefix()
@@ -147,7 +164,7 @@ def word(
     kept, question = fit_prefix(
         model, prefix, cloze or probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
     )
-    return WordedProbe(asked, kept, question)
+    return WordedProbe(asked, kept, question, preset)
 
 
 def _old_answers(case: Case, probe: Probe) -> tuple[str, ...]:
@@ -187,9 +204,9 @@ def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerK
     return AnswerKey(state, case.timestep, case.case_id, probe.axis, probe.question, preset.name)
 
 
-def to_answer(item: WordedProbe, reply: Reply, preset: Preset, state: ModelState) -> Answer:
+def to_answer(item: WordedProbe, reply: Reply, state: ModelState) -> Answer:
     """The line of answers.jsonl for a reply."""
-    case, probe = item.asked.case, item.asked.probe
+    case, probe, preset = item.asked.case, item.asked.probe, item.preset
     return Answer(
         model_state=state,
         timestep=case.timestep,
@@ -205,5 +222,6 @@ def to_answer(item: WordedProbe, reply: Reply, preset: Preset, state: ModelState
         answers=probe.answers,
         retrieved=item.prefix.retrieved,
         second_case_id=probe.second_case_id,
+        expires=probe.expires,
         **asdict(reply),
     )

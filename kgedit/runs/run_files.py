@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.errors import BenchmarkError
-from kgedit.records.runs import Answer, EditCost, Preparation, RunEnvironment, RunSpec
+from kgedit.records.answer_table import ANSWERS
+from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, Preparation, RunEnvironment, RunSpec
 from kgedit.records.scores import RunScores
+from kgedit.runs.edited_cases import read_edited_cases
 
 Record = TypeVar("Record")
 
@@ -53,6 +57,16 @@ def read_edit_costs(folder: Path) -> Iterator[EditCost]:
     return _lines(path, EditCost) if path.is_file() else iter(())
 
 
+def read_ability(folder: Path) -> Iterator[AbilityMeasurement]:
+    """Every line of ability.jsonl, in file order; none where the run did not measure it.
+
+    Raises:
+        BenchmarkError: if a line is no AbilityMeasurement.
+    """
+    path = folder / "ability.jsonl"
+    return _lines(path, AbilityMeasurement) if path.is_file() else iter(())
+
+
 def read_preparation(folder: Path) -> Preparation | None:
     """The content of prepared.json; None where a run has not come that far.
 
@@ -88,6 +102,26 @@ def read_scores(folder: Path) -> RunScores:
     return scores
 
 
+def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
+    """The rows of answers.parquet.
+
+    Args:
+        answers_sha256: Of the answers.jsonl that it must have been made from.
+
+    Raises:
+        BenchmarkError: if there is none, or it was made from other answers or by an earlier version.
+    """
+    path = folder / "answers.parquet"
+    again = f"Measure it again: kgedit report --rescore {folder}"
+    if not path.is_file():
+        raise BenchmarkError(f"The run {folder} has no answers.parquet: an earlier kgedit scored it. {again}")
+    schema = pq.read_schema(path)
+    made_from = (schema.metadata or {}).get(b"answers_sha256", b"").decode()
+    if not schema.equals(ANSWERS) or made_from != answers_sha256:
+        raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
+    return pq.read_table(path)
+
+
 def read_runs(folders: Iterable[Path]) -> list[Run]:
     """Finished runs, each once, in the order of reports.
 
@@ -95,7 +129,13 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
         BenchmarkError: if a folder holds no run, or a run that is not finished.
     """
     different = {folder.resolve(): folder for folder in folders}
-    return in_report_order(Run(folder, read_spec(folder), read_scores(folder)) for folder in different.values())
+    return in_report_order(_read_run(folder) for folder in different.values())
+
+
+def _read_run(folder: Path) -> Run:
+    spec, scores = read_spec(folder), read_scores(folder)
+    answers = read_answer_table(folder, answers_sha256=scores.answers_sha256)
+    return Run(folder, spec, scores, answers, read_edited_cases(folder))
 
 
 def require_finished(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A run on disk: spec.yaml, environment.json, prepared.json, answers.jsonl, edits.jsonl, checkpoints/, scores.json.
+"""A run on disk: spec.yaml, environment.json, prepared.json, cases.parquet, answers.jsonl, edits.jsonl, checkpoints/.
 
 Answers and edit costs are appended line by line. A run that was killed resumes from its newest checkpoint, and its
 files end up as if it had not been.

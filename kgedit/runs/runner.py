@@ -21,17 +21,23 @@ from kgedit.editing.saved import save_edited
 from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends import BACKENDS
+from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
+from kgedit.llm.served import describe_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
 from kgedit.resources import home
+from kgedit.runs.ability import AbilityMeter
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
+from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.expiry import mark_expiring, without_expired
 from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import write_spec
@@ -73,6 +79,7 @@ def run(
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
+    backend = BACKENDS[spec.backend](model, spec.backend_url, batch_tokens=spec.batch_tokens)
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
@@ -80,17 +87,21 @@ def run(
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
     cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")
     if spec.only_failed:
-        cases, counts = _leave_out_answered(spec, cases, counts, model, contexts=contexts, cache=cache, report=report)
+        cases, counts = _leave_out_answered(
+            spec, cases, counts, model, backend, contexts=contexts, cache=cache, report=report
+        )
     with (
         open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
         write_selection(folder.path, cases, counts)
-        evaluator = Evaluator(
-            model, spec.presets, contexts=contexts, folder=folder, cache=cache, batch_tokens=spec.batch_tokens
-        )
-        job = _Job(spec, editor, cases, evaluator, folder, report)
+        cases = mark_expiring(cases)
+        write_edited_cases(folder.path, [case for own in cases.values() for case in own])
+        evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
+        meter = AbilityMeter(folder.path, model, spec.ability) if spec.ability else None
+        job = _Job(spec, editor, cases, evaluator, folder, report, meter)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
+        job.measure_ability(UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
         if spec.protocol == "single":
             _edit_one_by_one(job)
@@ -117,6 +128,7 @@ class _Job:
     evaluator: Evaluator
     folder: RunFolder
     report: RunProgress
+    meter: AbilityMeter | None
 
     @property
     def all_cases(self) -> list[Case]:
@@ -135,6 +147,13 @@ class _Job:
 
         editor = None if state == UNEDITED else self.editor
         self.evaluator.evaluate(cases, editor, state=state, advance=advance)
+
+    def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
+        """Measure the general ability of the model as it is, where the spec asks for it."""
+        if self.meter is not None:
+            self.report("measure general ability", 0, 1)
+            self.meter.measure(state, case_id=case_id)
+            self.report("measure general ability", 1, 1)
 
     def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
         """One call of the method."""
@@ -160,6 +179,8 @@ def _edit_one_by_one(job: _Job) -> None:
             cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
             if (timestep, cost.case_ids) not in written:
                 job.folder.add_edit(cost)
+            if job.meter is not None:
+                job.meter.measure(state, case_id=case.case_id)
             job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
         job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
@@ -174,12 +195,12 @@ def _edit_in_sequence(job: _Job) -> None:
     timesteps = list(job.cases)
     first = timesteps.index(start.timestep) if start else 0
     for index, timestep in enumerate(timesteps[first:], start=first):
-        earlier = (
-            [case for other in timesteps[:index] for case in job.cases[other]] if job.spec.evaluate_earlier else []
-        )
+        before = [case for other in timesteps[:index] for case in job.cases[other]]
+        earlier = without_expired(before, timesteps[: index + 1]) if job.spec.evaluate_earlier else []
         done = start.edits if start and index == first else 0
         _learn(job, timestep, earlier, done=done)
         job.evaluate(f"evaluate after {timestep}", earlier + job.cases[timestep], ModelState(timestep))
+        job.measure_ability(ModelState(timestep))
 
 
 def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
@@ -253,6 +274,7 @@ def _leave_out_answered(
     cases: dict[str, list[Case]],
     counts: list[Selection],
     model: LanguageModel,
+    backend: Backend,
     *,
     contexts: Mapping[str, Context],
     cache: AnswerCache,
@@ -271,10 +293,10 @@ def _leave_out_answered(
         cases,
         counts,
         model,
+        backend,
         preset,
         context=contexts[preset.name],
         cache=cache,
-        batch_tokens=spec.batch_tokens,
         advance=advance,
     )
 
@@ -282,6 +304,10 @@ def _leave_out_answered(
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
+    if not BACKENDS[spec.backend].needs_weights:
+        served = describe_model(spec.model, served_at=f"{spec.backend} {spec.backend_url or ''}".strip())
+        report(f"load {spec.model}", 1, 1)
+        return served
     model = load_model(
         spec.model,
         device=spec.device,

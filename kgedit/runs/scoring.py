@@ -1,4 +1,4 @@
-"""A run folder measured: answers.jsonl, edits.jsonl and prepared.json in, scores.json out."""
+"""A run folder measured: answers.jsonl and records of what was done in, scores.json and answers.parquet out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pyarrow.parquet as pq
 
 from kgedit.files import replace_file
+from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.scores import score_answers
+from kgedit.records.answer_table import ANSWERS
 from kgedit.records.scores import RunScores
-from kgedit.runs.run_files import answers_sha256, read_answers, read_edit_costs, read_preparation, read_spec
+from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.run_files import (
+    answers_sha256,
+    read_ability,
+    read_answers,
+    read_edit_costs,
+    read_preparation,
+    read_spec,
+)
+from kgedit.runs.verdicts import read_verdicts
 
 
 def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
@@ -23,19 +35,22 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         BenchmarkError: if the folder is no run, or a line of its files cannot be read.
     """
     spec = read_spec(run_folder)
+    verdicts = read_verdicts(run_folder) if "judge" in also else None
     return score_answers(
-        lambda: read_answers(run_folder),
+        lambda: verdicts.on(read_answers(run_folder)) if verdicts else read_answers(run_folder),
         spec.presets,
         answers_sha256=answers_sha256(run_folder),
         train_context=spec.train_context,
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
+        ability=read_ability(run_folder),
         also=also,
+        judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
     )
 
 
 def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
-    """Measure a run and write scores.json, aside first and then renamed.
+    """Measure a run and write answers.parquet and scores.json, aside first and then renamed, scores.json last.
 
     Args:
         also: Names of metrics to judge by beside those that every run is scored by, and beside those that the run was
@@ -46,7 +61,24 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
     """
     path = run_folder / "scores.json"
     scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))
+    _write_answer_table(run_folder, scores)
     return replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+
+
+def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
+    """Write answers.parquet, which names the answers.jsonl that it was made from."""
+    batches = answer_table(
+        read_answers(run_folder),
+        {preset.name: preset.metric for preset in read_spec(run_folder).presets},
+        timesteps=scores.timesteps,
+        old_answers=old_answers(read_edited_cases(run_folder)),
+    )
+    path, aside = run_folder / "answers.parquet", run_folder / ".answers.parquet.aside"
+    schema = ANSWERS.with_metadata({"answers_sha256": scores.answers_sha256})
+    with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    aside.replace(path)
 
 
 class _ScoredBy(msgspec.Struct):

@@ -16,8 +16,8 @@ from kgedit.benchmark.edit_files import Edits
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.files import replace_file
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import plan_batches
 from kgedit.llm.language_model import LanguageModel
 from kgedit.metrics import METRICS
 from kgedit.records.cases import Case
@@ -72,24 +72,25 @@ def leave_out_answered(
     cases: Mapping[str, list[Case]],
     counts: Sequence[Selection],
     model: LanguageModel,
+    backend: Backend,
     preset: Preset,
     *,
     context: Context,
     cache: AnswerCache,
-    batch_tokens: int,
     advance: Advance,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
     """The cases whose update question the unedited model does not get wholly right by the preset's own metric.
 
     Args:
-        model: Unedited; asked only what is not in the cache.
+        model: Unedited.
+        backend: What answers for it; asked only what is not in the cache.
         advance: Called with how many more questions have been answered.
 
     Raises:
         BenchmarkError: if the model answers every case of a timestep.
     """
     asked = [_update_probe(case) for own in cases.values() for case in own]
-    known = _answered(asked, model, preset, context=context, cache=cache, batch_tokens=batch_tokens, advance=advance)
+    known = _answered(asked, model, backend, preset, context=context, cache=cache, advance=advance)
     left = {name: [case for case in own if (name, case.case_id) not in known] for name, own in cases.items()}
     for name, own in left.items():
         if not own:
@@ -154,11 +155,11 @@ def _update_probe(case: Case) -> AskedProbe:
 def _answered(
     asked: Sequence[AskedProbe],
     model: LanguageModel,
+    backend: Backend,
     preset: Preset,
     *,
     context: Context,
     cache: AnswerCache,
-    batch_tokens: int,
     advance: Advance,
 ) -> set[tuple[str, str]]:
     """Timestep and id of the cases that the model gets wholly right."""
@@ -166,11 +167,11 @@ def _answered(
     best = metric.maximum if metric.higher_is_better else metric.minimum
     items = [word(model, probe, preset, context=context) for probe in asked]
     found = set()
-    for batch in plan_batches(model, [item.question for item in items], preset, batch_tokens=batch_tokens):
+    for batch in backend.plan([item.put for item in items]):
         own = [items[index] for index in batch]
-        replies = cached_replies(model, [item.question for item in own], preset, cache)
+        replies = cached_replies(backend, [item.put for item in own], cache)
         for item, reply in zip(own, replies, strict=True):
-            if metric.judge(to_answer(item, reply, preset, UNEDITED), None) == best:
+            if metric.judge(to_answer(item, reply, UNEDITED), None) == best:
                 found.add((item.asked.case.timestep, item.asked.case.case_id))
         advance(len(batch))
     return found

@@ -21,6 +21,7 @@ from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.wording import ASKED
 
 if TYPE_CHECKING:
@@ -91,9 +92,14 @@ class GivenRun(BaseModel):
     evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
     checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
     batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    ability: _Path | None = Field(
+        None, description="text whose perplexity is measured before and after: prose, which kgedit has, or a file"
+    )
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
     device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+    backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
+    backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -126,6 +132,8 @@ def write_spec(spec: RunSpec) -> str:
     plain = asdict(spec)
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
+    if spec.backend == DEFAULT:  # runs of before there were others resume
+        del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
@@ -204,6 +212,16 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
     presets = _presets(given.presets or _default_presets(None if only_check else given.model), problems)
     problems.extend(_problems_of_selection(given, presets))
+    backend = given.backend or DEFAULT
+    problems.extend(
+        problems_of_backend(
+            backend,
+            given.backend_url,
+            model=given.model,
+            capabilities=method.capabilities if method else None,
+            presets=presets,
+        )
+    )
     spec = RunSpec(
         timesteps=timesteps,
         model=given.model or "",
@@ -221,10 +239,13 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         evaluate_earlier=bool(given.evaluate_earlier),
         evaluate_every=given.evaluate_every,
         checkpoint_every=given.checkpoint_every or 50,
+        ability=given.ability,
         batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
         seed=given.seed or 0,
         device=device,
         dtype=dtype,
+        backend=backend,
+        backend_url=given.backend_url,
     )
     return spec, problems
 
@@ -318,6 +339,8 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
         found.append("stratify is about a sample: give --sample N as well")
     if given.only_cases is not None and not Path(given.only_cases).is_file():
         found.append(f"only_cases: there is no file {given.only_cases}; give one with a case id a line")
+    if given.ability not in (None, "prose") and not Path(str(given.ability)).is_file():
+        found.append(f"ability: there is no file {given.ability}; give a text, or prose for the one that kgedit has")
     return found
 
 
@@ -357,8 +380,14 @@ def _problems_of_preset(preset: Preset) -> list[str]:
     if preset.metric not in METRICS:
         return [*found, unknown("metric", preset.metric, list(METRICS))]
     metric = METRICS[preset.metric]
+    if metric.afterwards:
+        return [*found, f"a run cannot be scored by {metric.name} while it is made; afterwards: kgedit score RUN"]
     if not metric.judges(preset.generation):
-        fitting = [name for name in METRICS if METRICS[name].judges(preset.generation) and METRICS[name].axes == AXES]
+        fitting = [
+            name
+            for name, other in METRICS.items()
+            if other.judges(preset.generation) and other.axes == AXES and not other.afterwards
+        ]
         found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
     elif metric.axes != AXES:
         found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")

@@ -1,27 +1,31 @@
-"""From a dump file to a snapshot folder: parse blocks into part files, then join them once.
+"""From a dump file to snapshot folders: parse blocks into part files, then join them once.
 
-Whatever happens on the way, the store shows either the snapshot that was there before or the whole new one.
+A dump is one snapshot, or is projected to several earlier days in the same pass (kgedit.store.as_of). Whatever happens
+on the way, the store shows for each day either the snapshot that was there before or the whole new one.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgedit import __version__
 from kgedit.errors import SourceError, StoreError
+from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.blocks import LoadProgress, parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
-from kgedit.store.joining import Joined, join_parts, read_redirects
+from kgedit.store.joining import Joined, Target, join_parts, read_redirects
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
@@ -37,7 +41,7 @@ class Load:
     """What to load and how; everything but `max_error_rate` is part of the snapshot's identity.
 
     Attributes:
-        date: Day of the dump.
+        date: Day of the dump, or that it is projected to.
         loader: Name in the registry of loaders.
         loader_version: That loader's version.
         make_loader: Makes the loader; must be picklable.
@@ -53,6 +57,7 @@ class Load:
         datatypes_by_property: Whether a statement without a datatype takes that of its property.
         slice_of: What the dump is a slice of (a query, a list of items), in words; None for all of Wikidata. What a
             slice lacks is unknown, not removed.
+        as_of: Whether the dump is of a later day and projected to `date`.
     """
 
     date: datetime.date
@@ -70,6 +75,7 @@ class Load:
     lacks: tuple[str, ...] = ()
     datatypes_by_property: bool = False
     slice_of: str | None = None
+    as_of: bool = False
 
     def identity(self, source: DumpFile) -> dict[str, Any]:
         """What must agree for an interrupted load to be resumed."""
@@ -124,67 +130,138 @@ def ingest(
         StoreError: if another dump is loaded under this date and `overwrite` is not set, or if the store cannot be
             written (disk full, permissions, a file in place of a folder).
     """
-    folder = snapshot_folder(home, load.date)
-    staging = folder.with_name(f".{folder.name}.loading")
-    lock = folder.with_name(f".{folder.name}.lock")
-    with disk_errors(home), only_writer(lock, of=f"the snapshot of {load.date}"):
-        if (folder / "manifest.json").is_file() and not overwrite:
-            snapshot = _same_snapshot(open_snapshot(home, load.date), load, source)
-        else:
-            _load(staging, folder, load, source, workers, progress, joining)
-            snapshot = open_snapshot(home, load.date)
-        shutil.rmtree(staging, ignore_errors=True)
+    staging = _staging(snapshot_folder(home, load.date))
+    (snapshot,) = _ingest(home, [load], source, staging, workers, overwrite, progress, joining)
     return snapshot
 
 
-def _load(
-    staging: Path,
-    folder: Path,
+def ingest_as_of(
+    home: Path,
     load: Load,
     source: DumpFile,
+    *,
+    days: Iterable[datetime.date],
+    workers: int,
+    overwrite: bool,
+    progress: LoadProgress,
+    joining: LoadProgress = _silent,
+) -> list[Snapshot]:
+    """Project a dump to several earlier days, in one pass over it; projections that are there already stay.
+
+    Args:
+        home: Folder of the store.
+        load: What to load; its own date is ignored.
+        source: The dump.
+        days: Days of the snapshots.
+        workers: Processes that parse.
+        overwrite: Whether snapshots of these days may be replaced.
+        progress: As for ingest.
+        joining: As for ingest.
+
+    Returns:
+        The snapshots, oldest first.
+
+    Raises:
+        SourceError: as ingest.
+        StoreError: as ingest; then no day is written.
+    """
+    loads = [dataclasses.replace(load, date=day, as_of=True) for day in sorted(set(days))]
+    staging = _staging(home / "snapshots" / "as-of")
+    return _ingest(home, loads, source, staging, workers, overwrite, progress, joining)
+
+
+def _staging(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.loading")
+
+
+def _ingest(
+    home: Path,
+    loads: Sequence[Load],
+    source: DumpFile,
+    staging: Path,
+    workers: int,
+    overwrite: bool,
+    progress: LoadProgress,
+    joining: LoadProgress,
+) -> list[Snapshot]:
+    with disk_errors(home), ExitStack() as locks:
+        if loads[0].as_of:
+            locks.enter_context(only_writer(staging.with_suffix(".lock"), of="projections"))
+        for load in loads:
+            folder = snapshot_folder(home, load.date)
+            lock = folder.with_name(f".{folder.name}.lock")
+            locks.enter_context(only_writer(lock, of=f"the snapshot of {load.date}"))
+        there = [] if overwrite else [load for load in loads if _is_there(home, load)]
+        _check_same(home, there, source)
+        if missing := [load for load in loads if load not in there]:
+            _load(home, missing, source, staging, workers, progress, joining)
+        shutil.rmtree(staging, ignore_errors=True)
+        return [open_snapshot(home, load.date) for load in loads]
+
+
+def _is_there(home: Path, load: Load) -> bool:
+    return (snapshot_folder(home, load.date) / "manifest.json").is_file()
+
+
+def _load(
+    home: Path,
+    loads: Sequence[Load],
+    source: DumpFile,
+    staging: Path,
     workers: int,
     progress: LoadProgress,
     joining: LoadProgress,
 ) -> None:
-    _prepare(staging, load.identity(source))
-    redirects = read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
-    parts, whole = staging / "parts", staging / "whole"
+    load, parts = loads[0], staging / "parts"
+    _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))
+    redirects = [_redirects(load) for load in loads]
     blocks, counts = parse_blocks(
         parts, source, load.make_loader, framing=load.framing, limit=load.limit, workers=workers, progress=progress
     )
     counts.update(read_late_values(parts, blocks, load.make_loader, spill=staging / "spill"))
     _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
-    shutil.rmtree(whole, ignore_errors=True)
-    whole.mkdir()
-    rows = join_parts(
-        parts,
-        blocks,
-        whole,
-        date=day_number(load.date),
-        redirects=redirects,
-        datatypes_by_property=load.datatypes_by_property,
-        progress=joining,
-    )
-    write_json(whole / "manifest.json", _manifest(load, source, counts, rows))
-    replace_folder(whole, folder)
+    targets = [
+        Target(_emptied(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
+        for load, known in zip(loads, redirects, strict=True)
+    ]
+    joined = join_parts(parts, blocks, targets, datatypes_by_property=load.datatypes_by_property, progress=joining)
+    for load, target, rows in zip(loads, targets, joined, strict=True):
+        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows))
+    for load, target in zip(loads, targets, strict=True):
+        replace_folder(target.folder, snapshot_folder(home, load.date))
 
 
-def _same_snapshot(snapshot: Snapshot, load: Load, source: DumpFile) -> Snapshot:
-    manifest = snapshot.manifest
-    identity = load.identity(source)
-    keys = ("date", "loader", "limit", "redirects", "slice_of")
-    same = all(manifest.get(key) == identity[key] for key in keys) and manifest["source"]["size"] == source.size
-    if same and load.limit is None:
-        for _ in source.blocks(load.framing):
+def _redirects(load: Load) -> dict[str, str]:
+    return read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
+    """Check that the snapshots of these days are what would be loaded."""
+    kept = [(load, open_snapshot(home, load.date)) for load in loads]
+    other = [snapshot for load, snapshot in kept if not _looks_same(snapshot, load, source)]
+    whole = [snapshot for load, snapshot in kept if load.limit is None]
+    if whole and not other:
+        for _ in source.blocks(loads[0].framing):
             pass
-        same = source.sha256 == manifest["source"]["sha256"]
-    if not same:
+        other = [snapshot for snapshot in whole if snapshot.manifest["source"]["sha256"] != source.sha256]
+    if other:
         raise StoreError(
-            f"{snapshot.folder} holds another dump or was loaded with other options ({manifest['source']['name']}). "
-            "Nothing was changed. To replace it, add --overwrite."
+            f"{other[0].folder} holds another dump or was loaded with other options "
+            f"({other[0].manifest['source']['name']}). Nothing was changed. To replace it, add --overwrite."
         )
-    return snapshot
+
+
+def _looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
+    manifest, identity = snapshot.manifest, load.identity(source)
+    same = all(manifest.get(key) == identity[key] for key in ("date", "loader", "limit", "redirects", "slice_of"))
+    return same and manifest["source"]["size"] == source.size and snapshot.is_projected == load.as_of
 
 
 def _prepare(staging: Path, identity: dict[str, Any]) -> None:
@@ -230,6 +307,7 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
     identity = load.identity(source)
     identity["source"]["sha256"] = source.sha256 if load.limit is None else None
     return identity | {
+        **({"projected": _projection(rows)} if load.as_of else {}),
         "lines": counts["lines"],
         "statements": counts["statements"],
         "entities": rows.entities,
@@ -240,4 +318,17 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
         "left_out": {reason: count for reason, count in sorted(left_out.items()) if count},
         "noted": {note: counts[note] for note in sorted(load.notes) if counts[note]},
         "complete": True,
+    }
+
+
+def _projection(rows: Joined) -> dict[str, Any]:
+    """What became of the dump's statements on the day of a projection."""
+    by_rule = {
+        placed: {one.reason: rows.placements[one.reason] for one in PLACEMENTS if one.placed is placed}
+        for placed in (True, False)
+    }
+    return {
+        "entities_that_came_later": rows.later_entities,
+        "statements_placed_by_dates": by_rule[True],
+        "statements_not_placed_by_dates": by_rule[False],
     }

@@ -1,5 +1,7 @@
 """Part files to the three files of a snapshot, a few parts at a time: what must be known of all parts first is little.
 
+Several snapshots, as of several days, are written in the same pass.
+
 Facts are decided here, because an entity's claims stand together and are complete. Rows keep the dump's order. Sorting
 them by subject would cost the whole dump's size in spill files and serve nobody: every reader joins by hash.
 """
@@ -7,7 +9,10 @@ them by subject would cost the whole dump's size in spill files and serve nobody
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import SourceError
+from kgedit.store.as_of import find_later_items, project
 from kgedit.store.blocks import LoadProgress
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import literal, open_engine
@@ -37,8 +43,32 @@ _REDIRECT = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """A snapshot to be written.
+
+    Attributes:
+        folder: Existing folder to write into.
+        date: Day number on which its facts are current.
+        redirects: From -> to, beside those that the dump holds, which count more; of ids that the dump describes they
+            are ignored. Redirects of redirects are resolved to the end of the chain; what leads into a cycle is left
+            out and counted.
+        as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
+    """
+
+    folder: Path
+    date: int
+    redirects: dict[str, str]
+    as_of: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
-    """Rows of a snapshot, and rows left out because something occurred twice."""
+    """Rows of a snapshot, and rows left out because something occurred twice.
+
+    Attributes:
+        placements: Of a projection: what became of the dump's statements; they add up to all but repeated ones.
+        later_entities: Of a projection: entities of the dump that had not come into being.
+    """
 
     claims: int
     claims_with_value: int
@@ -49,19 +79,19 @@ class Joined:
     repeated_entities: int
     repeated_statements: int
     statements_of_repeated_entities: int
+    placements: Counter[str] = field(default_factory=Counter)
+    later_entities: int = 0
 
 
 def join_parts(
     parts: Path,
     blocks: int,
-    whole: Path,
+    targets: Sequence[Target],
     *,
-    date: int,
-    redirects: dict[str, str],
     datatypes_by_property: bool = False,
     progress: LoadProgress,
-) -> Joined:
-    """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` into the folder `whole`.
+) -> list[Joined]:
+    """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` of each snapshot.
 
     Of an entity that occurs twice, the first occurrence stays with its statements; so does the first of equal
     statements. An id that different statements bear stays with one of them; the others get "#2", "#3", ...
@@ -69,16 +99,12 @@ def join_parts(
     Args:
         parts: Folder of part files.
         blocks: How many of each kind there are.
-        whole: Existing folder to write into.
-        date: Day number on which the facts are current.
-        redirects: From -> to, beside those that the dump holds, which count more; of ids that the dump describes
-            they are ignored. Redirects of redirects are resolved to the end of the chain; what leads into a cycle is
-            left out and counted.
+        targets: The snapshots; several only if they are projections.
         datatypes_by_property: Whether a statement without a datatype takes that of its property.
-        progress: Called with the thousandths done and the rows written.
+        progress: Called with the thousandths done and the rows of the dump joined.
     """
-    with open_engine(whole / "spill") as connection:
-        return _Join(connection, parts, blocks, datatypes_by_property, progress).write(whole, date, redirects)
+    with open_engine(targets[0].folder / "spill") as connection:
+        return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
 
 
 def read_redirects(path: Path, until: int) -> dict[str, str]:
@@ -202,28 +228,34 @@ class _Join:
         self._progress = progress
         self._to_write = self._written = 0
 
-    def write(self, whole: Path, date: int, redirects: dict[str, str]) -> Joined:
+    def write(self, targets: Sequence[Target]) -> list[Joined]:
         claims_read, entities_read = self._count("{claims}"), self._count("{entities} WHERE redirect_target IS NULL")
-        self._to_write = claims_read + entities_read + len(redirects)
+        self._to_write = claims_read + entities_read
         self._connection.execute(self._over(_FIND_REPEATED_ENTITIES))
         self._connection.execute(self._over(_FIND_SHARED_IDS))
         kept = self._count(f"({_KEPT_CLAIMS})")
         self._find_restrictive_qualifiers()
         self._find_datatypes()
-        in_cycles = self._resolve_redirects(redirects)
-        claims, facts, entities = self._write_groups(whole, date)
-        redirected = self._count(f"{literal(whole / 'entities.parquet')} WHERE redirect_target IS NOT NULL")
-        return Joined(
-            claims=claims,
-            claims_with_value=self._count(f"{literal(whole / 'claims.parquet')} WHERE snak = 'value'"),
-            facts=facts,
-            entities=entities - redirected,
-            redirects=redirected,
-            redirects_in_a_cycle=in_cycles,
-            repeated_entities=entities_read - (entities - redirected),
-            repeated_statements=kept - claims,
-            statements_of_repeated_entities=claims_read - kept,
-        )
+        days = [target.date for target in targets if target.as_of]
+        if days:
+            find_later_items(self._connection, self._over("{claims}"), first=min(days))
+        written = self._write_groups(targets)
+        return [
+            Joined(
+                claims=rows.claims,
+                claims_with_value=self._count(f"{literal(target.folder / 'claims.parquet')} WHERE snak = 'value'"),
+                facts=rows.facts,
+                entities=rows.entities,
+                redirects=rows.redirects,
+                redirects_in_a_cycle=rows.redirects_in_a_cycle,
+                repeated_entities=entities_read - rows.entities_joined,
+                repeated_statements=kept - rows.claims_joined,
+                statements_of_repeated_entities=claims_read - kept,
+                placements=rows.placements,
+                later_entities=rows.entities_joined - rows.entities,
+            )
+            for target, rows in zip(targets, written, strict=True)
+        ]
 
     def _over(self, query: str, numbers: range | None = None) -> str:
         """A query over these parts, or all."""
@@ -264,27 +296,21 @@ class _Join:
         """A query's rows over a few parts. Its own ORDER BY makes their order: DuckDB's joins keep none."""
         return self._connection.sql(self._over(query, numbers)).to_arrow_table()
 
-    def _write_groups(self, whole: Path, date: int) -> tuple[int, int, int]:
-        """Write the three files, a few parts at a time: they hold whole entities. Returns their numbers of rows."""
-        claims = facts = entities = 0
-        with (
-            _RowGroups(whole / "claims.parquet", CLAIMS_KEPT) as claims_file,
-            _RowGroups(whole / "facts.parquet", FACTS) as facts_file,
-            _RowGroups(whole / "entities.parquet", ENTITIES_KEPT) as entities_file,
-        ):
+    def _write_groups(self, targets: Sequence[Target]) -> list[_SnapshotFiles]:
+        """Write the three files of each snapshot, a few parts at a time: they hold whole entities."""
+        with ExitStack() as stack:
+            written = [stack.enter_context(_SnapshotFiles(target)) for target in targets]
             for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
                 numbers = self._blocks[start : start + _PARTS_AT_ONCE]
                 said = self._rows(_CLAIMS, numbers)
-                current = current_facts(self._connection, said, date)
                 known = self._rows(_ENTITIES, numbers).cast(ENTITIES)
-                claims += claims_file.write(said)
-                facts += facts_file.write(current)
-                entities += entities_file.write(with_digests(self._connection, known, said, current))
+                for files in written:
+                    files.write(self._connection, said, known)
                 self._tell(said.num_rows + known.num_rows)
-            redirects = self._connection.sql(_REDIRECTS).to_arrow_table()
-            entities += entities_file.write(redirects)
-            self._tell(redirects.num_rows)
-        return claims, facts, entities
+            for files in written:
+                in_cycles = self._resolve_redirects(files.target.redirects)
+                files.write_redirects(self._connection.sql(_REDIRECTS).to_arrow_table(), in_cycles)
+        return written
 
     def _resolve_redirects(self, redirects: dict[str, str]) -> int:
         """Table ``redirect``: each id that the dump lacks, with the end of its chain. Returns how many lead nowhere."""
@@ -302,6 +328,48 @@ class _Join:
     def _tell(self, rows: int) -> None:
         self._written += rows
         self._progress(1000 * self._written // max(self._to_write, 1), self._written)
+
+
+class _SnapshotFiles:
+    """The three files of a snapshot that is being written, and what was written so far; a context manager."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.claims = self.facts = self.entities = self.redirects = self.redirects_in_a_cycle = 0
+        self.claims_joined = self.entities_joined = 0
+        self.placements: Counter[str] = Counter()
+        self._files = ExitStack()
+        schemas = {"claims": CLAIMS_KEPT, "facts": FACTS, "entities": ENTITIES_KEPT}
+        self._parts = {
+            name: self._files.enter_context(_RowGroups(target.folder / f"{name}.parquet", schema))
+            for name, schema in schemas.items()
+        }
+
+    def write(self, connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table) -> None:
+        """Add whole entities with all their claims."""
+        self.claims_joined += claims.num_rows
+        self.entities_joined += entities.num_rows
+        if self.target.as_of:
+            projected = project(connection, claims, entities, date=self.target.date)
+            claims, entities = projected.claims, projected.entities
+            self.placements += projected.placements
+        current = current_facts(connection, claims, self.target.date)
+        self.claims += self._parts["claims"].write(claims)
+        self.facts += self._parts["facts"].write(current)
+        self.entities += self._parts["entities"].write(with_digests(connection, entities, claims, current))
+
+    def write_redirects(self, redirects: pa.Table, in_cycles: int) -> None:
+        """Add redirects behind all entities."""
+        self.redirects += self._parts["entities"].write(redirects)
+        self.redirects_in_a_cycle = in_cycles
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
 
 
 class _RowGroups:

@@ -40,6 +40,16 @@ class Snapshot:
         return str(self.manifest["date"])
 
     @property
+    def is_projected(self) -> bool:
+        """Whether it shows an earlier day as a later dump dates it (kgedit.store.as_of)."""
+        return "projected" in self.manifest
+
+    @property
+    def day(self) -> datetime.date:
+        """Its date."""
+        return datetime.date.fromisoformat(self.name)
+
+    @property
     def claims(self) -> Path:
         return self.folder / "claims.parquet"
 

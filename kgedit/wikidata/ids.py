@@ -10,6 +10,7 @@ POINT_IN_TIME = "P585"
 INSTANCE_OF = "P31"
 SUBCLASS_OF = "P279"
 SEPARATOR = "P4155"
+EXCEPTION_TO_CONSTRAINT = "P2303"
 
 POPULATION = "P1082"
 UNIT_SYMBOL = "P5061"
@@ -20,6 +21,12 @@ DEATHS = ("P570", "P4602")
 CREATION_DATES = ("P571", "P569", "P580", "P575", "P1619", "P6949", "P585", "P577")
 """Inception, date of birth, start time, time of discovery, official opening, announcement, point in time, publication:
 what dates the beginning of an entity (WikiFactDiff, section 4.2)."""
+
+END_DATES = ("P570", "P576")
+"""Date of death; date on which it was dissolved, abolished or demolished: what dates the end of an entity."""
+
+TRUE_SINCE_THE_END = ("P20", "P119", "P157", "P509", "P570", "P576", "P1196", "P4602")
+"""Place of death and burial, killed by, cause and manner of death, dates of the end: true since the entity ended."""
 
 PROPERTY_ABOUT_WIKIMEDIA = "Q51118821"
 NON_RESTRICTIVE_QUALIFIER = "Q61719274"

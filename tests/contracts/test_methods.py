@@ -284,6 +284,22 @@ def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_texts_that_share_what_they_begin_with_get_the_answers_of_texts_read_whole(
+    name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
+    """A method whose hooks look at rows has declared so, and then nothing is shared."""
+    model = small_model()
+    editor = _editor(name, model, known)
+    editor.apply(cases[:2])
+    assert model.shares_beginnings(100) != editor.capabilities.changes_forward
+    shared = _answers(editor, cases)
+    model.row_readers.append("this test")
+
+    assert not model.shares_beginnings(100)
+    assert _answers(editor, cases) == shared
+
+
+@pytest.mark.parametrize("name", METHODS)
 @pytest.mark.slow
 def test_a_second_model_in_the_same_process_is_unaffected(name: str, cases: list[Case], known: list[KnownFact]) -> None:
     edited, other = small_model(), small_model(seed=3)

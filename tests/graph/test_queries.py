@@ -17,7 +17,7 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
 from kgedit.store.engine import literal
-from kgedit.store.functionality import measure_functionality
+from kgedit.store.functionality import Bounds, measure_functionality
 from kgedit.store.similarity import find_similar_facts, find_static_facts
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
@@ -92,7 +92,7 @@ def test_functional_relations_by_data_and_by_the_store(graph: Graph, window: tup
     rows = found(graph, "functional_by_data", date=window[1].date, min_subjects=3)
     assert rows == Oracle(*window).functional_by_data(3)
     assert rows
-    measured = measure_functionality(window[1], min_subjects=3).to_pylist()
+    measured = measure_functionality(window[1], bounds=Bounds(subjects=3)).to_pylist()
     assert sorted((row["property"], row["subjects"], row["functional"]) for row in measured) == rows
 
 

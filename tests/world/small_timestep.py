@@ -85,8 +85,8 @@ def _words(fact: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _case(index: int, names: list[str]) -> dict[str, Any]:
-    fact = _mayor(index, names, "2")
+def _case(index: int, names: list[str], prefix: str) -> dict[str, Any]:
+    fact = _mayor(index, names, prefix)
     return {
         "case_id": f"{fact['subject']}:P6:{fact['object']}",
         "tag": "update",
@@ -134,11 +134,19 @@ def a_case() -> Case:
 
 
 def write_timestep(
-    folder: Path, *, name: str = "20200101_20210101", towns: range = range(10), names: list[str] = NEW_MAYORS
+    folder: Path,
+    *,
+    name: str = "20200101_20210101",
+    towns: range = range(10),
+    names: list[str] = NEW_MAYORS,
+    prefix: str = "2",
 ) -> Timestep:
-    """Write and open a timestep with one case for each town in `towns` and 20 known facts."""
+    """Write and open a timestep with one case for each town in `towns` and 20 known facts.
+
+    The ids of the mayors begin with `prefix`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    cases = sorted((_case(index, names) for index in towns), key=lambda row: str(row["case_id"]))
+    cases = sorted((_case(index, names, prefix) for index in towns), key=lambda row: str(row["case_id"]))
     locality, two_hops = [], []
     for row in cases:
         water = _water(TOWNS.index(row["subject_label"]))

@@ -55,19 +55,18 @@ def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
     ).to_arrow_table()
 
 
-class GraphOfTwoDays:
-    """Answers the queries of an export as a graph of two snapshots would; there are no two-hop changes in it."""
+class GraphOfDays:
+    """Answers the queries of an export as a graph of these snapshots would; there are no two-hop changes in it."""
 
-    def __init__(self, old: Snapshot, new: Snapshot) -> None:
-        self._snapshots = (old, new)
+    def __init__(self, *snapshots: Snapshot) -> None:
+        self._snapshots = {snapshot.date: snapshot for snapshot in snapshots}
 
     def rows(self, cypher: str) -> list[dict[str, int]]:
         assert "(s:Snapshot)" in cypher
-        return [{"date": snapshot.date} for snapshot in self._snapshots]
+        return [{"date": date} for date in self._snapshots]
 
     def table(self, cypher: str, parameters: Mapping[str, Any]) -> pa.Table:
-        old, new = self._snapshots
-        assert (parameters["from"], parameters["to"]) == (old.date, new.date)
+        old, new = self._snapshots[parameters["from"]], self._snapshots[parameters["to"]]
         if cypher == read_query("changed_edges").text:
             found = changed_edges(old, new)
             # An export reads no labels of the graph.

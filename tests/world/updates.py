@@ -12,6 +12,7 @@ from world.two_days import NEW, OLD, two_snapshots
 from kgedit.benchmark.wikifactdiff.classification import classify
 from kgedit.benchmark.wikifactdiff.compat import PAPER, Behaviour
 from kgedit.benchmark.wikifactdiff.difference import compare
+from kgedit.benchmark.wikifactdiff.functional import find_functional
 from kgedit.benchmark.wikifactdiff.new_entities import find_new_entities
 from kgedit.benchmark.wikifactdiff.preprocessing import preprocess
 from kgedit.benchmark.wikifactdiff.scenarios import find_updates
@@ -113,6 +114,7 @@ def run_steps(
     """All steps up to the scenarios; the workspace and the funnel."""
     workspace = open_workspace(old, new, spill=folder / "spill")
     window = {"old": old.date, "new": new.date}
+    find_functional(workspace, "constraints")
     preprocess(workspace, behaviour)
     find_new_entities(workspace, behaviour, **window)
     compare(workspace)

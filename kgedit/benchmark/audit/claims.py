@@ -42,7 +42,7 @@ EDITS = pa.schema(
     ]
 )
 
-NEAR = pa.schema(
+HOPS = pa.schema(
     [
         ("place", pa.int64()),
         ("probe", pa.int64()),
@@ -54,8 +54,10 @@ NEAR = pa.schema(
     ]
 )
 
-HOPS = NEAR
 """The second fact: its subject is null where the file does not give it."""
+
+NEAR = HOPS.append(pa.field("may_have_changed", pa.bool_()))
+"""A locality question's fact, and whether the file says that it became true in the window."""
 
 QUESTIONS = pa.schema(
     [
@@ -88,7 +90,7 @@ def claimed_rows(edits: Edits) -> Claimed:
         for number, probe in enumerate(case.probes):
             asked = {"place": place, "probe": number, "question": probe.question, "answer": probe.answers[0]}
             if probe.axis == "locality":
-                rows["near"].append(asked | _ids(probe.facts[0]))
+                rows["near"].append(asked | _ids(probe.facts[0]) | {"may_have_changed": probe.changed})
                 part = "locality"
             elif probe.axis == "mhop":
                 rows["hops"].append(asked | _ids(probe.facts[-1]))

@@ -16,7 +16,7 @@ LOCALITY: tuple[Check, ...] = (
     ("undecidable", "locality: its subject is not in both snapshots", "NOT in_both"),
     ("invalid", "locality: it is one of the file's edits", "edited"),
     ("invalid", "locality: the answer does not hold at the newer date", "NOT current"),
-    ("invalid", "locality: it changed in the window", "changed"),
+    ("invalid", "locality: it changed in the window", "changed AND NOT may_have_changed"),
     ("invalid", "locality: several current values", "several AND NOT several_allowed"),
     ("invalid", "locality: the question names the answer", "names_answer"),
 )
@@ -96,7 +96,7 @@ def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
         "near_verdict",
         LOCALITY,
         """
-        SELECT c.*, names_it(n.question, n.answer) AS names_answer, e.several_allowed,
+        SELECT c.*, names_it(n.question, n.answer) AS names_answer, e.several_allowed, n.may_have_changed,
                c.subject IN (SELECT id FROM new_entities) AND (c.subject IN (SELECT id FROM old_entities)
                    OR c.subject IN (SELECT target FROM redirects JOIN old_entities USING (id))) AS in_both,
                (c.subject, c.property) IN (

@@ -38,7 +38,7 @@ COUNTS = pa.schema(
         ("reason", pa.string()),  # null for all rows of a verdict together
         ("rows", pa.int64()),
         ("of", pa.int64()),  # rows that have this part
-        ("share", pa.float64()),
+        ("share", pa.float64()),  # null where there is no row
         ("low", pa.float64()),  # Wilson's 95 % interval of the share
         ("high", pa.float64()),
     ]
@@ -133,7 +133,7 @@ def summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot
         for verdict in ("valid", "invalid", "undecidable")
     ]
     counted += connection.sql(_COUNTS).to_arrow_table().to_pylist()
-    for row in counted:
+    for row in counted if verdicts else ():
         low, high = wilson_interval(row["rows"], row["of"])
         row |= {"share": round(row["rows"] / row["of"], 6), "low": round(low, 6), "high": round(high, 6)}
     return Audit(

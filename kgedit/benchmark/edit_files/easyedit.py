@@ -179,6 +179,7 @@ EASYEDIT = EditFormat(
     ),
     unusable={
         "cond": "prompt and both answers in one text, which MEND and SERAC train on",
+        "projected": "it says how the snapshots were made",
         "portability.*": "no axis asks for what this group asks",
     },
     read_row=_read_row,

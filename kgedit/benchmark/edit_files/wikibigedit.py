@@ -60,6 +60,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             start_time=text_at(row, "start_time") or None,
             point_in_time=text_at(row, "point_in_time") or None,
             kind=text_at(row, "kind") or None,
+            as_of=text_at(row, "as_of") or None,
         ),
         CaseDetails(
             scenario=text_at(row, "scenario") or None,
@@ -101,7 +102,7 @@ def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
         subject, relation, thing = listed[0]
         label = fact.property_label if relation == fact.property else ""
         found = Fact(subject, "", relation, label, thing, answers[0])
-    yield Probe("locality", question, answers, (found,))
+    yield Probe("locality", question, answers, (found,), changed=row.get("loc_changed") is True)
 
 
 def _triples(value: Any) -> list[tuple[str, str, str]]:
@@ -126,9 +127,11 @@ WIKIBIGEDIT = EditFormat(
         "aliases",
         "cloze",
         "loc_ids",
+        "loc_changed",
+        "as_of",
         "mhop_ids",
     ),
-    unusable={},
+    unusable={"projected": "it says how the snapshots were made"},
     read_row=_read_row,
     declares_tag=True,
 )

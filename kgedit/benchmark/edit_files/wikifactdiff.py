@@ -162,6 +162,7 @@ WIKIFACTDIFF = EditFormat(
         "relation_is_temp_func": "it follows from the relation",
         "is_replace": "it follows from the objects",
         "in_replacement_set": "which rows to run is chosen when a run is",
+        "projected": "it says how the snapshots were made",
         "random_neighborhood*": "locality asks about the nearest neighbours",
     },
     read_row=_read_row,

@@ -62,10 +62,12 @@ SLOW: dict[str, str] = {
     "P101": "field of work",
     "P106": "occupation",
     "P140": "religion or worldview",
+    "P155": "follows",
     "P413": "position played on team / speciality",
     "P512": "academic degree",
     "P641": "sport",
     "P1303": "instrument",
+    "P1365": "replaces",
     "P1412": "languages spoken, written or signed",
 }
 """True since some time in an entity's life, rarely in a window of a few months; mostly entered late."""
@@ -90,6 +92,7 @@ ENDINGS: dict[str, str] = {
 
 CONTAINMENT: dict[str, str] = {
     "P131": "located in the administrative territorial entity",
+    "P171": "parent taxon",
     "P279": "subclass of",
     "P361": "part of",
 }

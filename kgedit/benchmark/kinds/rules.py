@@ -48,6 +48,7 @@ _NAMES = frozenset(signal.name for signal in SIGNALS)
 BY_SNAPSHOTS = (
     Rule("merged", "merged", "link repair", 0.98),
     Rule("begins in the window", "starts_in_window", "update", 0.95),
+    Rule("begins after the older snapshot", "starts_after_old", "update", 0.85),
     Rule("old value ends in the window", "old_ends_in_window", "update", 0.9),
     Rule("old value deprecated", "old_deprecated", "retraction", 0.95),
     Rule("back again", "held_earlier", "revert", 0.85),

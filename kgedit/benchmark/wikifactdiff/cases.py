@@ -1,7 +1,10 @@
 """The updates that today's editing methods can take, as the cases that every timestep has, and what is asked beside.
 
-A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value.
-Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own.
+A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
+AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
+is no saying of what it would be the old answer.
+Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own. A question that
+gives its answer away is left out on every axis, and with the update's own question the case.
 """
 
 from __future__ import annotations
@@ -11,10 +14,19 @@ from pathlib import Path
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.workspace import read_table
+from kgedit.benchmark.wording import gives_away
 from kgedit.prompts.personas import persona_questions, persona_table
 
 
-def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: int, personas: Path | None) -> None:
+def make_cases(
+    workspace: duckdb.DuckDBPyConnection,
+    *,
+    known_facts: int,
+    seed: int,
+    personas: Path | None,
+    as_of: str,
+    leads: tuple[str, str] = ("", ""),
+) -> None:
     """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
     Args:
@@ -22,20 +34,32 @@ def make_cases(workspace: duckdb.DuckDBPyConnection, *, known_facts: int, seed: 
         known_facts: Most facts of the older snapshot to write questions for.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped ones.
+        as_of: Day of the newer snapshot.
+        leads: Where questions begin with a date: that beginning at the older snapshot, and as they have it.
     """
+    workspace.execute(_HAD_VALUE)
     workspace.execute(_UNFRAMED)
     asked = read_table(workspace, "SELECT case_id, question FROM unframed ORDER BY case_id")
     framed = persona_questions(asked["question"], asked["case_id"], seed=seed, personas=persona_table(personas))
     framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
     workspace.register("framed", framed)
-    workspace.execute("CREATE TABLE cases AS FROM unframed JOIN framed USING (case_id)")
+    workspace.execute(_CASES, {"as_of": as_of})
     workspace.unregister("framed")
     workspace.execute(_LOCALITY)
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
-    workspace.execute(_KNOWN_FACTS, {"limit": known_facts})
+    workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": leads[0], "newer": leads[1]})
 
 
-_UNFRAMED = """
+_HAD_VALUE = """
+    CREATE TABLE had_value AS
+    SELECT DISTINCT coalesce(target, f.subject) AS subject, f.property
+    FROM old_facts f LEFT JOIN redirect r ON r.id = f.subject
+    WHERE (coalesce(target, f.subject), f.property) IN (
+        SELECT (subject, property) FROM updates WHERE scenario = 'AddRelation')
+"""
+"""AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
+
+_UNFRAMED = f"""
     CREATE TABLE unframed AS
     WITH one AS (
         SELECT subject, property, list(object ORDER BY object) AS new_objects FROM objects
@@ -50,23 +74,34 @@ _UNFRAMED = """
            subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_aliases,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, rephrase, cloze, template,
+           question, CASE WHEN {gives_away("rephrase", "o.object_label")} THEN NULL ELSE rephrase END AS rephrase,
+           cloze, template,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
     LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
-    WHERE o.decision = 'new' AND scenario IN ('ReplaceObject', 'AddRelation', 'AddEntity')
-"""
+    WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
+          OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))
+          AND NOT {gives_away("question", "o.object_label")}
+"""  # noqa: S608 - our own names
 
-_LOCALITY = """
+_CASES = f"""
+    CREATE TABLE cases AS
+    SELECT * REPLACE (CASE WHEN {gives_away("personas", "object_label")} THEN NULL ELSE personas END AS personas),
+           $as_of AS as_of
+    FROM unframed JOIN framed USING (case_id)
+"""  # noqa: S608 - our own names
+
+_LOCALITY = f"""
     CREATE TABLE locality AS
     SELECT DISTINCT ON (case_id) case_id, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
            n.object_aliases, n.similarity, n.basis, n.question
     FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
+          AND NOT {gives_away("n.question", "n.object_label")}
     ORDER BY case_id, n.place
-"""
+"""  # noqa: S608 - our own names
 
 _KNOWN_FACTS = """
     CREATE TABLE known_facts AS
@@ -81,7 +116,9 @@ _KNOWN_FACTS = """
                question, rephrase, cloze, CASE basis WHEN 'nearest' THEN place ELSE 100 + place END
         FROM neighbours
     )
-    SELECT * FROM wanted
+    SELECT * REPLACE (replace(question, $newer, $older) AS question, replace(rephrase, $newer, $older) AS rephrase,
+                      replace(cloze, $newer, $older) AS cloze)
+    FROM wanted
     QUALIFY row_number() OVER (PARTITION BY subject, property, object ORDER BY turn) = 1
     ORDER BY turn, md5(subject || property), object LIMIT $limit
 """

@@ -10,6 +10,7 @@ import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
+from kgedit.benchmark.functional import told_verdict
+from kgedit.benchmark.profiles import FUNCTIONAL_BY
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
 from kgedit.benchmark.wikifactdiff.compat import behaviour
 from kgedit.benchmark.wikifactdiff.difference import compare
+from kgedit.benchmark.wikifactdiff.functional import count_functional, find_functional
 from kgedit.benchmark.wikifactdiff.nearest_triples import (
     draw_random_neighbours,
     find_neighbours,
@@ -37,6 +41,7 @@ from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.benchmark.wikifactdiff.wording import prepare_templates, word_values
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
 from kgedit.errors import BenchmarkError
+from kgedit.prompts.dates import dates_version, lead
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.store.files import replace_folder, write_json
@@ -54,6 +59,8 @@ class Settings:
         pageviews: Monthly files of page views; without any the popularity is null.
         templates: Catalogue of question templates; None for the shipped one.
         personas: Folder of persona catalogues; None for the shipped ones.
+        functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions say of which day they ask.
     """
 
     seed: int = 0
@@ -62,6 +69,8 @@ class Settings:
     pageviews: tuple[Path, ...] = ()
     templates: Path | None = None
     personas: Path | None = None
+    functional_by: str = FUNCTIONAL_BY[PROFILE][0]
+    ask_as_of: bool = False
 
 
 def export_timestep(
@@ -88,6 +97,10 @@ def export_timestep(
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
     behaviour(settings.compat)  # a wrong name is told before any work
+    if settings.compat and settings.functional_by != "constraints":
+        raise BenchmarkError(
+            f"--compat {settings.compat} knows constraints only. Leave out --functional-by {settings.functional_by}."
+        )
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -99,15 +112,7 @@ def export_timestep(
         workspace.close()
     write_json(
         aside / "timestep.json",
-        {
-            "timestep": f"{old.date}_{new.date}",
-            "profile": PROFILE,
-            "kgedit": __version__,
-            "snapshots": [snapshot.manifest for snapshot in (old, new)],
-            "settings": _provenance(settings),
-            **counted,
-            "tables": tables,
-        },
+        describe_export(old, new, settings=settings) | counted | {"tables": tables},
     )
     made = Timestep.open(aside)
     for write in writers:
@@ -116,11 +121,23 @@ def export_timestep(
     return Timestep.open(folder)
 
 
+def describe_export(old: Snapshot, new: Snapshot, *, settings: Settings) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    return {
+        "timestep": f"{old.date}_{new.date}",
+        "profile": PROFILE,
+        "kgedit": __version__,
+        "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "settings": _provenance(settings),
+    }
+
+
 def _make_tables(
     workspace: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, settings: Settings
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
+    find_functional(workspace, settings.functional_by)
     preprocessing = preprocess(workspace, rules)
     entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
     difference = compare(workspace)
@@ -133,14 +150,23 @@ def _make_tables(
     find_unchanged_triples(workspace)
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
-    _word(workspace, settings)
-    make_cases(workspace, known_facts=settings.known_facts, seed=settings.seed, personas=settings.personas)
+    _word(workspace, settings, new.day)
+    leads = (lead(old.day), lead(new.day)) if settings.ask_as_of else ("", "")
+    make_cases(
+        workspace,
+        known_facts=settings.known_facts,
+        seed=settings.seed,
+        personas=settings.personas,
+        as_of=new.day.isoformat(),
+        leads=leads,
+    )
     scenarios = count_by(workspace, "scenario", "updates")
     return {
         "preprocessing": preprocessing,
         "difference": difference,
         "new_entities": entities,
         "classes": classes,
+        "functional_relations": count_functional(workspace),
         "funnel": funnel,
         "scenarios": {name: scenarios.get(name, 0) for name, _ in SCENARIOS},
         "replacement_set": count_rows(workspace, "updates WHERE in_replacement_set"),
@@ -151,18 +177,19 @@ def _make_tables(
         ),
         "generic_templates": count_rows(workspace, "updates WHERE template LIKE '%:generic'"),
         "cases": count_by(workspace, "tag", "cases"),
+        "added_relations_with_an_older_value": count_rows(workspace, "had_value"),
         "locality": count_rows(workspace, "locality"),
         "known_facts": count_rows(workspace, "known_facts"),
     }
 
 
-def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings) -> None:
+def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings, day: date) -> None:
     """Tables ``updates``, ``objects`` and ``neighbours``, as they are written."""
     workspace.execute(
         "CREATE TABLE asked_property AS SELECT property FROM update_group "
         "UNION SELECT neighbour_property FROM random_triple"
     )
-    prepare_templates(workspace, settings.templates)
+    prepare_templates(workspace, settings.templates, as_of=day if settings.ask_as_of else None)
     workspace.execute(_UPDATES)
     workspace.execute(_OBJECTS)
     workspace.execute(_NEIGHBOURS)
@@ -245,6 +272,8 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "pageviews": {path.name: _hash(path) for path in settings.pageviews},
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
+        "functional_by": told_verdict(settings.functional_by),
+        "ask_as_of": dates_version() if settings.ask_as_of else None,
     }
 
 

@@ -20,7 +20,7 @@ UPDATES = pa.schema(
         ("property_description", pa.string()),
         ("scenario", pa.string()),
         ("subject_is_new", pa.bool_()),
-        ("temporal_functional", pa.bool_()),  # as the relation's constraints declare
+        ("temporal_functional", pa.bool_()),  # by the verdict in the settings
         ("in_replacement_set", pa.bool_()),  # WFD_repl, populations undersampled
         ("popularity", pa.float64()),  # ln(median monthly views + 1); null without page views
         ("popularity_basis", pa.string()),  # page views, class or median of all

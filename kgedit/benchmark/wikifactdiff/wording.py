@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
 from kgedit.benchmark.wording import choose_templates
+from kgedit.prompts.dates import date_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
 
 BLANK = "____"
@@ -53,13 +55,22 @@ _UNITS = f"""
 """A unit is called by its label, and where it has none by its symbol."""
 
 
-def prepare_templates(workspace: duckdb.DuckDBPyConnection, catalogue: Path | None) -> None:
-    """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``."""
+def prepare_templates(
+    workspace: duckdb.DuckDBPyConnection, catalogue: Path | None, *, as_of: date | None = None
+) -> None:
+    """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``.
+
+    Args:
+        workspace: With the table ``asked_property``.
+        catalogue: Of question templates; None for the shipped one.
+        as_of: The day of which the wordings say that they ask; None for none.
+    """
     asked = workspace.sql(
         "SELECT property, coalesce(label, property) AS property_label "
         "FROM asked_property LEFT JOIN known ON id = property"
     ).to_arrow_table()
-    workspace.register("chosen_templates", choose_templates(asked, catalogue=catalogue))
+    templates = choose_templates(asked, catalogue=catalogue)
+    workspace.register("chosen_templates", templates if as_of is None else date_templates(templates, as_of))
     workspace.execute("CREATE TABLE template AS FROM chosen_templates SEMI JOIN asked_property USING (property)")
     workspace.unregister("chosen_templates")
     workspace.execute("CREATE MACRO say(wording, label) AS replace(wording, '{subject}', label)")

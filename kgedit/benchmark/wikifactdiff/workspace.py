@@ -11,18 +11,16 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from kgedit.benchmark.window import entities_with_labels
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import (
     INSTANCE_OF,
     NON_RESTRICTIVE_QUALIFIER,
     ONLINE_ACCOUNT_PROPERTY,
-    POINT_IN_TIME,
     PROPERTY_ABOUT_WIKIMEDIA,
     RESTRICTIVE_QUALIFIER,
     REVIEW_SCORE_BY,
-    SINGLE_BEST_VALUE,
-    SINGLE_VALUE,
     SUBCLASS_OF,
     TIME_QUALIFIERS,
     WIKIMEDIA_PAGE_CLASSES,
@@ -42,7 +40,7 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> duckdb.DuckD
 
     Views: {old,new}_claims with ``place`` (row in the file), {old,new}_facts, {old,new}_entities, and ``known``, each
     entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target), ``touched`` (id): items
-    of which the snapshots say different things, and ``meta``, ``restrictive``, ``functional``, ``page``.
+    of which the snapshots say different things, and ``meta``, ``restrictive``, ``page``.
 
     Args:
         old: The older snapshot.
@@ -57,7 +55,7 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> duckdb.DuckD
         )
         connection.execute(f"CREATE VIEW {name}_facts AS SELECT * FROM {literal(snapshot.facts)}")  # noqa: S608 - paths through literal()
         connection.execute(
-            f"CREATE VIEW {name}_entities AS SELECT * FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"  # noqa: S608 - paths through literal()
+            f"CREATE VIEW {name}_entities AS {entities_with_labels(snapshot)} WHERE redirect_target IS NULL"
         )
     connection.execute(
         f"CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()
@@ -115,7 +113,7 @@ _SAID = "rank <> 'deprecated' AND snak = 'value' AND object IS NOT NULL"
 
 
 def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``meta``, ``restrictive``, ``page`` (id) and ``functional`` (property, temporal, by_point)."""
+    """Tables ``meta``, ``restrictive`` and ``page`` (id)."""
     connection.execute(_EDGES.format(name="subclass_of", condition=f"property = '{SUBCLASS_OF}' AND {_SAID}"))
     connection.execute(
         _EDGES.format(name="property_class", condition=f"property = '{INSTANCE_OF}' AND subject[1] = 'P' AND {_SAID}")
@@ -138,7 +136,6 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
     in_page_class = f"property = '{INSTANCE_OF}' AND {_SAID} AND object IN (FROM page_class)"
     connection.execute(_EDGES.format(name="page_instance", condition=in_page_class))
     connection.execute("CREATE TABLE page AS SELECT DISTINCT subject AS id FROM page_instance")
-    connection.execute(_FUNCTIONAL)
 
 
 def _properties_of(root: str) -> str:
@@ -150,18 +147,3 @@ def _properties_of(root: str) -> str:
             WHERE depth < {_PROPERTY_CLASS_DEPTH}
         ) SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM below)
     """  # noqa: S608 - our own names
-
-
-_SINGLE = f"property = 'P2302' AND {_SAID} AND object IN ('{SINGLE_VALUE}', '{SINGLE_BEST_VALUE}')"
-
-_FUNCTIONAL = f"""
-    CREATE TABLE functional AS
-    SELECT subject AS property, bool_or(list_has_any(separators, {list(TIME_QUALIFIERS)})) AS temporal,
-           bool_or(list_contains(separators, '{POINT_IN_TIME}')) AS by_point
-    FROM (SELECT subject, separators FROM new_claims WHERE {_SINGLE}
-          UNION ALL
-          SELECT subject, separators FROM old_claims
-          WHERE {_SINGLE} AND subject NOT IN (SELECT id FROM new_entities))
-    GROUP BY subject
-"""  # noqa: S608 - our own names
-"""Single-valued relations (WikiFactDiff, appendix A); ``temporal`` is what the paper calls temporal functional."""

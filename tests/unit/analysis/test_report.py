@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
+import re
 import shutil
 from pathlib import Path
 
@@ -12,20 +14,19 @@ import pytest
 from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines, write_run
 
-from kgedit.analysis.renderings import to_csv, to_markdown
+from kgedit.analysis.axes import axis_table
+from kgedit.analysis.cells import Estimate
+from kgedit.analysis.overviews import overview_table, presets_table, runs_table, schedule_table
+from kgedit.analysis.renderings import table_to_csv, to_csv, to_json, to_markdown
+from kgedit.analysis.report import report_tables
 from kgedit.analysis.score_table import score_table
-from kgedit.analysis.tables import (
-    Table,
-    axis_table,
-    overview_table,
-    presets_table,
-    report_tables,
-    retention_table,
-    retrieval_table,
-    schedule_table,
-)
+from kgedit.analysis.tables import Table
+from kgedit.analysis.timesteps import lifelong_table, retention_table
+from kgedit.analysis.two_hops import retrieval_table
 from kgedit.cli import main
+from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
+from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.scoring import write_scores
 
@@ -76,8 +77,9 @@ def runs(tmp_path: Path, scored: list[Path]) -> list[Path]:
 
 
 def column(table: Table, name: str) -> list[str]:
+    """The column's cells in words, without intervals."""
     index = [column.name for column in table.columns].index(name)
-    return [row[index] for row in table.rows]
+    return [re.sub(r" \[.*?\]", "", row[index]) for row in table.texts()]
 
 
 def command(*arguments: object, width: int = 120) -> Result:
@@ -88,8 +90,9 @@ def test_the_overview_has_a_row_for_each_run_and_a_column_for_each_axis_asked(ru
     table = overview_table(read_runs(runs), "wild")
     assert column(table, "method") == ["ft_m", "ft_m", "rag"]
     assert column(table, "model") == ["Llama-3-8B", "smollm2-135m", "smollm2-135m"]
-    assert column(table, "update") == ["25.0→75.0", "12.5→62.5", "12.5→75.0"]
+    assert column(table, "update") == ["25.0→75.0 n=4", "12.5→62.5 n=8", "12.5→75.0 n=8"]
     assert [entry.name for entry in table.columns[4:]] == ["update", "rephrase", "locality"]
+    assert "protocol" not in [entry.name for entry in table.columns], "it tells none of these runs apart"
 
 
 def test_an_axis_that_only_some_runs_asked_has_dashes_for_the_others(tmp_path: Path, runs: list[Path]) -> None:
@@ -99,13 +102,14 @@ def test_an_axis_that_only_some_runs_asked_has_dashes_for_the_others(tmp_path: P
     table = overview_table(read_runs([*runs, tmp_path / "more"]), "wild")
     assert [entry.name for entry in table.columns[4:]] == ["update", "rephrase", "mhop", "locality"]
     assert sorted(column(table, "mhop")) == ["–", "–", "–", "–→100.0"]
+    assert next(entry.title for entry in table.columns if entry.name == "mhop") == "mhop n=1"
 
 
 def test_presets_stand_side_by_side_with_contains_locality_and_costs(runs: list[Path]) -> None:
     table = presets_table(read_runs(runs))
-    assert column(table, "protocol") == ["per_timestep"] * 3
     assert column(table, "synthetic") == ["50.0", "50.0", "50.0"]
-    assert column(table, "wild") == ["75.0 (75.0)", "62.5 (62.5)", "75.0 (75.0)"]
+    assert column(table, "wild") == ["75.0 n=4", "62.5 n=8", "75.0 n=8"]
+    assert column(table, "contains, wild") == ["75.0", "62.5", "75.0"]
     assert column(table, "empty, wild") == ["0.0→0.0"] * 3
     assert "empty, synthetic" not in [entry.name for entry in table.columns]
     assert column(table, "unchanged, synthetic") == ["–", "–", "–"]
@@ -128,7 +132,7 @@ def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
     whole, brief = command(*runs[:2]), command(*runs[:2], "--brief")
     assert brief.exit_code == 0
     assert whole.stdout.startswith(brief.stdout)
-    assert "95 %" not in brief.stdout
+    assert "[95 %]" not in brief.stdout
 
 
 def test_an_axis_table_holds_scores_intervals_side_metrics_and_costs(runs: list[Path]) -> None:
@@ -141,8 +145,9 @@ def test_an_axis_table_holds_scores_intervals_side_metrics_and_costs(runs: list[
     assert column(table, "contains") == ["75.0", "62.5", "75.0"]
     assert column(table, "seconds per edit") == ["1.5", "0.75", "0.75"]
     assert column(table, "questions per second") == ["2.0", "2.0", "2.0"]
-    low, high = map(float, column(table, "95 % interval")[1].split("–"))
-    assert 0 <= low < 62.5 < high <= 100
+    after = table.rows[1][[entry.name for entry in table.columns].index("after")]
+    assert isinstance(after, Estimate)
+    assert 0 <= after.low < 0.625 < after.high <= 1
     assert "exact_match" in table.note
 
 
@@ -152,8 +157,8 @@ def test_one_relation_gives_no_interval_and_locality_says_what_stayed(runs: list
     locality = axis_table(found, "locality", preset="wild")
     assert synthetic is not None
     assert locality is not None
-    assert column(synthetic, "95 % interval") == ["–", "–", "–"]
-    assert column(synthetic, "after") == ["50.0", "50.0", "50.0"]
+    assert column(synthetic, "relations") == ["1", "1", "1"]
+    assert [row[[c.name for c in synthetic.columns].index("after")] for row in synthetic.texts()] == ["50.0"] * 3
     assert column(locality, "unchanged") == ["50.0", "50.0", "37.5"]
     assert axis_table(found, "mhop", preset="wild") is None
 
@@ -181,8 +186,13 @@ def test_retention_and_retrieval_have_tables_where_there_is_something(tmp_path: 
     assert retrieval is not None
     assert column(retention, "on 20211230 20221230")[:2] == ["100.0", "50.0"]
     assert column(retention, "on 20221230 20231230")[:2] == ["–", "75.0"]
-    assert column(retention, "forgetting")[:2] == ["", "50.0"]
-    assert column(retention, "backward transfer")[:2] == ["", "-50.0"]
+    lifelong = lifelong_table(found, "wild")
+    assert lifelong is not None
+    assert column(lifelong, "axis")[0] == "update"
+    assert column(lifelong, "weighted mean")[0] == "87.5"
+    assert column(lifelong, "spread")[0] == "12.5"
+    assert column(lifelong, "forgetting")[0] == "+50.0"
+    assert column(lifelong, "backward transfer")[0] == "-50.0"
     assert column(retrieval, "first hop")[0] == "25.0"
     assert retention_table(read_runs(runs), "wild") is None
     assert retrieval_table(read_runs(runs), "wild") is None
@@ -204,9 +214,10 @@ def test_a_run_that_was_asked_on_schedule_shows_what_came_of_edits_as_they_added
     assert table is not None
     assert column(table, "edits") == ["2", "all"]
     assert column(table, "update") == column(table, "locality") == ["100.0", "75.0"]
+    assert column(table, "n update") == ["2", "4"]
     assert column(table, "unchanged") == ["0.0", "50.0"]
     assert column(table, "time step") == ["20211230 20221230"] * 2, "the second was not asked on the way"
-    assert table.rows[0][0] == str(1 + [item.folder.name for item in found].index("row"))
+    assert table.rows[0][0] == 1 + [item.folder.name for item in found].index("row")
     alone = read_runs([tmp_path / "row"])
     assert schedule_table(alone, "wild") in report_tables(alone)
     assert schedule_table(read_runs(runs), "wild") is None
@@ -215,7 +226,7 @@ def test_a_run_that_was_asked_on_schedule_shows_what_came_of_edits_as_they_added
 def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
     found = read_runs(runs)
     text = to_markdown(report_tables(found))
-    assert "| 1 | ft_m | per_timestep | smollm2-135m | 12.5→62.5 |" in text
+    assert re.search(r"\| 1 \| ft_m \| 12\.5→62\.5 \[", text)
     assert "## Group 2: update, preset wild" in text
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(rows) == 3 * 4
@@ -224,9 +235,23 @@ def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
     assert {name: row[name] for name in wanted} == wanted
 
 
+def test_json_and_a_tables_csv_hold_the_numbers_of_the_table(runs: list[Path]) -> None:
+    table = overview_table(read_runs(runs), "wild")
+    (document,) = json.loads(to_json([table]))["tables"]
+    row = document["rows"][1]
+    assert (row["method"], row["update"]["before"]) == ("ft_m", 0.125)
+    assert (row["update"]["after"]["mean"], row["update"]["after"]["n"]) == (0.625, 8)
+    assert row["update"]["after"]["low"] < 0.625 < row["update"]["after"]["high"]
+    assert {"name": "update", "unit": "percent"} in document["columns"]
+
+    line = list(csv.DictReader(io.StringIO(table_to_csv(table))))[1]
+    assert (line["update before"], line["update"], line["update n"]) == ("0.125", "0.625", "8")
+    assert float(line["update low"]) == row["update"]["after"]["low"]
+
+
 def test_a_bar_in_a_name_does_not_break_a_markdown_table(tmp_path: Path) -> None:
     found = read_runs([run(tmp_path / "odd", "0", "1", model="a|b")])
-    assert "a\\|b" in to_markdown([overview_table(found, "wild")])
+    assert "a\\|b" in to_markdown([runs_table(found)])
 
 
 def test_only_runs_that_compare_stand_in_one_table(tmp_path: Path) -> None:
@@ -247,7 +272,7 @@ def test_only_runs_that_compare_stand_in_one_table(tmp_path: Path) -> None:
     assert len(set(column(groups, "cases"))) == 2
     sides = [table for table in tables if table.title.endswith("Presets side by side")]
     assert [table.title.partition(":")[0] for table in sides] == [f"Group {number}" for number in (1, 2, 3, 4)]
-    assert column(sides[1], "wild") == ["100.0 (100.0)", "50.0 (50.0)"]
+    assert column(sides[1], "wild") == ["100.0", "50.0"]
     assert "not ranked" in groups.note
     alone = report_tables(read_runs(folders[:1]))
     assert alone[0].title == "Presets side by side"
@@ -290,7 +315,7 @@ def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], wid
     for table in tables:
         for column in table.columns:
             # Headings are broken between words only.
-            assert all(word in words[table.title] for word in column.name.split()), (table.title, column.name)
+            assert all(word in words[table.title] for word in column.title.split()), (table.title, column.title)
 
 
 def test_files_are_written_named_and_not_replaced_unasked(runs: list[Path], tmp_path: Path) -> None:
@@ -298,7 +323,7 @@ def test_files_are_written_named_and_not_replaced_unasked(runs: list[Path], tmp_
     first = command(*runs, "--out", out)
     assert "report.md" in first.stderr
     assert "report.csv" in first.stderr
-    assert sorted(path.name for path in out.iterdir()) == ["report.csv", "report.md"]
+    assert sorted(path.name for path in out.iterdir()) == ["report.csv", "report.json", "report.md", "tables"]
     before = (out / "report.md").read_bytes()
     refused = command(*runs[:1], "--out", out)
     assert refused.exit_code == 1
@@ -332,3 +357,22 @@ def test_rescore_measures_again(runs: list[Path]) -> None:
     assert stale.exit_code == 1
     assert "--rescore" in stale.stderr
     assert "100.0" in command(runs[1], "--rescore").stdout
+
+
+def test_breakdowns_need_a_known_name_and_counts(runs: list[Path]) -> None:
+    unknown, uncounted = command(*runs, "--by", "colour"), command(*runs, "--by", "subject_count")
+    assert unknown.exit_code == uncounted.exit_code == 1
+    assert "relation, tag, kind" in unknown.stderr
+    assert "--counts FILE" in uncounted.stderr
+
+
+def test_a_label_cannot_control_the_terminal(tmp_path: Path) -> None:
+    fact = Fact("Q1", "Canada", "P6", "head\x1b[2J", "Q9", "Justin Trudeau")
+    case = Case("Q1:P6:Q9", T1, "update", fact, "Who?", "Justin Trudeau", "", (), (), ())
+    write_run(tmp_path / "run", [answer(case.case_id)])
+    write_edited_cases(tmp_path / "run", [case])
+    write_scores(tmp_path / "run")
+    shown = command(tmp_path / "run", "--by", "relation").stdout
+    assert "By relation, preset wild" in shown
+    assert "head␛[2J (P6)" in shown
+    assert "\x1b[2J" not in shown

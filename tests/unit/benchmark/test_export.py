@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from world.dumps import Json
-from world.two_days import GraphOfTwoDays, about, item, two_snapshots
+from world.two_days import GraphOfDays, about, item, two_snapshots
 
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.timestep import Timestep
@@ -53,7 +53,7 @@ NEW = [
 
 def export(folder: Path, old: list[Json] = OLD, new: list[Json] = NEW, **settings: Any) -> Timestep:
     before, after = two_snapshots(folder, old, new)
-    graph: Any = GraphOfTwoDays(before, after)
+    graph: Any = GraphOfDays(before, after)
     return export_timestep(graph, before, after, folder / "timestep", settings=Settings(**settings))
 
 

@@ -19,7 +19,7 @@ FACTS = pa.schema(
         *((name, pa.string()) for name in ("subject", "subject_label", "property", "property_label")),
         *((name, pa.string()) for name in ("object", "object_label")),
         ("object_aliases", pa.list_(pa.string())),
-        *((name, pa.bool_()) for name in ("fresh", "pooled", "untouched")),
+        *((name, pa.bool_()) for name in ("fresh", "pooled", "untouched", "changed")),
     ]
 )
 SIMILAR = pa.schema(
@@ -57,6 +57,7 @@ def fact(subject: str, label: str, end: str, **changes: Any) -> dict[str, Any]:
         "fresh": False,
         "pooled": True,
         "untouched": True,
+        "changed": False,
     } | changes
 
 

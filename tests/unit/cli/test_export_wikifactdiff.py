@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from world.documented_scenarios import cells, documented
+from world.dumps import hashes
 
 import kgedit
+from kgedit.benchmark.stream import Stream
 from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError
@@ -85,6 +88,46 @@ def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> 
     assert ran.stderr == f"Error: {said}\n"
     with pytest.raises(BenchmarkError, match="There is no profile 'wikifact'"):
         kgedit.Home(home).export_timestep("2021-01-04", "2023-02-27", profile="wikifact")
+
+
+def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
+    home: Path, results: list[Result], tmp_path: Path
+) -> None:
+    shutil.copytree(home / "snapshots", tmp_path / "home" / "snapshots")
+    stream = ["export-timestep", "--all", "--profile", "wikifactdiff"]
+    made = command(tmp_path / "home", *stream)
+    folder = tmp_path / "home" / "benchmark" / "stream_wikifactdiff"
+    assert (made.exit_code, made.stdout) == (0, f"{folder}\n"), made.output
+    assert made.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: written"]
+    alone, together = hashes(home / "benchmark"), hashes(tmp_path / "home" / "benchmark")
+    assert {name: digest for name, digest in together.items() if not name.startswith("stream")} == alone
+
+    # One timestep is lost: it is written once more, the other one stays, and so does what links them.
+    shutil.rmtree(tmp_path / "home" / "benchmark" / "20210104_20230227_wikifactdiff")
+    resumed = command(tmp_path / "home", *stream)
+    assert resumed.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: kept"]
+    assert hashes(tmp_path / "home" / "benchmark") == together
+
+    opened = Stream.open(folder)
+    assert [timestep.name for timestep in opened.timesteps()] == ["20210104_20230227", "20230227_20240603"]
+    counted = [(row["edited_again"], row["expiring_probes"]) for row in opened.manifest["timesteps"]]
+    assert counted == [
+        (0, opened.table("expiring_probes").num_rows),
+        (opened.table("edited_again").num_rows, 0),
+    ]
+    assert all(later > 0 for later in (counted[0][1], counted[1][0]))
+
+    refused = command(tmp_path / "home", *stream, "--known-facts", "5")
+    assert (refused.exit_code, "made with other settings" in refused.stderr) == (1, True)
+    assert hashes(tmp_path / "home" / "benchmark") == together
+    with pytest.raises(BenchmarkError, match="needs two snapshots"):
+        kgedit.Home(tmp_path / "empty").export_all(profile="wikifactdiff")
+
+
+def test_two_dates_or_all_and_not_both(home: Path) -> None:
+    for given in ([], ["--from", "2021-01-04"], ["--all", "--to", "2023-02-27"]):
+        refused = command(home, "export-timestep", *given)
+        assert (refused.exit_code, "Give --from and --to, or --all." in refused.stderr) == (2, True)
 
 
 def test_a_folder_that_exists_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:

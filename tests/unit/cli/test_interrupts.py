@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kgedit.cli import main
-from kgedit.store import ingest
 
 WRITE = ["load-dump", "dump.json", "--date", "2021-01-04", "--no-graph"]
 
@@ -20,7 +19,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseExce
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     (tmp_path / "dump.json").write_text("[\n]\n", encoding="utf-8")
-    monkeypatch.setattr(ingest, "ingest", raise_error)
+    monkeypatch.setattr("kgedit.api.loading.ingest", raise_error)
     monkeypatch.setattr("kgedit.store.snapshots.list_snapshots", raise_error)
     return CliRunner().invoke(main, list(arguments))
 

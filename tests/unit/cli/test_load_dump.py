@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from world.dumps import entity, entity_value, lines, snak, statement, write_dump
+from world.dumps import entity, entity_value, lines, snak, statement, time_value, write_dump
 
 from kgedit.cli import main
 from kgedit.cli.progress import bars
@@ -60,6 +60,56 @@ def test_snapshots_are_listed_oldest_first(tmp_path: Path, dump: Path) -> None:
     assert manifests[1]["left_out"] == {"lexeme": 1}
 
 
+def test_a_dump_is_projected_to_several_days_and_says_what_no_date_decided(tmp_path: Path) -> None:
+    started = snak("P580", time_value("+2012-03-04T00:00:00Z", 11))
+    items = [entity("Q1", HUMAN, statement(snak("P6", entity_value("Q2")), started)), entity("Q2")]
+    path = str(write_dump(tmp_path / "dump.json.gz", items))
+    result = run("load-dump", path, "--as-of", "2015-01-01, 2010-01-01", "--no-graph")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [
+        "Snapshot 2010-01-01: 2 entities, 1 claims.",
+        "  projected; 0 entities of the dump came later",
+        "  placed by dates: 1 begins later",
+        "  not placed by dates: 1 no dates: holds on every day",
+        "Snapshot 2015-01-01: 2 entities, 2 claims.",
+        "  projected; 0 entities of the dump came later",
+        "  placed by dates: 1 holds since its start or point in time",
+        "  not placed by dates: 1 no dates: holds on every day",
+    ]
+    listed = run("snapshots").stdout.splitlines()
+    assert [line.split()[0] for line in listed[1:]] == ["2010-01-01", "2015-01-01"]
+    assert all(line.endswith("projected from dump.json.gz") for line in listed[1:])
+
+
+@pytest.mark.parametrize(
+    "given", [(), ("--date", "2021-01-04", "--as-of", "2010-01-01"), ("--as-of", "2010"), ("--as-of", "2010-01-01,")]
+)
+def test_a_dump_has_its_day_or_days_to_be_projected_to(dump: Path, given: tuple[str, ...]) -> None:
+    assert run("load-dump", str(dump), *given).exit_code == 2
+
+
+@pytest.mark.parametrize("day", [("--date", "2021-01-04"), ("--as-of", "2021-01-04")])
+def test_a_slice_says_so_by_its_option_or_the_note_beside_it(tmp_path: Path, day: tuple[str, str]) -> None:
+    path = write_dump(tmp_path / "towns.json", [entity("Q1", HUMAN)])
+    noted = "  a slice: towns of a list. What it lacks is unknown, not removed."
+    assert noted not in run("load-dump", str(path), *day, "--no-graph").stderr.splitlines()
+    said = run("load-dump", str(path), *day, "--no-graph", "--overwrite", "--slice-of", "towns of a list")
+    assert noted in said.stderr.splitlines()
+    (tmp_path / "towns.json.slice.json").write_text('{"slice_of": "towns of a list"}')
+    again = run("load-dump", str(path), *day, "--no-graph")
+    assert (again.exit_code, again.stderr) == (0, said.stderr)
+    assert [one["slice_of"] for one in json.loads(run("snapshots", "--json").stdout)] == ["towns of a list"]
+
+
+def test_a_projected_dump_is_recognised_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "edges.json"
+    path.write_text("id\tnode1\tlabel\tnode2\nQ1-P31-1\tQ1\tP31\tQ5\n")
+    result = run("load-dump", str(path), "--as-of", "2015-01-01", "--no-graph")
+    assert result.exit_code == 0, result.stderr
+    (manifest,) = json.loads(run("snapshots", "--json").stdout)
+    assert (manifest["loader"]["name"], manifest["claims"]) == ("kgtk", 1)
+
+
 def test_an_empty_store_lists_nothing_and_says_how_to_fill_it() -> None:
     result = run("snapshots")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -82,6 +132,7 @@ def test_options_reach_the_loader(dump: Path) -> None:
     [
         (("--limit", "3"), "Nothing was changed. To replace it, add --overwrite."),
         (("--wiki", "dewiki"), "Nothing was changed. To replace it, add --overwrite."),
+        (("--slice-of", "towns"), "Nothing was changed. To replace it, add --overwrite."),
     ],
 )
 def test_what_would_replace_a_snapshot_is_refused(dump: Path, options: tuple[str, ...], message: str) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from kgedit.cli import COMMANDS, main
 from kgedit.llm.presets import PRESETS
 
-HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft")
+HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft", "openai")
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:

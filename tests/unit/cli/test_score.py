@@ -32,7 +32,7 @@ def test_a_metric_is_added_to_the_scores_and_shown(run: Path) -> None:
 
     assert shown.exit_code == 0, shown.output
     (row,) = [line.split() for line in shown.stdout.splitlines() if "0.3333" in line]
-    assert row == ["ft", "ft-m", "wild", "update", "0.3333", "0.3333", "0–0.5", "3"]
+    assert row == ["ft", "ft-m", "wild", "update", "0.3333", "0.3333", "[0,", "0.5]", "3"]
     assert "higher is better" in shown.stdout
     assert read_scores(run).also == ("first_line", "fluency")
     assert command("report", run).exit_code == 0

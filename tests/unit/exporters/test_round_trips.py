@@ -86,3 +86,19 @@ def test_a_second_hop_that_is_a_case_of_the_file_is_named_again(timestep: Timest
     path.write_text(json.dumps(rows), encoding="utf-8")
     first = next(EditFile.open(path).cases())
     assert [probe.second_case_id for probe in first.probes if probe.axis == "mhop"] == [rows[1]["case_id"]]
+
+
+@pytest.mark.parametrize("name", ["easyedit", "wikibigedit", "wikifactdiff"])
+def test_every_row_says_if_the_snapshots_are_projections(name: str, timestep: Timestep) -> None:
+    def rows() -> list[dict[str, object]]:
+        text = EXPORTERS[name](Timestep.open(timestep.folder)).read_text(encoding="utf-8")
+        return [json.loads(line.rstrip(",")) for line in text.splitlines() if line.startswith("{")]
+
+    plain = rows()
+    assert not any("projected" in row for row in plain)
+    manifest = timestep.manifest | {"snapshots": [{"date": "2020-01-01", "projected": {}}, {"date": "2021-01-01"}]}
+    (timestep.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert rows() == [row | {"projected": True} for row in plain]
+    edits = EditFile.open(timestep.folder / {"wikifactdiff": "wikifactdiff.jsonl"}.get(name, f"{name}.json"))
+    (unused,) = (field for field in edits.unused if field.path == "projected")
+    assert unused.reason == "it says how the snapshots were made"

@@ -13,7 +13,7 @@ from world.dumps import Json, entity, entity_value, quantity_value, snak, statem
 from world.rdf import RdfWriter
 
 from kgedit.loaders.loads import load_with
-from kgedit.store.ingest import ingest
+from kgedit.store.ingest import ingest, ingest_as_of
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
@@ -101,17 +101,51 @@ def test_no_value_and_unknown_value_are_told_apart_in_statements_and_qualifiers(
     assert rows[2]["qualifier_properties"] == ["P580", "P582"]
 
 
+SAME_AS_Q1 = (
+    b"<https://www.wikidata.org/wiki/Special:EntityData/Q10> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> "
+    b"<http://schema.org/Dataset> .\n"
+    b"<http://www.wikidata.org/entity/Q10> <http://www.w3.org/2002/07/owl#sameAs> "
+    b"<http://www.wikidata.org/entity/Q1> .\n"
+)
+
+
 def test_redirects_are_rows_of_the_snapshot(tmp_path: Path) -> None:
-    same = (
-        b"<https://www.wikidata.org/wiki/Special:EntityData/Q10> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> "
-        b"<http://schema.org/Dataset> .\n"
-        b"<http://www.wikidata.org/entity/Q10> <http://www.w3.org/2002/07/owl#sameAs> "
-        b"<http://www.wikidata.org/entity/Q1> .\n"
-    )
-    snapshot = load(tmp_path, triples(entity("Q1", OFFICE)) + same)
+    snapshot = load(tmp_path, triples(entity("Q1", OFFICE)) + SAME_AS_Q1)
     found = {row["id"]: row["redirect_target"] for row in pq.read_table(snapshot.entities).to_pylist()}
     assert found == {"Q1": None, "Q10": "Q1"}
     assert (snapshot.manifest["entities"], snapshot.manifest["redirected"]) == (1, 1)
+
+
+def test_every_projection_has_the_redirects_the_datatypes_and_the_late_values_of_the_dump(tmp_path: Path) -> None:
+    code = entity("Q2", OFFICE, statement(snak("P300", {"type": "string", "value": "NO-46"})))
+    is_code = entity("P300", type="property", datatype="external-id")
+    (tmp_path / "dump.nt").write_bytes(triples(entity("Q1", OFFICE), code, is_code) + SAME_AS_Q1)
+    (tmp_path / "redirects.tsv").write_text("Q10\tQ2\nQ11\tQ10\t2015-06-01\n")
+    order = load_with(
+        "wikidata_rdf", LoaderOptions(), date=datetime.date(2021, 1, 4), redirects=tmp_path / "redirects.tsv"
+    )
+    projected = ingest_as_of(
+        tmp_path / "home",
+        order,
+        DumpFile(tmp_path / "dump.nt", 1000),
+        days=[datetime.date(2015, 1, 1), datetime.date(2016, 1, 1), datetime.date(2014, 1, 1)],
+        workers=1,
+        overwrite=False,
+        progress=lambda done, counted: None,
+    )
+    found = [
+        {row["id"]: row["redirect_target"] for row in pq.read_table(snapshot.entities).to_pylist()}
+        for snapshot in projected
+    ]
+    described = {"Q1": None, "Q2": None, "P300": None, "Q10": "Q1"}
+    assert found == [described, described, described | {"Q11": "Q1"}]
+    assert [one.manifest["redirected"] for one in projected] == [1, 1, 2]
+    assert [one.manifest["left_out"] for one in projected] == [{}, {}, {}]
+    facts = [{picked(row, "subject", "property") for row in pq.read_table(one.facts).to_pylist()} for one in projected]
+    assert facts == [{("Q2", "P300")}, *[{("Q2", "P300"), ("Q1", "P6"), ("Q2", "P6")}] * 2]
+    assert {
+        picked(row, "property", "datatype") for one in projected for row in pq.read_table(one.claims).to_pylist()
+    } == {("P6", "wikibase-item"), ("P300", "external-id")}
 
 
 def test_lines_that_are_no_triples_are_counted_and_cost_only_themselves() -> None:

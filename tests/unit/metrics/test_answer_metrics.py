@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 
 import pytest
 from world.small_runs import SYNTHETIC, answer
@@ -10,6 +11,7 @@ from world.small_runs import SYNTHETIC, answer
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.normalization import comparable, normalize
+from kgedit.records.runs import JudgedAnswer
 
 
 def judge(metric: str, text: str, *answers: str, before: str | None = None, **changes: object) -> float | None:
@@ -87,6 +89,36 @@ def test_contains_looks_for_whole_words_in_a_row(text: str, gold: str, value: fl
 )
 def test_token_f1_counts_shared_words_once_each(text: str, gold: str, value: float) -> None:
     assert judge("token_f1", text, gold) == pytest.approx(value)
+
+
+def test_contains_any_takes_aliases_and_no_empty_ones() -> None:
+    assert judge("contains_any", "It was Trudeau.", "Justin Trudeau", "Trudeau") == 1.0
+    assert judge("contains_any", "It was Harper.", "Justin Trudeau", "Trudeau", "") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The leader is Justin Trudeau.", 1.0),
+        ("It was Trudeau, I think.\n", 1.0),
+        ("Justin Trudeau\nB: Stephen Harper", 0.0),
+        ("Stephen Harper", 0.0),
+        ("", 0.0),
+        ("The head is Trudeau. " * 2, 1.0),
+        ("The head is Trudeau. " * 3, 0.0),
+        ("Justin Trudeau of the house of the house of the house of the house of", 0.0),
+    ],
+)
+def test_a_single_answer_is_named_in_one_line_and_does_not_go_in_circles(text: str, value: float) -> None:
+    assert judge("single_answer", text, "Justin Trudeau", "Trudeau") == value
+
+
+def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
+    metric, plain = METRICS["judge"], answer()
+    same = {one.name: getattr(plain, one.name) for one in fields(plain)}
+    told = [JudgedAnswer(**same, right=right) for right in (True, False)]
+    assert [metric.judge(one, None) for one in told] == [1.0, 0.0]
+    assert metric.judge(plain, None) is None
 
 
 def test_token_match_is_what_was_measured_under_any_generation() -> None:

@@ -13,11 +13,13 @@ from world.small_timestep import write_timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Prefix
 from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, longest
+from kgedit.llm.generation import Asked, Question, longest
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.replies import Reply
 from kgedit.records.cases import Case
-from kgedit.records.runs import Answer, ModelState
+from kgedit.records.runs import UNEDITED, Answer, ModelState
 from kgedit.runs.evaluator import AskedProbe, Evaluator, word
 from kgedit.runs.run_folder import RunFolder
 
@@ -42,11 +44,11 @@ def _answers(
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
     evaluator = Evaluator(
         model,
+        TransformersBackend(model, batch_tokens=2000),
         ASKED,
         contexts=contexts,
         folder=RunFolder(folder),
         cache=AnswerCache(folder / "cache.jsonl"),
-        batch_tokens=2000,
     )
     asked = cases[:2]
     evaluator.evaluate(asked, editor, state=ModelState(timestep.name), advance=lambda more: None)
@@ -126,3 +128,36 @@ def test_a_cloze_preset_words_the_update_as_the_cases_cloze_and_nothing_else(tmp
     update = next(probe for probe in case.probes if probe.axis == "update")
     asked = word(small_model(), AskedProbe(unworded, update), PRESETS["cloze"], context=bare)
     assert asked.question.prompt == update.question
+
+
+@pytest.mark.parametrize(("method", "asks"), [("none", 0), ("rag", 2), ("ft_m", 2)])
+def test_only_what_edits_changed_is_asked_again(
+    method: str, asks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = list(write_timestep(tmp_path / "timestep").cases())[:2]
+    model = small_model("gpt2")
+    settings = {"rag": {"embedder": "character-ngrams"}, "ft_m": {"steps": 1}}.get(method, {})
+    contexts = {preset.name: read_context(preset.context) for preset in ASKED}
+    editor = make_editor(method, model, settings, contexts=tuple(contexts.values()), seed=0)
+    evaluator = Evaluator(
+        model,
+        TransformersBackend(model),
+        ASKED,
+        contexts=contexts,
+        folder=RunFolder(tmp_path),
+        cache=AnswerCache(tmp_path / "cache.jsonl"),
+    )
+    evaluator.evaluate(cases, None, state=UNEDITED, advance=lambda more: None)
+    editor.apply(cases)
+    asked: list[Asked] = []
+    real = TransformersBackend.ask
+
+    def count(backend: TransformersBackend, some: Sequence[Asked]) -> list[Reply]:
+        asked.extend(some)
+        return real(backend, some)
+
+    monkeypatch.setattr(TransformersBackend, "ask", count)
+    evaluator.evaluate(cases, editor, state=ModelState("timestep"), advance=lambda more: None)
+    questions = len(ASKED) * 2 * 5
+    assert len(asked) == (questions if asks else 0)
+    assert len(RunFolder(tmp_path).answers()) == 2 * questions

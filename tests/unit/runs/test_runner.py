@@ -155,6 +155,28 @@ def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[st
             assert asked.count((first, second, axis, preset)) == 0
 
 
+def test_what_a_later_timestep_edits_again_is_not_asked_of_the_earlier_one(
+    world: dict[str, str], tmp_path: Path
+) -> None:
+    folder, towns = tmp_path / "later", range(3, 5)
+    later = write_timestep(folder, name="20210101_20220101", towns=towns, names=OLD_MAYORS, prefix="1")
+    spec = _spec(world, "none", timesteps=[world["first"], str(later.folder)])
+    rows = _content(run(spec, tmp_path / "run"))["answers.jsonl"]
+
+    def asked(state: str | None, axis: str) -> list[str]:
+        """Cases of the first timestep, as asked of a state of the model."""
+        first = [row for row in rows if row["timestep"] == "20200101_20210101" and row["preset"] == "wild"]
+        return [row["case_id"] for row in first if (_last_timestep(row), row["axis"]) == (state, axis)]
+
+    for axis in ("update", "rephrase", "personas", "mhop"):
+        for state in (None, "20200101_20210101"):
+            assert len(asked(state, axis)) == 4
+        assert sorted(asked("20210101_20220101", axis)) == ["Q100:P6:Q20", "Q101:P6:Q21", "Q102:P6:Q22"]
+    assert len(asked("20210101_20220101", "locality")) == 4
+    marks = {(row["case_id"], row["expires"]) for row in rows if row["axis"] == "update"}
+    assert {case_id for case_id, expires in marks if expires == "20210101_20220101"} == {"Q103:P6:Q23"}
+
+
 @pytest.mark.parametrize("protocol", ["sequential", "single", "per_timestep"])
 @pytest.mark.slow
 def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(

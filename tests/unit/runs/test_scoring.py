@@ -12,9 +12,9 @@ import pytest
 from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
 
 from kgedit.errors import BenchmarkError
-from kgedit.metrics.intervals import REPLICATES, clustered_interval
 from kgedit.records.runs import UNEDITED, Answer, EditFailure, ModelState
 from kgedit.records.scores import RunScores, Score
+from kgedit.resampling import REPLICATES, clustered_interval
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import measure_run, write_scores
 
@@ -230,8 +230,17 @@ def test_edit_costs_and_speed_add_up(tmp_path: Path) -> None:
     edits = scores.edits
     assert (edits.edits, edits.failed, edits.calls, edits.edits_given) == (4, 1, 3, 6)
     assert (edits.seconds, edits.cpu_seconds, edits.peak_memory_bytes) == (5.0, 4.5, 2 * 10**9)
-    (speed,) = scores.speed
-    assert (speed.preset, speed.questions, speed.seconds, speed.new_tokens) == ("wild", 4, 2.0, 12)
+    before, after = scores.speed
+    assert (before.preset, before.edited, before.questions, before.seconds) == ("wild", False, 2, 1.0)
+    assert (after.edited, after.questions, after.seconds, after.new_tokens) == (True, 2, 1.0, 6)
+
+
+def test_replies_from_the_cache_count_in_no_time(tmp_path: Path) -> None:
+    answers = [*asked([1, 1], after=None), *asked([1, 1, 0, 0], after=None)[2:], *asked([1] * 4)]
+    answers[2] = replace(answers[2], seconds=0.0)
+    before, after = measure_run(write_run(tmp_path / "run", answers)).speed
+    assert (before.questions, before.cached, before.seconds, before.new_tokens) == (3, 1, 1.5, 9)
+    assert (after.questions, after.cached) == (4, 0)
 
 
 def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path: Path) -> None:
@@ -242,6 +251,7 @@ def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path:
     assert {**other, "answers_sha256": ""} == {**json.loads(one), "answers_sha256": ""}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         "answers.jsonl",
+        "answers.parquet",
         "edits.jsonl",
         "environment.json",
         "scores.json",

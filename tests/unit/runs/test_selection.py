@@ -13,7 +13,7 @@ from world.small_timestep import a_case, write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.errors import BenchmarkError, SpecError
-from kgedit.llm.generation import Question, ask
+from kgedit.llm.generation import Asked, ask
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import RunSpec
@@ -123,7 +123,8 @@ def test_what_the_model_answers_already_is_not_edited(
     cases = list(step.cases())
     calls: list[str] = []
 
-    def knows_the_third(model: object, questions: list[Question], preset: object) -> list[object]:
+    def knows_the_third(model: object, asked: list[Asked], *, batch_tokens: int) -> list[object]:
+        questions = [one.question for one in asked]
         calls.extend(question.prompt for question in questions)
         replies = ask(small_model(), questions, PRESETS["question_only"])
         right = cases[2].question
@@ -131,7 +132,7 @@ def test_what_the_model_answers_already_is_not_edited(
             replace(reply, token_match=float(q.prompt == right)) for q, reply in zip(questions, replies, strict=True)
         ]
 
-    monkeypatch.setattr("kgedit.runs.evaluator.ask", knows_the_third)
+    monkeypatch.setattr("kgedit.llm.backends.transformers.ask_each", knows_the_third)
     folder = run(resolve(raw | {"only_failed": True}), tmp_path / "run")
     (counts,) = json.loads((folder / "selection.json").read_text())
     names = (folder / "edited_cases.txt").read_text().splitlines()

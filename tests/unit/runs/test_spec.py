@@ -89,7 +89,7 @@ def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:
             "contains",
             "contains cannot judge teacher_forcing; take exact_match or probability or tok",
         ),
-        ("greedy", "probability", "probability cannot judge greedy; take contains or empty or exact_match"),
+        ("greedy", "probability", "probability cannot judge greedy; take contains or contains_any or empty"),
         ("teacher_forcing", "probability_success", "probability_success judges update, rephrase, personas only"),
         ("greedy", "unchanged", "unchanged judges locality only"),
         ("greedy", "exact_math", "did you mean 'exact_match'"),

@@ -91,8 +91,8 @@ def other_day(value: str, precision: int = 11, calendar: str = "Q1985727") -> Js
     return statement(snak("P729", time_value(f"{value}T00:00:00Z", precision, calendar)))
 
 
-def since(value: str) -> Json:
-    return snak("P580", time_value(f"+{value}T00:00:00Z", 11))
+def since(value: str, precision: int = 11) -> Json:
+    return snak("P580", time_value(f"+{value}T00:00:00Z", precision))
 
 
 def until(value: str, precision: int = 11) -> Json:
@@ -119,6 +119,7 @@ BORN, DIED_LONG_AGO = day("1950-02-03", of="P569"), day("1999-04-05", of="P570")
 
 CASES = [
     case("begins in the window", "update", [link("Q5")], [link("Q6", since("2022-05-01"))]),
+    case("begins after the older snapshot", "update", [], [link("Q6", since("2023-00-00", 9))]),
     case("old value ends in the window", "update", [link("Q5")], [link("Q5", until("2022-05-01")), link("Q6")]),
     case("old value deprecated", "retraction", [link("Q5")], [link("Q5", rank="deprecated"), link("Q6")]),
     case("back again", "revert", [link("Q5")], [link("Q6")], earlier=(link("Q6"),)),

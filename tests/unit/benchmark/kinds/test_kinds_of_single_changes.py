@@ -104,6 +104,13 @@ def test_containment_is_followed_for_eight_steps(describe: Describe, steps: int,
     assert found["Q1"][0] == kind
 
 
+@pytest.mark.parametrize("relation", ["P131", "P171", "P279", "P361"])
+def test_each_relation_of_containment_makes_a_refinement(describe: Describe, relation: str) -> None:
+    things = [item("Q8", about(relation, "Q9"), label="Ann Lee"), item("Q9", label="Bo Ray")]
+    found = describe([item("Q1", about("P6", "Q9")), *things], [item("Q1", about("P6", "Q8")), *things])
+    assert found == {"Q1": ("refinement", "within the old value")}
+
+
 def test_a_circle_of_parts_ends(describe: Describe) -> None:
     things = [
         item("Q2", about("P361", "Q3"), label="Ann"),

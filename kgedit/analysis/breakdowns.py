@@ -1,0 +1,112 @@
+"""Scores by what an edit is about: relation, tag, kind of change, year, how often a corpus names subject and object."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kgedit.analysis.answers import estimate_of, rows_of
+from kgedit.analysis.cells import Cell, Change, Estimate
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of
+from kgedit.records.cases import Axis
+
+Counts = Mapping[str, int]
+"""Label or id -> how often a corpus names it, or a page was viewed."""
+
+BREAKDOWNS = ("relation", "tag", "kind", "year", "subject_count", "object_count")
+"""What scores can be broken down by; the last two need counts."""
+
+_UNKNOWN = "not known"
+_DECILES = 10
+
+
+def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
+    """Scores before and after by one property of the cases; None where no run knows its cases.
+
+    Args:
+        by: One of BREAKDOWNS.
+        counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
+    """
+    asked = asked_axes(runs, preset)
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        groups = _groups(run, by, counts or {})
+        sizes = Counter(groups.values())
+        changes = {axis: _changes(run, axis, preset, groups) for axis in asked} if groups else {}
+        for group in sorted({group for found in changes.values() for group in found}, key=_order):
+            shown = (changes[axis].get(group) for axis in asked)  # a question of no known case is in no group
+            rows.append((number, run.spec.method, group, sizes[group], *shown))
+    if not rows:
+        return None
+    rows.sort(key=lambda row: (_order(str(row[2])), row[0]))
+    name = by.replace("_", " ")
+    columns = (*METHOD, Column(name, key=True), Column("cases", "count"), *(Column(axis, "percent") for axis in asked))
+    note = (
+        f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits; 95 % interval over "
+        "relations, within a single relation over its answers."
+    )
+    if by.endswith("_count"):
+        note += f" Tenths of the cases by how often the {by.partition('_')[0]} is counted, 1 the rarest."
+    return Table(f"By {name}, preset {preset}", columns, tuple(rows), note)
+
+
+def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
+    """Case -> the group that it belongs to."""
+    cases = run.cases
+    if by.endswith("_count"):
+        names = tenths(_counted(cases, by.partition("_")[0], counts))
+    elif by == "relation":
+        pairs = zip(cases["relation"].to_pylist(), cases["relation_label"].to_pylist(), strict=True)
+        names = [f"{label} ({relation})" if label and label != relation else relation for relation, label in pairs]
+    else:
+        names = [_UNKNOWN if value is None else str(value) for value in cases[by].to_pylist()]
+    return dict(zip(cases["case"].to_pylist(), names, strict=True))
+
+
+def _counted(cases: pa.Table, part: str, counts: Counts) -> list[int | None]:
+    pairs = zip(cases[part].to_pylist(), cases[f"{part}_label"].to_pylist(), strict=True)
+    return [counts.get(entity, counts.get(label)) for entity, label in pairs]
+
+
+def tenths(counts: Sequence[int | None]) -> list[str]:
+    """The tenth of each count among all that are known, "1" the lowest; equal counts fall into the same one."""
+    known = np.array(sorted(count for count in counts if count is not None))
+    return [_UNKNOWN if count is None else _tenth(count, known) for count in counts]
+
+
+def _tenth(count: int, known: np.ndarray[Any, Any]) -> str:
+    # By the middle of its rank among equals, which is below the number of all.
+    low, high = np.searchsorted(known, count, "left"), np.searchsorted(known, count, "right")
+    return str(1 + int(_DECILES * (low + high) / 2 / len(known)))
+
+
+def _changes(run: Run, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, Change]:
+    before, after = (_by_group(run, stage, axis, preset, groups) for stage in ("before", "own"))
+    names = dict.fromkeys((*before, *after))
+    return {name: Change(found.mean if (found := before.get(name)) else None, after.get(name)) for name in names}
+
+
+def _by_group(run: Run, stage: Any, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, Estimate]:
+    rows = rows_of(run, stage, axis, preset)
+    values = rows["value"].to_numpy(zero_copy_only=False)
+    relations = np.array(rows["relation"].to_pylist(), dtype=np.str_)
+    names = np.array([groups.get(case, _UNKNOWN) for case in rows["case"].to_pylist()], dtype=np.str_)
+    judged = ~np.isnan(values.astype(np.float64))
+    found = {name: judged & (names == name) for name in np.unique(names)}
+    estimates = {str(name): estimate_of(values[chosen], relations[chosen]) for name, chosen in found.items()}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
+
+
+def _order(group: str) -> tuple[int, int, str]:
+    """Numbers by size, then words, what is not known last."""
+    if group == _UNKNOWN:
+        return 2, 0, ""
+    try:
+        return 0, int(group), ""
+    except ValueError:
+        return 1, 0, group

@@ -1,0 +1,151 @@
+"""Cells of a report's tables: values first, words only when they are drawn.
+
+A table holds numbers, estimates with their interval, and changes; the terminal and Markdown show them as text, JSON and
+CSV as numbers. "–" stands where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kgedit.records.scores import Score
+
+NOTHING = "–"
+
+Unit = Literal["text", "count", "percent", "points", "plain", "seconds", "rate", "gibibytes", "p"]
+"""How a column's numbers are written.
+
+percent: a share, as % with one decimal. points: a difference of shares, in percentage points with its sign. plain: four
+digits that count. p: a p-value.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its 95 % interval.
+
+    Attributes:
+        mean: The mean.
+        low: Lower end of the interval; None where there is none.
+        high: Upper end.
+        n: Answers that it is the mean of; None where that is not known.
+    """
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Before any edit and after.
+
+    Attributes:
+        before: Mean before; None where it was not measured.
+        after: After the edits; None where it was not measured.
+    """
+
+    before: float | None
+    after: Estimate | None
+
+
+Cell = str | int | float | None | Estimate | Change
+
+
+def estimate(score: Score | None) -> Estimate | None:
+    """A score's mean with its interval."""
+    return None if score is None else Estimate(score.mean, score.low, score.high, score.n)
+
+
+def mean(score: Score | None) -> float | None:
+    """A score's mean alone."""
+    return None if score is None else score.mean
+
+
+def change(before: Score | None, after: Score | None) -> Change | None:
+    """From one score to another; None where neither was measured."""
+    return Change(mean(before), estimate(after)) if before or after else None
+
+
+def count_of(cell: Cell) -> int | None:
+    """Answers behind an estimate or a change."""
+    found = cell.after if isinstance(cell, Change) else cell
+    return found.n if isinstance(found, Estimate) else None
+
+
+def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
+    """A cell in words.
+
+    Args:
+        with_count: Whether the number of answers stands beside it.
+    """
+    match cell:
+        case None:
+            return NOTHING
+        case str():
+            return cell
+        case Change(before, after):
+            return f"{as_text(before, unit)}→{as_text(after, unit, with_count=with_count)}"
+        case Estimate(value, low, high, n):
+            interval = "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
+            count = f" n={n:,}" if with_count and n is not None else ""
+            return f"{_number(value, unit)}{interval}{count}"
+        case _:
+            return _number(cell, unit)
+
+
+def as_values(cell: Cell) -> Any:
+    """A cell for JSON: numbers, text, null, or a mapping of these."""
+    match cell:
+        case Change(before, after):
+            return {"before": _rounded(before), "after": as_values(after)}
+        case Estimate(value, low, high, n):
+            return {"mean": _rounded(value), "low": _rounded(low), "high": _rounded(high), "n": n}
+        case float():
+            return _rounded(cell)
+        case _:
+            return cell
+
+
+def flattened(cell: Cell) -> dict[str, Any]:
+    """A cell for CSV: the values behind it by what follows the column's name."""
+    match cell:
+        case Change(before, after):
+            return {" before": _rounded(before), **flattened(after)}
+        case Estimate(value, low, high, n):
+            return {"": _rounded(value), " low": _rounded(low), " high": _rounded(high), " n": n}
+        case float():
+            return {"": _rounded(cell)}
+        case _:
+            return {"": cell}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
+
+
+def _number(value: float, unit: Unit) -> str:
+    return _WRITERS[unit](value)
+
+
+def _seconds(value: float) -> str:
+    """Three digits that count; less than half a millisecond is none."""
+    if value < 5e-4:
+        return "0"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+_WRITERS: dict[Unit, Callable[[float], str]] = {
+    "text": "{:,}".format,
+    "count": "{:,}".format,
+    "percent": lambda value: f"{100 * value:.1f}",
+    "points": lambda value: f"{100 * value:+.1f}",
+    "plain": lambda value: f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}",
+    "seconds": _seconds,
+    "rate": "{:,.1f}".format,
+    "gibibytes": "{:,.1f}".format,
+    "p": lambda value: "<0.001" if value < 0.001 else f"{value:.3f}",
+}

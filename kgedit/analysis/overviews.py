@@ -1,0 +1,194 @@
+"""Overviews: every run in one row, under the presets side by side and on every axis, with intervals and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kgedit.analysis.cells import Change, Estimate, change, estimate, mean
+from kgedit.analysis.groups import RunGroup
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import (
+    COMPARED_STAGES,
+    METHOD,
+    Column,
+    Table,
+    asked_axes,
+    dates,
+    main_score,
+    metrics_of,
+    own_score,
+    preset_names,
+    who,
+    with_counts,
+)
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.scores import Score
+
+
+def groups_table(groups: Sequence[RunGroup]) -> Table:
+    """Which runs compare with which."""
+    rows = tuple(
+        (
+            number,
+            group.runs[0].model,
+            group.train_context,
+            group.runs[0].scores.cases_sha256[:8],
+            ", ".join(preset_names(group.runs)),
+            ", ".join(run.folder.name for run in group.runs),
+        )
+        for number, group in enumerate(groups, start=1)
+    )
+    words = ("model", "trained in", "cases", "presets", "runs")
+    columns = (Column("group", "count", key=True), *(Column(name) for name in words))
+    note = (
+        "Runs of different groups differ in cases, model, training format or in what a preset is, and are not ranked "
+        "together. Methods that train nothing stand in every group of their cases and model."
+    )
+    return Table("Groups", columns, rows, note)
+
+
+def presets_table(runs: Sequence[Run]) -> Table:
+    """One row a run, one column a preset: the same edits asked for in every way, and what they cost."""
+    presets = preset_names(runs)
+    free = {preset.name for run in runs for preset in run.spec.presets if preset.generation != "teacher_forcing"}
+    told, first = who(runs), presets[0]
+    rows = []
+    for run, cells in zip(runs, told.cells, strict=True):
+        updates = [run.pooled("own", "update", preset) for preset in presets]
+        contains = [mean(run.pooled("own", "update", preset).get("contains")) for preset in presets if preset in free]
+        empty = [_empty(run, preset) for preset in presets if preset in free]
+        rephrased, kept = (run.pooled("own", axis, first) for axis in ("rephrase", "locality"))
+        scores = [estimate(main_score(scores)) for scores in updates]
+        others = (estimate(main_score(rephrased)), estimate(kept.get("unchanged")))
+        rows.append((*cells, *scores, *contains, *empty, *others, run.cpu_seconds_per_edit, gibibytes(run)))
+    columns = (
+        *told.columns,
+        *(Column(preset, "percent") for preset in presets),
+        *(Column(f"contains, {preset}", "percent") for preset in presets if preset in free),
+        *(Column(f"empty, {preset}", "percent") for preset in presets if preset in free),
+        *(Column(f"{name}, {first}", "percent") for name in ("rephrase", "unchanged")),
+        Column("CPU s per edit", "seconds"),
+        Column("peak GiB", "gibibytes"),
+    )
+    note = (
+        f"Model {_models(runs)}. Presets: update after the edits, by the preset's own metric in %, with the 95 % "
+        "interval (bootstrap over relations; none with a single one). contains: holds the answer. empty: update "
+        "answers without a word, before any edit → after the edits. unchanged: locality answers that are as before. "
+        "n: questions."
+    )
+    return with_counts(Table("Presets side by side", columns, tuple(rows), note))
+
+
+def _models(runs: Sequence[Run]) -> str:
+    return ", ".join(dict.fromkeys(run.model for run in runs))
+
+
+def _empty(run: Run, preset: str) -> Change | None:
+    before, after = (run.pooled(stage, "update", preset).get("empty") for stage in COMPARED_STAGES)
+    found = change(before, after)
+    return None if found is None else Change(found.before, _without_interval(found))
+
+
+def _without_interval(found: Change) -> Estimate | None:
+    return found.after and Estimate(found.after.mean)
+
+
+def overview_table(runs: Sequence[Run], preset: str) -> Table:
+    """One row a run, one column an axis that any run asked: the preset's own metric before and after the edits."""
+    asked, told = asked_axes(runs, preset), who(runs)
+    rows = tuple(
+        (*cells, *(change(*(own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)) for axis in asked))
+        for run, cells in zip(runs, told.cells, strict=True)
+    )
+    return with_counts(
+        Table(
+            title=f"Overview, preset {preset}",
+            columns=(*told.columns, *(Column(axis, "percent") for axis in asked)),
+            rows=rows,
+            note=f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits, with the "
+            "95 % interval, which needs two relations. n: questions.",
+        )
+    )
+
+
+def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """One row for each time that a run asked on schedule, and for the end of the time step; None if none did."""
+    points = {number: _points(run, preset) for number, run in enumerate(runs, start=1)}
+    found = [scores for own in points.values() for scores in own.values()]
+    asked = [axis for axis in AXES if any(axis in scores for scores in found)]
+    if not asked:
+        return None
+    rows = tuple(
+        (
+            *(number, runs[number - 1].spec.method, dates(timestep), "all" if edits is None else f"{edits:,}"),
+            _questions(scores, asked[0]),
+            *(estimate(main_score(scores.get(axis, {}))) for axis in asked),
+            mean(scores.get("locality", {}).get("unchanged")),
+        )
+        for number, own in points.items()
+        for (timestep, edits), scores in own.items()
+    )
+    columns = (
+        *METHOD,
+        Column("time step", key=True),
+        Column("edits", "count", key=True),
+        Column(f"n {asked[0]}", "count"),
+        *(Column(axis, "percent") for axis in asked),
+        Column("unchanged", "percent"),
+    )
+    note = (
+        "After so many of a time step's edits, of those: the preset's own metric with its 95 % interval, and locality "
+        f"answers as before, in %. n {asked[0]}: questions on that axis."
+    )
+    return Table(f"As edits add up, preset {preset}", columns, rows, note)
+
+
+def _questions(scores: Mapping[Axis, dict[str, Score]], axis: Axis) -> int | None:
+    found = main_score(scores.get(axis, {}))
+    return found.n if found else None
+
+
+def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, dict[str, Score]]]:
+    """Scores of a run by time step and its edits so far (None: all of them), by axis and by metric."""
+    measured = [
+        (score, score.model_state)
+        for score in run.scores.scores
+        if score.model_state and score.timestep == score.model_state.timestep and score.stage in ("partial", "own")
+    ]
+    scheduled = {state.timestep for score, state in measured if score.stage == "partial"}
+    found: dict[tuple[str, int | None], dict[Axis, dict[str, Score]]] = {}
+    for score, state in measured:
+        if state.timestep in scheduled and score.preset == preset:
+            by_axis = found.setdefault((str(score.timestep), state.edits), {})
+            by_axis.setdefault(score.axis, {})[score.metric] = score
+    return found
+
+
+def runs_table(runs: Sequence[Run]) -> Table:
+    """What each run was and what its edits cost."""
+    rows = tuple(
+        (
+            *(number, run.spec.method, run.spec.protocol, run.model),
+            *(run.scores.edits.edits, run.scores.edits.failed, len(run.scores.timesteps)),
+            *(str(run.spec.seed), run.spec.train_context, run.scores.edits.preparation_seconds),
+            *(run.seconds_per_edit, run.cpu_seconds_per_edit, gibibytes(run), run.folder.name),
+        )
+        for number, run in enumerate(runs, start=1)
+    )
+    columns = (
+        *METHOD,
+        Column("protocol"),
+        Column("model"),
+        *(Column(name, "count") for name in ("edits", "failed", "time steps")),
+        Column("seed"),
+        Column("trained in"),
+        *(Column(name, "seconds") for name in ("s before edits", "s per edit", "CPU s per edit")),
+        Column("peak GiB", "gibibytes"),
+        Column("folder"),
+    )
+    return Table("Runs", columns, rows)
+
+
+def gibibytes(run: Run) -> float:
+    """Most memory that a run held while it edited."""
+    return run.scores.edits.peak_memory_bytes / 2**30

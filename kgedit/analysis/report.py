@@ -1,0 +1,88 @@
+"""The tables of a report, in order: overviews first, then everything that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kgedit.analysis.axes import axis_table
+from kgedit.analysis.breakdowns import Counts, breakdown_table
+from kgedit.analysis.comparisons import paired_table, seeds_table
+from kgedit.analysis.costs import ability_table, speed_table
+from kgedit.analysis.errors import error_table
+from kgedit.analysis.groups import comparable_groups
+from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Table, preset_names
+from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
+from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
+from kgedit.analysis.unsolved import unsolved_table
+from kgedit.records.cases import AXES
+
+_OfPreset = Callable[[Sequence[Run], str], Table | None]
+
+_OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
+_TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
+
+
+def overview_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
+    """For each group of runs that compare: presets and axes side by side, edits as they added up, the runs.
+
+    Args:
+        by: Of BREAKDOWNS: what scores are broken down by, a table each.
+        counts: For breakdowns by counts.
+    """
+    return _by_group(runs, lambda own: [*_overviews(own), *_breakdowns(own, by, counts)])
+
+
+def report_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
+    """Every table of a report on these runs: for each group of runs that compare, the most compact first.
+
+    Args:
+        by: As in overview_tables.
+        counts: As in overview_tables.
+    """
+    tables = _by_group(runs, lambda own: [*_overviews(own), *_breakdowns(own, by, counts), *_details(own)])
+    unsolved = unsolved_table(runs)
+    return [*tables, unsolved] if unsolved else tables
+
+
+def _by_group(runs: Sequence[Run], tables_of: Callable[[Sequence[Run]], list[Table]]) -> list[Table]:
+    """Tables of each group; where there are several a table of the groups first, and their numbers in all titles."""
+    groups = comparable_groups(runs)
+    if len(groups) == 1:
+        return tables_of(groups[0].runs)
+    named = [
+        replace(table, title=f"Group {number}: {table.title}")
+        for number, group in enumerate(groups, start=1)
+        for table in tables_of(group.runs)
+    ]
+    return [groups_table(groups), *named]
+
+
+def _overviews(runs: Sequence[Run]) -> list[Table]:
+    presets = preset_names(runs)
+    tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
+    tables += _each(runs, (seeds_table, schedule_table))
+    ability = ability_table(runs)
+    return [*tables, *([ability] if ability else []), runs_table(runs)]
+
+
+def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -> list[Table]:
+    presets = preset_names(runs)
+    found = [breakdown_table(runs, name, preset=preset, counts=counts) for name in by for preset in presets]
+    return [table for table in found if table]
+
+
+def _details(runs: Sequence[Run]) -> list[Table]:
+    presets = preset_names(runs)
+    axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
+    tables = _each(runs, (paired_table,)) + [table for table in axes if table]
+    tables += _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
+    speed = speed_table(runs)
+    return [*tables, *([speed] if speed else [])]
+
+
+def _each(runs: Sequence[Run], kinds: Sequence[_OfPreset]) -> list[Table]:
+    """Tables of some kinds under every preset, where there is something to show."""
+    return [table for kind in kinds for preset in preset_names(runs) if (table := kind(runs, preset))]

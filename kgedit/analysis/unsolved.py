@@ -1,0 +1,83 @@
+"""Questions that no model answers: what is left to solve, or cannot be solved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow.compute as pc
+
+from kgedit.analysis.answers import Booleans, Hashes, rows_of
+from kgedit.analysis.cells import Cell
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Column, Table
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.runs import Preset
+from kgedit.records.scores import EvaluationStage
+
+
+def unsolved_table(runs: Sequence[Run]) -> Table | None:
+    """Share of questions that none answers right, over unedited models and over runs; None with fewer than two runs.
+
+    Runs of different models and training formats count together: nothing is ranked here.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for same in _same_questions(runs):
+        for preset in {preset.name: preset for run in same for preset in run.spec.presets}.values():
+            asking = [run for run in same if preset in run.spec.presets]
+            for axis in AXES:
+                cells = _cells(asking, axis, preset)
+                if cells:
+                    rows.append((same[0].scores.cases_sha256[:8], preset.name, axis, *cells))
+    if not rows:
+        return None
+    columns = (
+        *(Column(name, key=True) for name in ("cases", "preset", "axis")),
+        Column("n", "count"),
+        Column("models", "count"),
+        Column("unsolved before", "percent"),
+        Column("runs", "count"),
+        Column("unsolved after", "percent"),
+    )
+    note = (
+        "Questions that no unedited model answers wholly right, and that no run answers after its edits, in %, of the "
+        "questions that all of them were asked."
+    )
+    return Table("Unsolved", columns, tuple(rows), note)
+
+
+def _same_questions(runs: Sequence[Run]) -> list[list[Run]]:
+    parts: dict[str, list[Run]] = {}
+    for run in runs:
+        parts.setdefault(run.scores.cases_sha256, []).append(run)
+    return [part for part in parts.values() if len(part) > 1]
+
+
+def _cells(runs: Sequence[Run], axis: Axis, preset: Preset) -> tuple[Cell, ...] | None:
+    if axis == "locality" or len(runs) < 2:
+        return None
+    models = list({run.spec.model: run for run in reversed(runs)}.values())
+    before = [found for run in models if len((found := _right(run, "before", axis, preset.name))[0])]
+    after = [found for run in runs if len((found := _right(run, "own", axis, preset.name))[0])]
+    if not after:
+        return None
+    unsolved, n = _unsolved(after)
+    return n, len(before), _unsolved(before)[0] if before else None, len(after), unsolved
+
+
+def _right(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> tuple[Hashes, Booleans]:
+    rows = rows_of(run, stage, axis, preset)
+    rows = rows.filter(pc.field("right").is_valid()).sort_by("question")
+    return rows["question"].to_numpy(), rows["right"].to_numpy()
+
+
+def _unsolved(several: Sequence[tuple[Hashes, Booleans]]) -> tuple[float | None, int]:
+    common = several[0][0]
+    for questions, _ in several[1:]:
+        common = np.intersect1d(common, questions, assume_unique=True)
+    if not len(common):
+        return None, 0
+    solved = np.zeros(len(common), dtype=bool)
+    for questions, right in several:
+        solved |= right[np.searchsorted(questions, common)]
+    return float(1 - solved.mean()), len(common)

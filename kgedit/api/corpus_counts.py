@@ -1,0 +1,55 @@
+"""How often a corpus names things: a user's file of labels or ids with their counts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from kgedit.errors import BenchmarkError
+
+
+def read_counts(path: Path) -> dict[str, int]:
+    """Counts by label or id.
+
+    Args:
+        path: A JSON object, or a file with a pair a line: "label<tab>count", or CSV with the count last. A first line
+            whose count is no number is a heading.
+
+    Raises:
+        BenchmarkError: naming the first line that is no such pair.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"The counts {path} cannot be read: {error}.") from error
+    if path.suffix == ".json":
+        return _from_json(text, path)
+    lines = text.splitlines()
+    rows = csv.reader(lines, delimiter="\t" if "\t" in text else ",")
+    counts: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        if not row:
+            continue
+        try:
+            counts[row[0]] = int(row[-1]) if len(row) > 1 else int("no count")
+        except ValueError as error:
+            if number > 1:
+                raise _no_pair(path, f"line {number}") from error
+    return counts
+
+
+def _from_json(text: str, path: Path) -> dict[str, int]:
+    try:
+        counts = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _no_pair(path, f"line {error.lineno}") from error
+    if not isinstance(counts, dict) or not all(type(count) is int for count in counts.values()):
+        raise _no_pair(path, "the object")
+    return counts
+
+
+def _no_pair(path: Path, where: str) -> BenchmarkError:
+    return BenchmarkError(
+        f"{where.capitalize()} of {path} is no label with a whole number. Give a line for each: label, tab, count."
+    )

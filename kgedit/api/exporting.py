@@ -1,0 +1,185 @@
+"""The export of one timestep, and of a whole stream of them, from a home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from kgedit.benchmark import export as wikibigedit
+from kgedit.benchmark.kinds import check_kinds
+from kgedit.benchmark.profiles import check_profile, functional_by
+from kgedit.benchmark.stream import Stream, write_stream
+from kgedit.benchmark.timestep import Timestep, timestep_folder
+from kgedit.benchmark.wikifactdiff import export as wikifactdiff
+from kgedit.errors import BenchmarkError
+from kgedit.exporters import EXPORTERS
+from kgedit.graph.connection import Graph
+from kgedit.store.disk import disk_errors
+from kgedit.store.snapshots import Snapshot, list_snapshots
+
+Told = Callable[[str, bool], None]
+"""Told of each timestep's name, and whether it was there already and was kept."""
+
+_AGAIN = "give the same command again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """How timesteps are made; the attributes are the arguments of `Home.export_timestep`.
+
+    Raises:
+        BenchmarkError: if an option is not the profile's, or a kind is unknown.
+    """
+
+    profile: str
+    seed: int
+    known_facts: int
+    templates: Path | None
+    personas: Path | None
+    forms: tuple[str, ...] | None
+    compat: str | None
+    pageviews: tuple[Path, ...]
+    kinds: tuple[str, ...]
+    labelled_changes: Path | None
+    functional_by: str | None
+    ask_as_of: bool
+    changed_locality: bool
+
+    def __post_init__(self) -> None:
+        own = {
+            "compat": self.compat,
+            "pageviews": self.pageviews,
+            "kinds": self.kinds,
+            "labelled-changes": self.labelled_changes,
+            "changed-locality": self.changed_locality,
+        }
+        check_profile(self.profile, own)
+        check_kinds(self.kinds)
+        functional_by(self.profile, self.functional_by)
+
+    @property
+    def writers(self) -> list[Callable[[Timestep], Path]]:
+        """Of the forms beside the tables."""
+        return [EXPORTERS[form] for form in ((self.profile,) if self.forms is None else self.forms)]
+
+    def wikibigedit(self) -> wikibigedit.Settings:
+        """The settings of that profile."""
+        return wikibigedit.Settings(
+            seed=self.seed,
+            known_facts=self.known_facts,
+            templates=self.templates,
+            personas=self.personas,
+            kinds=self.kinds,
+            labelled_changes=self.labelled_changes,
+            functional_by=functional_by(self.profile, self.functional_by),
+            ask_as_of=self.ask_as_of,
+            changed_locality=self.changed_locality,
+        )
+
+    def wikifactdiff(self) -> wikifactdiff.Settings:
+        """The settings of that profile."""
+        return wikifactdiff.Settings(
+            seed=self.seed,
+            known_facts=self.known_facts,
+            compat=self.compat,
+            pageviews=self.pageviews,
+            templates=self.templates,
+            personas=self.personas,
+            functional_by=functional_by(self.profile, self.functional_by),
+            ask_as_of=self.ask_as_of,
+        )
+
+
+def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
+    """Make the timestep between two snapshots; a folder there is replaced."""
+    if options.profile == "wikifactdiff":
+        with disk_errors(folder, again=_AGAIN):
+            return wikifactdiff.export_timestep(
+                old, new, folder, settings=options.wikifactdiff(), writers=options.writers
+            )
+    with disk_errors(folder, again=_AGAIN), Graph.open(home) as graph:
+        return wikibigedit.export_timestep(
+            graph,
+            old,
+            new,
+            folder,
+            settings=options.wikibigedit(),
+            earlier=_earlier(home, old),
+            writers=options.writers,
+        )
+
+
+def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:
+    """Make the timesteps between all neighbouring snapshots of a home, and link them.
+
+    A timestep that is there and whole is kept if it is the same that would be made.
+
+    Args:
+        home: Folder with the snapshots.
+        benchmark: Folder in which each timestep has one, and the stream another.
+        options: How they are made.
+        overwrite: Whether a timestep that was made otherwise is replaced.
+        told: Told of each timestep.
+
+    Raises:
+        BenchmarkError: if the home has fewer than two snapshots, or a folder holds another timestep.
+    """
+    snapshots = list_snapshots(home)
+    if len(snapshots) < 2:
+        raise BenchmarkError(
+            f"A stream needs two snapshots; {home} has {len(snapshots)}. Load more: kgedit load-dump PATH --date DATE"
+        )
+    pairs = list(pairwise(snapshots))
+    folders = [timestep_folder(benchmark, old.date, new.date, options.profile) for old, new in pairs]
+    kept = [
+        _is_same(folder, _describe(home, old, new, options)) for (old, new), folder in zip(pairs, folders, strict=True)
+    ]
+    if not overwrite:
+        _refuse_others(folders, kept)
+    timesteps = []
+    for (old, new), folder, is_kept in zip(pairs, folders, kept, strict=True):
+        timestep = Timestep.open(folder) if is_kept else export_pair(home, old, new, folder, options=options)
+        if is_kept:
+            _write_forms(timestep, options)
+        told(timestep.name, is_kept)
+        timesteps.append(timestep)
+    stream = benchmark / ("stream" if options.profile == "wikibigedit" else f"stream_{options.profile}")
+    with disk_errors(stream, again=_AGAIN):
+        return write_stream(timesteps, pairs, stream)
+
+
+def _earlier(home: Path, old: Snapshot) -> list[Snapshot]:
+    return [snapshot for snapshot in list_snapshots(home) if snapshot.date < old.date]
+
+
+def _describe(home: Path, old: Snapshot, new: Snapshot, options: ExportOptions) -> dict[str, Any]:
+    if options.profile == "wikifactdiff":
+        return wikifactdiff.describe_export(old, new, settings=options.wikifactdiff())
+    return wikibigedit.describe_export(old, new, _earlier(home, old), settings=options.wikibigedit())
+
+
+def _is_same(folder: Path, described: dict[str, Any]) -> bool:
+    if not (folder / "timestep.json").is_file():
+        return False
+    manifest, expected = Timestep.open(folder).manifest, json.loads(json.dumps(described))
+    return all(manifest.get(name) == value for name, value in expected.items())
+
+
+def _refuse_others(folders: Sequence[Path], kept: Sequence[bool]) -> None:
+    other = [folder for folder, is_kept in zip(folders, kept, strict=True) if folder.exists() and not is_kept]
+    if other:
+        raise BenchmarkError(
+            f"{other[0]} holds another timestep, or one made with other settings or snapshots. Nothing was changed. "
+            "To replace it, add --overwrite."
+        )
+
+
+def _write_forms(timestep: Timestep, options: ExportOptions) -> None:
+    """Write the forms asked for beside a timestep that was made earlier; those that are there stay the same bytes."""
+    with disk_errors(timestep.folder, again=_AGAIN):
+        for write in options.writers:
+            write(timestep)

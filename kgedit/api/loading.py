@@ -1,0 +1,86 @@
+"""Loading a dump into a home: as the snapshot of its day, or projected to several earlier days."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgedit.errors import StoreError
+from kgedit.loaders.detection import checked_format
+from kgedit.loaders.loads import load_with
+from kgedit.store.ingest import Load, ingest, ingest_as_of
+from kgedit.store.schemas import LoaderOptions
+from kgedit.store.slices import slice_note
+from kgedit.store.snapshots import Snapshot
+from kgedit.store.sources import DumpFile
+
+Steps = Callable[[str, int, str], Callable[[int, int], None]]
+"""As kgedit.api.home.Steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """How a dump is read; the attributes are the arguments of `Home.load_dump`."""
+
+    source_format: str | None
+    languages: tuple[str, ...]
+    wiki: str
+    redirects: str | Path | None
+    limit: int | None
+    max_error_rate: float
+    workers: int | None
+    overwrite: bool
+    slice_of: str | None
+
+
+def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
+    """Load a dump as the snapshot of its day."""
+    source = DumpFile(path)
+    return ingest(
+        home,
+        _load(source, date, options),
+        source,
+        workers=options.workers or os.cpu_count() or 1,
+        overwrite=options.overwrite,
+        progress=steps(f"Reading {path.name}", source.size, "lines"),
+        joining=steps("Joining the blocks", 1000, "rows"),
+    )
+
+
+def load_dump_as_of(
+    home: Path, path: Path, days: Iterable[datetime.date], *, options: DumpOptions, steps: Steps
+) -> list[Snapshot]:
+    """Project a dump to several days before its own.
+
+    Raises:
+        StoreError: if no day is given.
+    """
+    wanted = sorted(set(days))
+    if not wanted:
+        raise StoreError("No day is given to project the dump to. Give one or more: --as-of 2010-12-31,2014-12-31")
+    source = DumpFile(path)
+    return ingest_as_of(
+        home,
+        _load(source, wanted[0], options),
+        source,
+        days=wanted,
+        workers=options.workers or os.cpu_count() or 1,
+        overwrite=options.overwrite,
+        progress=steps(f"Reading {path.name}", source.size, "lines"),
+        joining=steps(f"Projecting to {len(wanted)} days", 1000, "rows"),
+    )
+
+
+def _load(source: DumpFile, date: datetime.date, options: DumpOptions) -> Load:
+    return load_with(
+        checked_format(source, options.source_format),
+        LoaderOptions(options.languages, options.wiki),
+        date=date,
+        limit=options.limit,
+        redirects=None if options.redirects is None else Path(options.redirects),
+        max_error_rate=options.max_error_rate,
+        slice_of=options.slice_of or slice_note(source.path),
+    )

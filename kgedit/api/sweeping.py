@@ -1,0 +1,113 @@
+"""Sweeps: many runs from one spec, and one report on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.api.home import Home, folder_of
+from kgedit.extras import names_extra
+from kgedit.resources import home as home_folder
+from kgedit.resources import use_home
+
+if TYPE_CHECKING:
+    from kgedit.api.reports import Report
+    from kgedit.runs.runner import RunProgress
+    from kgedit.runs.sweeps.execution import SweptRun
+    from kgedit.runs.sweeps.planning import PlannedRun, SweepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """The runs of a sweep, planned or carried out.
+
+    Attributes:
+        folder: Each run has a folder in it; report.md and report.csv stand beside them.
+        runs: In the order of work, each with its state, what it asks, and why it failed if it did.
+        excluded: Combinations that the spec's `exclude` left out.
+        repeated: Combinations that are the same run as another one.
+        report: On every finished run of the spec; None where there is none, and for a dry run.
+    """
+
+    folder: Path
+    runs: tuple[SweptRun, ...]
+    excluded: int
+    repeated: int
+    report: Report | None = None
+
+    @property
+    def failed(self) -> tuple[SweptRun, ...]:
+        """The runs that could not be carried out."""
+        return tuple(run for run in self.runs if run.error)
+
+
+@names_extra
+def sweep(
+    spec: str | Path | Mapping[str, Any],
+    *,
+    out: str | Path | None = None,
+    home: Home | str | Path | None = None,
+    base: Mapping[str, Any] | None = None,
+    only: Iterable[str] = (),
+    dry_run: bool = False,
+    overwrite: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Sweep:
+    """Carry out every run that a spec stands for; the same call skips what is finished and resumes what was cut.
+
+    Args:
+        spec: A YAML file, the name of one that comes with kgedit (`kgedit sweep --list`), or its content as a mapping.
+        out: Folder of all runs; None for one under `sweeps` in the home, named after the spec.
+        home: As for `run`; answers of the unedited model are shared through it.
+        base: Fields of the run spec that go before those of the spec's own base.
+        only: Patterns with * and ? of the names of runs; none for all.
+        dry_run: Only tell what would be done.
+        overwrite: Begin every run afresh.
+        progress: Told the run with its stage, how many of the steps are done, and how many there are.
+
+    Returns:
+        The runs; one that failed stops no other and has its error.
+
+    Raises:
+        SpecError: naming everything that is wrong with the spec, by line, and folders that hold other runs.
+        BenchmarkError: if edits cannot be read.
+    """
+    from kgedit.runs.sweeps.counting import SweepCounter
+    from kgedit.runs.sweeps.execution import choose_runs, execute, in_order_of_work, inspect_runs
+    from kgedit.runs.sweeps.located_yaml import LocatedYaml, read_located
+    from kgedit.runs.sweeps.planning import plan_sweep
+    from kgedit.runs.sweeps.shipped import find_sweep
+
+    source = LocatedYaml(spec) if isinstance(spec, Mapping) else read_located(find_sweep(spec))
+    with use_home(folder_of(home)):
+        plan = plan_sweep(source, base=base)
+        folder = home_folder() / "sweeps" / (source.file.stem if source.file else "sweep") if out is None else Path(out)
+        counter = SweepCounter()
+        chosen = in_order_of_work(choose_runs(plan.runs, list(only)), counter)
+        runs = inspect_runs(chosen, folder, counter, overwrite=overwrite)
+        if not dry_run:
+            runs = execute(runs, overwrite=overwrite, announce=_announcer(progress))
+    made = None if dry_run else _report(plan, folder)
+    return Sweep(folder, tuple(runs), plan.excluded, plan.repeated, made)
+
+
+def _announcer(
+    progress: Callable[[str, int, int], None] | None,
+) -> Callable[[PlannedRun, int, int], RunProgress | None]:
+    def announce(run: PlannedRun, number: int, count: int) -> RunProgress | None:
+        if progress is None:
+            return None
+        return lambda stage, done, total: progress(f"{number}/{count} {run.name}: {stage}", done, total)
+
+    return announce
+
+
+def _report(plan: SweepPlan, folder: Path) -> Report | None:
+    """A report on what is finished of the whole sweep, also where only a part of it was asked for."""
+    from kgedit.api.reports import report
+    from kgedit.runs.sweeps.execution import is_finished
+
+    finished = [folder / run.name for run in plan.runs if is_finished(folder / run.name)]
+    return report(finished, out=folder, overwrite=True) if finished else None

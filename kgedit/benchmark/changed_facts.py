@@ -1,0 +1,40 @@
+"""Facts that became true in a window and are no case of it: probes of what an edit must leave alone though it is new.
+
+An edit of another subject does not touch their answer, whether the model knows it or not. A fact that is itself a case
+is never one of them: in a run that applies many edits its answer is meant to change.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from kgedit.benchmark.window import Window
+
+
+def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:
+    """Changes to one new item, of items that both snapshots have, that no case is about.
+
+    Args:
+        window: Both snapshots.
+        changes: From find_changes, whatever became of them in the funnel.
+        cases: Columns subject and property.
+
+    Returns:
+        Columns subject, property and object, of the newer snapshot, ordered by property and subject.
+    """
+    return window.select(
+        """
+        SELECT subject, property, new_objects[1] AS object FROM changes ANTI JOIN cases USING (subject, property)
+        WHERE item_valued AND subject_in_old AND subject_in_new AND subject[1] = 'Q' AND len(new_objects) = 1
+              AND new_objects[1][1] = 'Q' AND new_objects[1] <> subject
+              AND NOT list_contains(old_objects, new_objects[1]) AND NOT list_contains(inherited, new_objects[1])
+        ORDER BY property, subject
+        """,
+        changes=changes.select(
+            [
+                *("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old"),
+                *("subject_in_new", "inherited"),
+            ]
+        ),
+        cases=cases.select(["subject", "property"]),
+    )

@@ -1,0 +1,160 @@
+"""Options of `kgedit score --metric judge`: who judges, and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.progress import Update, bars, say
+from kgedit.errors import ModelError
+
+if TYPE_CHECKING:
+    from kgedit.llm.remote.client import Asked
+    from kgedit.records.scores import Agreement
+    from kgedit.runs.judging import RemoteJudge
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+_OPTIONS = (
+    click.option("--judge-model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there."),
+    click.option("--judge-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
+    click.option("--judge-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
+                 help="Environment variable that holds the server's key."),
+    click.option("--judge-local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit."),
+    click.option("--judge-tokenizer", metavar="NAME",
+                 help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
+    click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
+    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the judge costs more."),
+    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
+    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
+    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+                 help="Seconds for one try."),
+)  # fmt: skip
+
+
+def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a judge."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeOptions:
+    """What was given; the fields are the options."""
+
+    judge_model: str | None
+    judge_url: str | None
+    judge_key: str
+    judge_local: str | None
+    judge_tokenizer: str | None
+    estimate: bool
+    budget: float | None
+    prices: Path | None
+    workers: int
+    attempts: int
+    timeout: float
+
+    def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
+        """Whether there is one judge, or verdicts of an earlier one.
+
+        Raises:
+            ModelError: if not.
+        """
+        given = [
+            name for name, value in (("--judge-model", self.judge_model), ("--judge-local", self.judge_local)) if value
+        ]
+        if given and not asked_for:
+            raise ModelError(f"{given[0]} names a judge, who judges only with --metric judge.")
+        if len(given) > 1:
+            raise ModelError("Give one judge: --judge-model for a server's, or --judge-local for one on this machine.")
+        if self.estimate and not self.judge_model:
+            raise ModelError("--estimate is about a server's judge: give --metric judge --judge-model NAME.")
+        from kgedit.runs.verdicts import FILE
+
+        unjudged = [run for run in runs if not (run / FILE).is_file()]
+        if asked_for and not given and unjudged:
+            raise ModelError(
+                f"Nobody has judged {unjudged[0]}. Name a judge: --judge-model NAME for one of OpenAI's, with "
+                "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. "
+                "The rule that agrees best with judgement by hand asks nobody: --metric single_answer."
+            )
+
+    def remote(self) -> RemoteJudge | None:
+        """The judge behind a server; None where none is named."""
+        from kgedit.llm.remote.client import Effort
+        from kgedit.llm.remote.prices import SHIPPED
+        from kgedit.llm.remote.server import OPENAI, ChatServer
+        from kgedit.runs.judging import RemoteJudge
+
+        if not self.judge_model:
+            return None
+        url = (self.judge_url or OPENAI).rstrip("/")
+        return RemoteJudge(
+            model=self.judge_model,
+            server=ChatServer(url=url, key_variable=self.judge_key, timeout=self.timeout),
+            effort=Effort(workers=self.workers, attempts=self.attempts),
+            prices=self.prices or SHIPPED,
+            budget=self.budget,
+            tokenizer=self.judge_tokenizer,
+        )
+
+
+def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
+    """Have the runs' answers judged, or keep the verdicts that they have."""
+    remote = options.remote()
+    with bars() as add:
+        started: list[Update] = []
+
+        def progress(done: int, total: int) -> None:
+            if not started:
+                started.append(add("Judging", total, "answers"))
+            started[0](done, done)
+
+        if remote:
+            _tell(remote.judge(runs, progress=progress))
+        elif options.judge_local:
+            from kgedit.runs.judging import LocalModelJudge
+
+            judged = LocalModelJudge(model=options.judge_local).judge(runs, progress=progress)
+            say(f"Judged by {options.judge_local}: {judged:,} distinct answers")
+        else:
+            say("No judge is named: the verdicts that are in the run folders are kept.")
+
+
+def tell_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
+    """Print what a judge would cost."""
+    remote = options.remote()
+    assert remote is not None
+    estimate = remote.estimate(runs)
+    counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
+    calls = estimate.requests - estimate.cached
+    click.echo(f"calls: {calls:,} ({estimate.cached:,} more are in the cache)")
+    click.echo(f"tokens: {estimate.prompt_tokens:,} in, {estimate.new_tokens:,} out, {counted}")
+    money = "unknown: no price, give --prices FILE" if estimate.dollars is None else f"${estimate.dollars:.4f}"
+    click.echo(f"cost: {money}")
+
+
+def _tell(asked: Asked) -> None:
+    cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
+    say(
+        f"Judged: {asked.requests:,} distinct answers, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
+        f"{asked.prompt_tokens:,} tokens in, {asked.new_tokens:,} out{cost}"
+    )
+    for what, counts in (("Tried again or given up", asked.retried), ("No verdict", asked.failed)):
+        if counts:
+            say(f"{what}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))
+
+
+def agreement_line(agreement: Agreement) -> str:
+    """One rule against the judge, in words."""
+    kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
+    return (
+        f"{agreement.preset}: the judge and {agreement.rule} agree on {agreement.share:.1%} of {agreement.n:,} answers "
+        f"(95 % interval {agreement.low:.1%} to {agreement.high:.1%}{kappa})"
+    )

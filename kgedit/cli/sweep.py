@@ -1,0 +1,152 @@
+"""``kgedit sweep``: a grid of runs from one spec, and one report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli import completion
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.progress import say
+
+if TYPE_CHECKING:
+    from kgedit.analysis.tables import Table
+    from kgedit.api.sweeping import Sweep
+
+_EPILOG = examples(
+    "kgedit sweep smoke",
+    "kgedit sweep --list",
+    "kgedit sweep module-study --print > my-study.yaml",
+    "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --dry-run",
+    "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --only 'ft_m*' --out runs/study",
+    before="""\
+SPEC has the fields of a run spec in its parts:
+  presets: {my_preset: {context: ..., generation: ..., truncation: ..., metric: ...}}
+  base:                        # every run's
+    model: smollm2-135m
+    timesteps: [kgedit-data/benchmark/20211230_20231230]
+    presets: [synthetic, my_preset]
+  grid:                        # a product of lists; or a list of such grids
+    method: [rag]
+    settings: {k: [1, 2, 10]}
+    seed: [0, 1]
+  runs:                        # single runs besides
+    - {method: lora, settings: {rank: 64}}
+  exclude:                     # what matches is left out
+    - {settings: {k: 10}, seed: 1}""",
+)
+
+
+@click.command("sweep", cls=ResumableCommand, epilog=_EPILOG)
+@click.argument("spec", required=False, shell_complete=completion.sweeps)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: under KGEDIT_HOME.")
+@click.option("--dry-run", is_flag=True, help="List the runs with what each asks of its model, and run nothing.")
+@click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
+@click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
+@click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Instead of the base's timesteps.")
+@click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
+@click.option("--model", metavar="NAME", help="Instead of the base's.")
+@click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")
+@click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
+@click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
+@click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
+@click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
+@click.pass_context
+def sweep(
+    context: click.Context,
+    /,
+    spec: str | None,
+    *,
+    out: Path | None,
+    dry_run: bool,
+    only: tuple[str, ...],
+    list_shipped: bool,
+    print_spec: bool,
+    timesteps: tuple[str, ...],
+    edits: tuple[str, ...],
+    overwrite: bool,
+    **flags: Any,
+) -> None:
+    """Carry out a grid of runs, with one report.
+
+    SPEC is a YAML file, or the name of one that comes with kgedit. Every run has a folder of its own, named after what
+    makes it different, such as rag-k=10-seed=0. The same command skips finished runs and resumes one that was stopped;
+    a run that fails stops no other. What the model answers before any edit is asked once for all of them. At the end
+    report.md and report.csv compare all finished runs.
+    """
+    if list_shipped:
+        _list()
+        return
+    if spec is None:
+        raise click.UsageError("Missing argument 'SPEC'. See what comes with kgedit: kgedit sweep --list")
+    if print_spec:
+        from kgedit.runs.sweeps.shipped import find_sweep
+
+        click.echo(find_sweep(spec).read_text(encoding="utf-8"), nl=False)
+        return
+    base = {name: value for name, value in flags.items() if value is not None}
+    base |= {"timesteps": [*timesteps, *edits]} if timesteps or edits else {}
+    done = _sweep(spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite)
+    for run in done.failed:
+        say(f"Failed: {run.name}: {run.error}")
+    context.exit(1 if done.failed else 0)
+
+
+def _list() -> None:
+    from kgedit.runs.sweeps.shipped import shipped_sweeps
+
+    for shipped in shipped_sweeps():
+        click.echo(f"{shipped.name:20} {shipped.about}\n{'':20} {shipped.command}")
+
+
+def _sweep(
+    spec: str, *, out: Path | None, base: dict[str, Any], only: tuple[str, ...], dry_run: bool, overwrite: bool
+) -> Sweep:
+    """Run the sweep with progress, and print its runs or its report."""
+    import warnings
+
+    # Peft still calls what transformers renames: no user can do anything about it.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    from kgedit.api.sweeping import sweep as run_sweep
+    from kgedit.cli.progress import stages
+    from kgedit.cli.report import print_tables
+
+    with stages() as progress:
+        done = run_sweep(spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, progress=progress)
+    if dry_run:
+        print_tables([_runs_table(done)])
+    elif done.report:
+        print_tables(done.report.tables)
+        for path in done.report.files:
+            say(f"Written: {path}")
+    return done
+
+
+def _runs_table(planned: Sweep) -> Table:
+    from kgedit.analysis.cells import Cell
+    from kgedit.analysis.tables import Column, Table
+
+    counts = [run.count for run in planned.runs]
+    fields = ("edits", "unedited", "new", "edited")
+    rows: list[tuple[Cell, ...]] = [
+        (run.name, run.state, *(getattr(count, field) for field in fields))
+        for run, count in zip(planned.runs, counts, strict=True)
+    ]
+    rows.append(("all", "", *(sum(getattr(count, field) for count in counts) for field in fields)))
+    columns = (
+        Column("run", key=True),
+        Column("state"),
+        *(Column(name, "count") for name in ("edits", "before", "new", "after")),
+    )
+    left_out = f" {planned.excluded} combinations are excluded." if planned.excluded else ""
+    left_out += f" {planned.repeated} combinations are the same run as another." if planned.repeated else ""
+    note = (
+        "before: questions to the unedited model; new: of these, those that no earlier run asks (the others are "
+        "in the answer cache); after: questions to the edited model. With only_failed these are the most. "
+        f"Folder: {planned.folder}.{left_out}"
+    )
+    return Table(f"{len(planned.runs)} runs", columns, tuple(rows), note)

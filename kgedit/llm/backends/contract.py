@@ -1,0 +1,51 @@
+"""The contract of backends: questions in, replies out, and a declaration of what cannot be had.
+
+Runs branch on what a backend declares, never on its name. A backend without the weights here cannot be edited: it
+serves unedited and saved models, and methods whose edits live in prompts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kgedit.llm.generation import BATCH_TOKENS, Asked, plan
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.replies import Reply
+
+
+class Backend(ABC):
+    """Answers for one model.
+
+    Args:
+        model: The model; without weights where the backend does not need them here.
+        url: Address of a server; None for backends that need none.
+        batch_tokens: Most tokens that are held at once; a backend that plans its own batches ignores it.
+    """
+
+    needs_weights: ClassVar[bool]
+    """Whether it computes with the model that is loaded here, and so answers with whatever edits are in it."""
+    needs_url: ClassVar[bool] = False
+    """Whether it asks a server."""
+    feeds_answers: ClassVar[bool]
+    """Whether it tells the probability and the arg max of given texts, which teacher forcing needs."""
+    package: ClassVar[tuple[str, str]]
+    """The package that it needs, and the extra that brings it."""
+
+    def __init__(self, model: LanguageModel, url: str | None = None, *, batch_tokens: int = BATCH_TOKENS) -> None:
+        self._model = model
+        self._url = url
+        self._batch_tokens = batch_tokens
+
+    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+        """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""
+        return plan(self._model, asked, batch_tokens=self._batch_tokens)
+
+    @abstractmethod
+    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+        """One reply per question, in the same order.
+
+        Raises:
+            ModelError: if the model does not answer.
+        """

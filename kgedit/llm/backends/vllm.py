@@ -1,0 +1,124 @@
+"""`vllm`: vLLM in this process, for models that need its batching or several GPUs. vLLM plans its own batches.
+
+Never run by kgedit's tests, which have no GPU: they hold its calls against a stand-in that has vLLM's own names
+(`LLM.generate`, `SamplingParams`, `prompt_logprobs`, as of vLLM 0.10).
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from kgedit.errors import MissingExtraError
+from kgedit.llm.backends.contract import Backend
+from kgedit.llm.generation import Asked
+from kgedit.llm.presets import STOPS
+from kgedit.llm.replies import Reply, match_of, six_digits, truncate
+
+_AT_ONCE = 1024
+"""Questions between two writes of a run."""
+
+
+class VllmBackend(Backend):
+    """Greedy decoding by stop strings, and teacher forcing from the log-probabilities of prompts."""
+
+    needs_weights = False
+    feeds_answers = True
+    package = ("vllm", "vllm")
+
+    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+        """In order, one generation each."""
+        batches = []
+        for forced in (True, False):
+            own = [index for index, one in enumerate(asked) if one.is_forced == forced]
+            batches += [own[start : start + _AT_ONCE] for start in range(0, len(own), _AT_ONCE)]
+        return batches
+
+    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+        """Ask vLLM, all questions of each generation at once."""
+        started = time.perf_counter()
+        replies: list[Reply | None] = [None] * len(asked)
+        for forced, way in ((True, self._fed), (False, self._decoded)):
+            own = [index for index, one in enumerate(asked) if one.is_forced == forced]
+            if own:
+                for index, reply in zip(own, way([asked[index] for index in own]), strict=True):
+                    replies[index] = reply
+        seconds = round((time.perf_counter() - started) / len(asked), 6)
+        return [replace(reply, seconds=seconds) for reply in replies if reply is not None]
+
+    @cached_property
+    def _vllm(self) -> Any:
+        try:
+            return importlib.import_module("vllm")
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(*self.package) from error
+
+    @cached_property
+    def _engine(self) -> Any:
+        return self._vllm.LLM(model=self._model.name, enable_prefix_caching=True)
+
+    def _generate(self, ids: Sequence[list[int]], options: Sequence[dict[str, Any]]) -> list[Any]:
+        params = [self._vllm.SamplingParams(temperature=0.0, **own) for own in options]
+        return list(self._engine.generate([{"prompt_token_ids": own} for own in ids], params, use_tqdm=False))
+
+    def _decoded(self, asked: Sequence[Asked]) -> list[Reply]:
+        model = self._model
+        prompts = [model.encode(one.question.prompt) for one in asked]
+        golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
+        options = [
+            {
+                "max_tokens": len(gold) if one.preset.truncation == "gold_length" else one.preset.max_new_tokens,
+                "stop": list(STOPS[one.preset.truncation]),
+                "stop_token_ids": sorted(model.end_ids),
+            }
+            for one, gold in zip(asked, golds, strict=True)
+        ]
+        said = [list(result.outputs[0].token_ids) for result in self._generate(prompts, options)]
+        return [
+            Reply(
+                text=truncate(model.decode(ids), STOPS[one.preset.truncation]),
+                token_match=match_of(ids, gold) if one.question.gold else None,
+                prompt_tokens=len(prompt),
+                new_tokens=len(ids),
+                seconds=0.0,
+            )
+            for one, prompt, gold, ids in zip(asked, prompts, golds, said, strict=True)
+        ]
+
+    def _fed(self, asked: Sequence[Asked]) -> list[Reply]:
+        model = self._model
+        prompts = [model.encode(one.question.prompt) for one in asked]
+        targets = [
+            [model.encode_target(text, after=one.question.prompt) for text in (one.question.gold, *one.question.old)]
+            for one in asked
+        ]
+        rows = [prompt + target for prompt, own in zip(prompts, targets, strict=True) for target in own]
+        found = iter(self._generate(rows, [{"max_tokens": 1, "prompt_logprobs": 1}] * len(rows)))
+        replies = []
+        for prompt, own in zip(prompts, targets, strict=True):
+            read = [_read_prompt(next(found).prompt_logprobs[len(prompt) :], target) for target in own]
+            (best, probability), others = read[0], [told for _, told in read[1:]]
+            replies.append(
+                Reply(
+                    text=model.decode(best).strip(),
+                    token_match=match_of(best, own[0]),
+                    prompt_tokens=len(prompt),
+                    new_tokens=len(own[0]),
+                    seconds=0.0,
+                    probability=six_digits(probability),
+                    old_probability=six_digits(max(others)) if others else None,
+                )
+            )
+        return replies
+
+
+def _read_prompt(told: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple[list[int], float]:
+    """Arg max and probability from what vLLM tells at each token: that token and the likeliest one, by id."""
+    best = [max(own, key=lambda token: own[token].logprob) for own in told]
+    logprobs = [own[token].logprob for own, token in zip(told, target, strict=True)]
+    return best, math.exp(math.fsum(logprobs) / len(target))

@@ -1,0 +1,223 @@
+"""Greedy decoding in batches with a key-value cache.
+
+Rows that have ended leave, and where prompts can share what they begin with, waiting ones take their places at once;
+the same prompt is decoded once, however many ask it, and up to different stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kgedit.llm.key_values import RoomyCache
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows
+
+_MOST_ROWS = 256
+_WAITING_FOR = 4
+"""Waiting rows are read when a quarter of the rows has left: reading them one by one would cost a pass each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """One answer to be decoded.
+
+    Attributes:
+        prompt: Token ids.
+        stop_ids: Tokens that end the answer.
+        limit: Most new tokens, at least one.
+    """
+
+    prompt: list[int]
+    stop_ids: frozenset[int]
+    limit: int
+
+
+def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) -> list[list[int]]:
+    """New tokens of each row, the one that ended it included.
+
+    Args:
+        most_tokens: Most tokens in the cache, padding and the longest possible answers included, where there is more
+            than one row.
+    """
+    longest = max(len(row.prompt) + row.limit for row in rows)
+    at_once = min(_MOST_ROWS, max(1, most_tokens // longest))
+    if model.shares_beginnings(longest):
+        return _decode_trees(model, rows, at_once=at_once, most_tokens=most_tokens)
+    order = sorted(range(len(rows)), key=lambda row: (-len(rows[row].prompt), row))
+    replies: list[list[int]] = [[] for _ in rows]
+    for start in range(0, len(rows), at_once):
+        batch = order[start : start + at_once]
+        for row, reply in zip(batch, _decode_rows(model, [rows[row] for row in batch]), strict=True):
+            replies[row] = reply
+    return replies
+
+
+def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[int]]:
+    """Left-padded rows, each with its whole prompt."""
+    replies: list[list[int]] = [[] for _ in rows]
+    alive = list(range(len(rows)))
+    ids, mask = model.pad_left([row.prompt for row in rows])
+    cache = None
+    ends: torch.Tensor | None = torch.full((len(ids),), ids.shape[1] - 1, device=ids.device)
+    while alive:
+        output = model.forward(ids, mask, last=1, cache=cache, keep=True, ends=ends, rows=alive)
+        cache, ends = output.past_key_values, None
+        chosen = output.logits[:, -1].argmax(-1)
+        for row, token in zip(alive, chosen.tolist(), strict=True):
+            replies[row].append(token)
+        going = [i for i, row in enumerate(alive) if not _has_ended(rows[row], replies[row])]
+        if going and len(going) < len(alive):
+            kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
+            cache.batch_select_indices(kept)
+            chosen, mask = chosen[kept], mask[kept]
+        alive = [alive[i] for i in going]
+        ids = chosen.unsqueeze(1)
+        mask = torch.cat([mask, mask.new_ones((len(mask), 1))], dim=1)
+    return replies
+
+
+def _has_ended(row: Decoding, reply: Sequence[int]) -> bool:
+    return len(reply) >= row.limit or reply[-1] in row.stop_ids
+
+
+@dataclass(slots=True)
+class _Text:
+    """A prompt with what has been said so far.
+
+    Attributes:
+        prompt: Token ids.
+        asking: The rows that it is decoded for and that have not ended, with their indexes.
+        said: New tokens.
+    """
+
+    prompt: list[int]
+    asking: list[tuple[int, Decoding]] = field(default_factory=list)
+    said: list[int] = field(default_factory=list)
+
+    @property
+    def limit(self) -> int:
+        return max(row.limit for _, row in self.asking)
+
+    def say(self, token: int, replies: list[list[int]]) -> bool:
+        """Add a token; hand replies over to the rows that it ends. Whether any row is left."""
+        self.said.append(token)
+        going = []
+        for index, row in self.asking:
+            if _has_ended(row, self.said):
+                replies[index] = list(self.said)
+            else:
+                going.append((index, row))
+        self.asking = going
+        return bool(going)
+
+
+def _decode_trees(model: LanguageModel, rows: Sequence[Decoding], *, at_once: int, most_tokens: int) -> list[list[int]]:
+    texts: dict[tuple[int, ...], _Text] = {}
+    for index, row in enumerate(rows):
+        texts.setdefault(tuple(row.prompt), _Text(row.prompt)).asking.append((index, row))
+    # A row that comes later fits between the columns of those that are there: it is no longer than they were.
+    waiting = sorted(texts.values(), key=lambda text: -len(text.prompt))
+    prompts = [text.prompt for text in waiting]
+    beginning = read_beginning(model, prompts, most=min(map(len, prompts)) - 1)
+    replies: list[list[int]] = [[] for _ in rows]
+    pool = _Pool(model, replies, beginning=beginning, slots=min(at_once, len(waiting)), most_tokens=most_tokens)
+    while waiting or pool.texts:
+        free = at_once - len(pool.texts)
+        if waiting and (not pool.texts or free * _WAITING_FOR >= at_once):
+            pool.admit(waiting[:free])
+            waiting = waiting[free:]
+        if pool.texts:
+            pool.step()
+    return replies
+
+
+class _Pool:
+    """Texts that are being decoded together.
+
+    Args:
+        replies: Takes the replies to rows that have ended.
+        beginning: What all prompts begin with.
+        slots: Most texts.
+        most_tokens: Most tokens of prompts that are read at once.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        replies: list[list[int]],
+        *,
+        beginning: Beginning,
+        slots: int,
+        most_tokens: int,
+    ) -> None:
+        self.texts: list[_Text] = []
+        self._starts: list[int] = []
+        self._cache: RoomyCache | None = None
+        self._model, self._replies, self._beginning = model, replies, beginning
+        self._slots, self._most_tokens = slots, most_tokens
+
+    def admit(self, texts: Sequence[_Text]) -> None:
+        """Read prompts; those whose answers have not ended with the first token stay."""
+        prompts = [text.prompt for text in texts]
+        if not self.texts:
+            self._cache = None
+        length = self._cache.length if self._cache else max(map(len, prompts))
+        limit = max(text.limit for text in texts)
+        for read in read_rows(
+            self._model,
+            prompts,
+            [[len(prompt) - 1] for prompt in prompts],
+            beginning=self._beginning,
+            most_tokens=self._most_tokens,
+            keep=True,
+        ):
+            tokens = read.logits.argmax(-1).tolist()
+            going = [
+                row
+                for row, (at,) in zip(read.rows, read.found, strict=True)
+                if texts[row].say(tokens[at], self._replies)
+            ]
+            if not going:
+                continue
+            if self._cache is None:
+                self._cache = RoomyCache(read.cache, slots=self._slots, length=length, columns=length + limit)
+            self._place(self._cache, read, going, texts)
+
+    def _place(self, cache: RoomyCache, read: TreesRead, rows: Sequence[int], texts: Sequence[_Text]) -> None:
+        trees, columns = [read.packs.trees[row] for row in rows], [read.columns(row) for row in rows]
+        cache.place(read.cache, trees, columns, first=len(self.texts))
+        self.texts += [texts[row] for row in rows]
+        self._starts += [cache.length - len(texts[row].prompt) for row in rows]
+
+    def step(self) -> None:
+        """Say one more token of each text."""
+        cache = self._cache
+        assert cache is not None
+        if cache.is_full:
+            unused = min(self._starts)
+            cache.make_room(unused)
+            self._starts = [start - unused for start in self._starts]
+        at, count = self._model.device, len(self.texts)
+        starts = torch.tensor(self._starts, device=at)[:, None]
+        output = self._model.forward_tree(
+            torch.tensor([text.said[-1:] for text in self.texts], device=at),
+            (torch.arange(cache.length + 1, device=at) >= starts)[:, None],
+            cache.length - starts,
+            picks=(torch.arange(count), torch.zeros(count, dtype=torch.long)),
+            cache=cache,
+        )
+        tokens = output.logits.argmax(-1).tolist()
+        self._keep([slot for slot, token in enumerate(tokens) if self.texts[slot].say(token, self._replies)], cache)
+
+    def _keep(self, going: list[int], cache: RoomyCache) -> None:
+        """Fill the slots of ended texts with the last ones."""
+        free = sorted(set(range(len(going))) - set(going))
+        last = [slot for slot in going if slot >= len(going)]
+        if free:
+            cache.move(last, free)
+            for target, source in zip(free, last, strict=True):
+                self.texts[target], self._starts[target] = self.texts[source], self._starts[source]
+        del self.texts[len(going) :], self._starts[len(going) :]

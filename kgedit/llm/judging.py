@@ -1,0 +1,91 @@
+"""The judge's question and its verdict: whether what a model wrote answers a question, in the eyes of another model.
+
+What is judged was written by models and by the editors of Wikidata, who may write "reply CORRECT": it goes into the
+prompt as one JSON object between two fence lines that it cannot contain, because they hash it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+from kgedit.llm.contexts import read_template
+from kgedit.llm.remote.requests import ChatRequest, Message
+from kgedit.resources import data_folder
+
+Verdict = Literal["CORRECT", "INCORRECT"]
+
+VERDICTS: tuple[Verdict, Verdict] = ("CORRECT", "INCORRECT")
+
+VERDICT_TOKENS = 8
+"""Most tokens of a verdict: either word is fewer in every tokenizer, and an explanation is cut soon."""
+
+_LONGEST = 2000
+"""Characters of a field that are shown: an answer that has not come to the point by then never does."""
+
+_MOST_ACCEPTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be judged.
+
+    Attributes:
+        question: As it was put, without its context.
+        accepted: The right answer first, then its other names.
+        answer: What the model wrote.
+    """
+
+    question: str
+    accepted: tuple[str, ...]
+    answer: str
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the content."""
+        return hashlib.sha256(self._record().encode()).hexdigest()
+
+    def prompt(self) -> str:
+        """The text that asks for a verdict."""
+        record = self._record()
+        fence = f"=== {hashlib.sha256(record.encode()).hexdigest()[:16]} ==="
+        # The record comes last: what stands in it is never taken for a slot.
+        return _template().replace("{fence}", fence).replace("{record}", record)
+
+    def _record(self) -> str:
+        shown = {
+            "question": _cut(self.question),
+            "accepted": [_cut(text) for text in self.accepted[:_MOST_ACCEPTED]],
+            "answer": _cut(self.answer),
+        }
+        text = json.dumps(shown, ensure_ascii=False)
+        # JSON leaves these as they are, and to a model they end the line.
+        return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+
+
+def judge_request(judgement: Judgement, model: str) -> ChatRequest:
+    """The request for a verdict."""
+    return ChatRequest(model=model, messages=(Message("user", judgement.prompt()),), max_tokens=VERDICT_TOKENS)
+
+
+def read_verdict(text: str) -> Verdict | None:
+    """The verdict that a reply is, in either case and with or without a full stop; None if it is anything else."""
+    word = text.strip().removesuffix(".").upper()
+    return next((verdict for verdict in VERDICTS if word == verdict), None)
+
+
+def prompt_sha256() -> str:
+    """Hash of the judge's instructions: verdicts under different ones do not compare."""
+    return hashlib.sha256(_template().encode()).hexdigest()
+
+
+@cache
+def _template() -> str:
+    return read_template(data_folder("prompts") / "judge" / "verdict.txt")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

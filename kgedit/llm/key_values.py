@@ -1,0 +1,130 @@
+"""A key-value cache whose rows come and go: ended rows leave their slot to others, and a new token moves nothing.
+
+transformers' own cache copies everything it holds for each new token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache, DynamicLayer
+
+_MORE_COLUMNS = 64
+
+
+class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values of one block: slots x heads x columns x width, used up to `length` columns."""
+
+    def __init__(self, like: torch.Tensor, *, slots: int, columns: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.lazy_initialization(like, like)
+        self.length = 0
+        self._room = [like.new_zeros((slots, like.shape[1], columns, like.shape[3])) for _ in range(2)]
+        self._see(0)
+
+    @property
+    def columns(self) -> int:
+        return int(self._room[0].shape[2])
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        *args: Any,  # noqa: ARG002 - the shape of transformers' cache layers
+        **kwargs: Any,  # noqa: ARG002
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write the newest tokens' keys and values of all rows behind those that are there."""
+        rows, more = key_states.shape[0], key_states.shape[2]
+        for room, given in zip(self._room, (key_states, value_states), strict=True):
+            room[:rows, :, self.length : self.length + more] = given
+        self.length += more
+        self._see(rows)
+        return self._seen
+
+    def place(self, source: Any, trees: torch.Tensor, columns: torch.Tensor, *, first: int) -> None:
+        """Copy rows out of trees, so that they end at `length`; the first of them goes into the slot `first`."""
+        for room, given in zip(self._room, (source.keys, source.values), strict=True):
+            rows = given.transpose(1, 2)[trees[:, None], columns].transpose(1, 2)
+            room[first : first + len(rows), :, self.length - columns.shape[1] : self.length] = rows
+
+    def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        for room in self._room:
+            room[targets, :, : self.length] = room[sources, :, : self.length]
+
+    def shift(self, first: int) -> None:
+        for room in self._room:
+            room[:, :, : self.length - first] = room[:, :, first : self.length].clone()
+        self.length -= first
+
+    def widen(self, more: int) -> None:
+        self._room = [torch.cat([room, torch.zeros_like(room[:, :, :more])], dim=2) for room in self._room]
+
+    def get_seq_length(self) -> int:
+        return self.length
+
+    def _see(self, rows: int) -> None:
+        keys, values = (room[:rows, :, : self.length] for room in self._room)
+        self.keys, self.values = self._seen = keys, values
+
+
+class RoomyCache(Cache):
+    """A cache for `slots` rows at most, the rows in use first.
+
+    Rows end at the same column and begin wherever their length puts them; columns ahead of that hold anything.
+
+    Args:
+        like: A cache of the same model, filled.
+        slots: Most rows.
+        length: Columns in use from the beginning.
+        columns: Columns that there is room for; there will be more when they are used up.
+    """
+
+    def __init__(self, like: Any, *, slots: int, length: int, columns: int) -> None:
+        self._rooms = [_Room(layer.keys, slots=slots, columns=columns) for layer in like.layers]
+        super().__init__(layers=list(self._rooms))
+        for room in self._rooms:
+            room.length = length
+
+    @property
+    def length(self) -> int:
+        """Columns in use."""
+        return self._rooms[0].length
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another token."""
+        return self.length == self._rooms[0].columns
+
+    def place(self, source: Any, trees: Sequence[int], columns: Sequence[Sequence[int]], *, first: int) -> None:
+        """Take over rows from a cache of trees.
+
+        Args:
+            source: The cache of trees.
+            trees: The tree of each row.
+            columns: Where in its tree each row's tokens stand; at most `length`.
+            first: Slot of the first of these rows; the others follow.
+        """
+        width = max(map(len, columns))
+        filled = torch.tensor([[0] * (width - len(own)) + list(own) for own in columns])
+        for room, given in zip(self._rooms, source.layers, strict=True):
+            at = given.keys.device
+            room.place(given, torch.tensor(trees, device=at), filled.to(at), first=first)
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        """Copy rows from slots to others."""
+        for room in self._rooms:
+            room.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to fit a cache on several GPUs
+
+    def make_room(self, unused: int) -> None:
+        """Give up columns that no row uses, or, where there are none, add some.
+
+        Args:
+            unused: Columns at the beginning.
+        """
+        for room in self._rooms:
+            if unused:
+                room.shift(unused)
+            else:
+                room.widen(_MORE_COLUMNS)

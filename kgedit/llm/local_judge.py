@@ -1,0 +1,117 @@
+"""A judge on this machine: the verdict word that a local model finds the likelier, so that every answer gets one.
+
+Small models do not keep to a form when they decode, and prefer one word whatever stands ahead of it. So the two words
+are compared where they first differ, less what they differ by after judgements without content (Zhao et al. 2021,
+Calibrate Before Use). The rules, which are the same for all answers, are read once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
+
+import torch
+
+from kgedit.errors import ModelError
+from kgedit.llm.contexts import Context
+from kgedit.llm.devices import enough_memory
+from kgedit.llm.judging import VERDICTS, Judgement, Verdict
+from kgedit.llm.language_model import LanguageModel
+
+_BATCH_TOKENS = 4096
+_WITHOUT_CONTENT = (Judgement("N/A", ("N/A",), "N/A"), Judgement("", ("",), ""))
+
+
+class LocalJudge:
+    """A judge.
+
+    Args:
+        model: Asked in its chat template where it has one.
+        calibrated: Whether the model's own liking for either word is taken off.
+
+    Attributes:
+        liking: Margin from which on an answer is correct.
+
+    Raises:
+        ModelError: if its tokenizer cannot tell the words apart.
+    """
+
+    def __init__(self, model: LanguageModel, *, calibrated: bool = True) -> None:
+        self._model = model
+        chat = model.chat
+        context = Context("chat", "{question}", in_chat=True) if chat else Context("judge", "{question}\n\n")
+        self._context = context.for_model(chat)
+        margins = self.margins(_WITHOUT_CONTENT) if calibrated else [0.0]
+        self.liking = sum(margins) / len(margins)
+
+    def judge(
+        self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
+    ) -> list[Verdict]:
+        """A verdict for each.
+
+        Args:
+            progress: Called with judgements that are done and all of them.
+
+        Raises:
+            ModelError: if the GPU's memory is too small.
+        """
+        correct, incorrect = VERDICTS
+        margins = self.margins(judgements, progress=progress)
+        return [correct if margin > self.liking else incorrect for margin in margins]
+
+    def margins(
+        self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
+    ) -> list[float]:
+        """Log-probability of CORRECT less that of INCORRECT, at the first token in which they differ, of each."""
+        prompts = [self._context.prompt(judgement.prompt()) for judgement in judgements]
+        targets = [[self._model.encode_target(word, after=prompt) for word in VERDICTS] for prompt in prompts]
+        rows = []
+        for prompt, (correct, incorrect) in zip(prompts, targets, strict=True):
+            same = _shared([correct, incorrect])
+            if same == min(len(correct), len(incorrect)):
+                raise ModelError(f"The tokenizer of '{self._model.name}' cannot tell {' from '.join(VERDICTS)}.")
+            rows.append((self._model.encode(prompt) + correct[:same], correct[same], incorrect[same]))
+        return self._read([ids for ids, _, _ in rows], [pair for _, *pair in rows], progress=progress)
+
+    def _read(
+        self, rows: list[list[int]], words: list[list[int]], *, progress: Callable[[int, int], None] | None
+    ) -> list[float]:
+        """The difference of two tokens' logits behind each row, what all rows begin with being read once."""
+        shared = min(_shared(rows), min(map(len, rows), default=1) - 1)
+        margins = [0.0] * len(rows)
+        order = sorted(range(len(rows)), key=lambda index: (-len(rows[index]), index))
+        done = 0
+        with torch.inference_mode(), enough_memory("a batch of judgements"):
+            prefix = self._prefix(rows[0][:shared]) if rows and shared else None
+            while done < len(order):
+                batch = order[done : done + max(1, _BATCH_TOKENS // len(rows[order[done]]))]
+                logits = self._logits([rows[index][shared:] for index in batch], shared, prefix)
+                for index, row in zip(batch, logits, strict=True):
+                    correct, incorrect = words[index]
+                    margins[index] = float(row[correct] - row[incorrect])
+                done += len(batch)
+                if progress:
+                    progress(done, len(order))
+        return margins
+
+    def _prefix(self, ids: list[int]) -> Any:
+        """The key-value cache of what all rows begin with."""
+        tokens, mask = self._model.pad_left([ids])
+        return self._model.forward(tokens, mask, last=1, keep=True).past_key_values
+
+    def _logits(self, rests: list[list[int]], shared: int, prefix: Any) -> torch.Tensor:
+        """Logits behind the last token of each row: rows x vocabulary."""
+        ids, mask = self._model.pad_left(rests)
+        cache = copy.deepcopy(prefix)
+        if cache is not None:
+            cache.batch_repeat_interleave(len(rests))
+            mask = torch.cat([mask.new_ones((len(rests), shared)), mask], dim=1)
+        logits: torch.Tensor = self._model.forward(ids, mask, last=1, cache=cache, keep=cache is not None).logits
+        return logits[:, -1].float()
+
+
+def _shared(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with."""
+    return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False)))

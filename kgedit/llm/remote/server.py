@@ -1,0 +1,185 @@
+"""One call of an OpenAI-compatible server: a reply, or what was wrong and whether to try again.
+
+Replies are decoded here and not by openai, which takes whatever fields come: a reply that is cut, has no text, or
+belongs to another request must never pass for one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.remote.requests import ChatReply, ChatRequest
+
+OPENAI = "https://api.openai.com/v1"
+
+_AGAIN = frozenset({408, 409, 425, 429})
+"""Besides 5xx: states that pass."""
+
+_LONGEST_PAUSE = 600.0
+"""Seconds that a server is obeyed for; it is asked again after that."""
+
+_POINTLESS = frozenset({401, 402, 403, 404})
+"""States that every other request would meet too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatServer:
+    """Where models are asked, and how patiently.
+
+    Attributes:
+        url: Base URL, up to and with "/v1".
+        key_variable: Environment variable that holds the key; a server on this machine may need none.
+        timeout: Seconds for one try.
+    """
+
+    url: str = OPENAI
+    key_variable: str = "OPENAI_API_KEY"
+    timeout: float = 60.0
+
+
+class CallError(Exception):
+    """A try that brought no reply.
+
+    Attributes:
+        reason: Short, the same for all of its kind: it is counted.
+        again: Whether another try may help.
+        after: Seconds that the server asks to be left alone; None where it does not say.
+        slow_down: Whether the server said that it gets too many requests.
+    """
+
+    def __init__(self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.again = again
+        self.after = after
+        self.slow_down = slow_down
+
+
+class _Message(msgspec.Struct):
+    content: str | None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+    id: str | None = None
+    usage: _Usage | None = None
+
+
+class ServerConnection:
+    """An open connection to one server; may be used from several threads.
+
+    Raises:
+        ModelError: if there is no key for a server that is not on this machine.
+    """
+
+    def __init__(self, server: ChatServer) -> None:
+        try:
+            import openai
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("openai", "openai") from error
+        self._openai: Any = openai
+        self._server = server
+        # Retries are the caller's, which knows of all threads and of the budget.
+        self._client: Any = openai.OpenAI(
+            base_url=server.url, api_key=_key(server), timeout=server.timeout, max_retries=0
+        )
+
+    def close(self) -> None:
+        """Close all sockets."""
+        self._client.close()
+
+    def call(self, request: ChatRequest) -> tuple[str | None, ChatReply]:
+        """Ask once.
+
+        Returns:
+            The server's id of the completion, None where it gives none, and the reply.
+
+        Raises:
+            CallError: if no whole reply came.
+            ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
+        """
+        openai = self._openai
+        try:
+            raw = self._client.chat.completions.with_raw_response.create(**request.body())
+            content: bytes = raw.content
+        except openai.APITimeoutError as error:
+            raise CallError("timeout", again=True) from error
+        except openai.APIConnectionError as error:
+            raise CallError("no connection", again=True) from error
+        except openai.APIStatusError as error:
+            raise self._status_error(error, request) from error
+        return _decoded(content)
+
+    def _status_error(self, error: Any, request: ChatRequest) -> CallError | ModelError:
+        status, code = int(error.status_code), str(error.code or "")
+        if status in _POINTLESS or code == "insufficient_quota":
+            said = " ".join(str(error.message).split())[:300]
+            return ModelError(
+                f"The server {self._server.url} refuses the model '{request.model}' ({status}): {said}. "
+                f"Check the address, the model's name and the key in ${self._server.key_variable}."
+            )
+        again = status in _AGAIN or status >= 500
+        slow_down = status in {429, 503}
+        return CallError(str(status), again=again, after=_retry_after(error.response.headers), slow_down=slow_down)
+
+
+def _key(server: ChatServer) -> str:
+    key = os.environ.get(server.key_variable, "")
+    if not key and server.url == OPENAI:
+        raise ModelError(
+            f"There is no key for {server.url}: set the environment variable {server.key_variable}, or name another "
+            "server by its URL."
+        )
+    return key or "none"
+
+
+def _decoded(content: bytes) -> tuple[str | None, ChatReply]:
+    try:
+        completion = msgspec.json.decode(content, type=_Completion)
+    except msgspec.ValidationError as error:
+        raise CallError("no chat completion", again=True) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CallError("cut or invalid JSON", again=True) from error
+    if len(completion.choices) != 1:
+        raise CallError("not one choice", again=True)
+    choice, usage = completion.choices[0], completion.usage or _Usage()
+    if choice.message.content is None:
+        raise CallError("no text", again=True)
+    return completion.id, ChatReply(
+        text=choice.message.content,
+        finished=choice.finish_reason in {None, "stop"},
+        prompt_tokens=usage.prompt_tokens,
+        new_tokens=usage.completion_tokens,
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds by the header Retry-After, which holds seconds or a date (RFC 9110, section 10.2.3)."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return min(float(text), _LONGEST_PAUSE)
+    try:
+        when = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    # A date without a zone is meant as UTC.
+    seconds = (when.replace(tzinfo=when.tzinfo or datetime.UTC) - datetime.datetime.now(datetime.UTC)).total_seconds()
+    return min(max(seconds, 0.0), _LONGEST_PAUSE)

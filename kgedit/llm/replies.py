@@ -1,0 +1,36 @@
+"""What a backend makes of a model's tokens: the reply to one question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The model's reply to one question; its fields are those of an Answer."""
+
+    text: str
+    token_match: float | None
+    prompt_tokens: int
+    new_tokens: int
+    seconds: float
+    probability: float | None = None
+    old_probability: float | None = None
+
+
+def truncate(text: str, stops: Sequence[str]) -> str:
+    """The text ahead of the first stop, without surrounding space."""
+    for stop in stops:
+        text = text.partition(stop)[0]
+    return text.strip()
+
+
+def match_of(ids: Sequence[int], gold: Sequence[int]) -> float:
+    """Share of the gold answer's tokens that stand at their index among the generated ones."""
+    return sum(a == b for a, b in zip(ids, gold, strict=False)) / len(gold)
+
+
+def six_digits(value: float) -> float:
+    """As probabilities are stored."""
+    return float(f"{value:.6g}")

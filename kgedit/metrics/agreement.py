@@ -1,0 +1,69 @@
+"""How far two ways of judging agree: the share of equal verdicts, and Cohen's kappa."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kgedit.metrics.judged import Asked, Judged, pool
+from kgedit.proportions import wilson_interval
+from kgedit.records.scores import Agreement
+from kgedit.resampling import Floats
+
+RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
+"""Metrics that call an answer right or wrong, as far as a run was scored by them."""
+
+RIGHT_FROM = 0.5
+"""Value from which on an answer counts as right; all rules but token_f1 know only 0 and 1."""
+
+
+def cohens_kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
+    """Agreement beyond chance: (observed - expected) / (1 - expected); None where either never varies.
+
+    Source: Cohen 1960, A Coefficient of Agreement for Nominal Scales.
+    """
+    first, second = np.asarray(one, dtype=bool), np.asarray(other, dtype=bool)
+    if len({*first.tolist()}) < 2 or len({*second.tolist()}) < 2:
+        return None
+    expected = first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean())
+    return float(((first == second).mean() - expected) / (1 - expected))
+
+
+def agreements(groups: Mapping[Asked, Judged], presets: Sequence[str]) -> tuple[Agreement, ...]:
+    """Each rule against the judge, over all answers of a preset; none where nobody judged."""
+    found = []
+    for preset in presets:
+        # An axis has its metrics, so that only what is judged alike can be pooled.
+        by_metrics: dict[tuple[str, ...], list[Judged]] = {}
+        for asked, group in groups.items():
+            if asked.preset == preset and "judge" in group.metrics:
+                by_metrics.setdefault(group.metrics, []).append(group)
+        pooled = [pool(same) for same in by_metrics.values()]
+        for rule in RULES:
+            pairs = [_pairs(group, rule) for group in pooled if rule in group.metrics]
+            if pairs and len(judged := np.concatenate(pairs)):
+                found.append(_agreement(preset, rule, judged))
+    return tuple(found)
+
+
+def _pairs(group: Judged, rule: str) -> Floats:
+    """Shape (answers, 2): the judge's value and the rule's, where both judged."""
+    columns = group.values[:, [group.metrics.index("judge"), group.metrics.index(rule)]]
+    return columns[~np.isnan(columns).any(axis=1)]
+
+
+def _agreement(preset: str, rule: str, values: Floats) -> Agreement:
+    right = values >= RIGHT_FROM
+    same = int((right[:, 0] == right[:, 1]).sum())
+    low, high = wilson_interval(same, len(right))
+    kappa = cohens_kappa(right[:, 0].tolist(), right[:, 1].tolist())
+    return Agreement(
+        preset=preset,
+        rule=rule,
+        n=len(right),
+        share=round(same / len(right), 6),
+        low=round(low, 6),
+        high=round(high, 6),
+        kappa=None if kappa is None else round(kappa, 6),
+    )

@@ -1,0 +1,95 @@
+"""Every answer judged by its preset's own metric, as the rows of answers.parquet: what comparisons are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.metrics import METRICS
+from kgedit.metrics.contract import Metric
+from kgedit.metrics.error_classes import classify_error
+from kgedit.metrics.stages import stage_of
+from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
+from kgedit.records.runs import Answer
+
+ErrorJudge = Callable[[Answer], ErrorClass | None]
+"""What a judge said of a wrong answer; None where it said nothing, and the rules decide."""
+
+_ROWS = 65_536
+
+
+def answer_table(
+    answers: Iterable[Answer],
+    own_metrics: Mapping[str, str],
+    *,
+    timesteps: Sequence[str],
+    old_answers: Mapping[int, Sequence[str]],
+    error_judge: ErrorJudge | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of ANSWERS, in file order; of a question that was answered twice in the same state the first answer.
+
+    Args:
+        own_metrics: Preset -> name of its metric.
+        timesteps: As in RunScores.
+        old_answers: `case_hash` of a case -> the answers that were right before its edit.
+        error_judge: Whose error classes count before those of the rules.
+    """
+    metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
+    seen: set[tuple[object, str, int]] = set()
+    rows: list[dict[str, Any]] = []
+    for answer in answers:
+        question = question_hash(answer.timestep, answer.case_id, answer.axis, answer.question)
+        key = (answer.model_state, answer.preset, question)
+        if key in seen:
+            continue
+        seen.add(key)
+        value = metrics[answer.preset].judge(answer, None)  # no preset's own metric compares with an earlier answer
+        right = _is_right(value, metrics[answer.preset])
+        case = case_hash(answer.timestep, answer.case_id)
+        error, error_by = _error(answer, right, old_answers.get(case, ()), error_judge)
+        rows.append(
+            {
+                "stage": stage_of(answer.model_state, answer.timestep, timesteps),
+                "model_timestep": answer.model_state.timestep,
+                "edits": answer.model_state.edits,
+                "timestep": answer.timestep,
+                "case": case,
+                "second_case": answer.second_case_id and case_hash(answer.timestep, answer.second_case_id),
+                "question": question,
+                "relation": answer.relation,
+                "axis": answer.axis,
+                "preset": answer.preset,
+                "value": value,
+                "right": right,
+                "first_found": answer.case_id in answer.retrieved,
+                "second_found": answer.second_case_id in answer.retrieved,
+                "error": error,
+                "error_by": error_by,
+            }
+        )
+        if len(rows) == _ROWS:
+            yield pa.RecordBatch.from_pylist(rows, schema=ANSWERS)
+            rows = []
+    yield pa.RecordBatch.from_pylist(rows, schema=ANSWERS)
+
+
+def _is_right(value: float | None, metric: Metric) -> bool | None:
+    if value is None or not metric.of_correctness:
+        return None
+    return value == (metric.maximum if metric.higher_is_better else metric.minimum)
+
+
+def _error(
+    answer: Answer, right: bool | None, old_answers: Sequence[str], error_judge: ErrorJudge | None
+) -> tuple[ErrorClass | None, str | None]:
+    """The error class of a wrong free answer and who says so; locality has no right answer to miss."""
+    if right is not False or answer.generation == "teacher_forcing" or answer.axis == "locality":
+        return None, None
+    judged = error_judge(answer) if error_judge else None
+    if judged is not None:
+        return judged, "judge"
+    # Only where the edited fact itself is asked for is its old value an old answer.
+    old = old_answers if answer.axis in ("update", "rephrase", "personas", "alias") else ()
+    return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old), "rules"

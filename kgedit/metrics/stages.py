@@ -1,0 +1,23 @@
+"""When a question was asked, by the state of the model and the timestep of the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.records.runs import ModelState
+from kgedit.records.scores import EvaluationStage
+
+
+def stage_of(model_state: ModelState, timestep: str, timesteps: Sequence[str]) -> EvaluationStage:
+    """The stage of a question.
+
+    Args:
+        timestep: Of the question.
+        timesteps: All of the run, in the order in which they were learned, then those asked and never learned.
+    """
+    if model_state.timestep is None:
+        return "before"
+    if model_state.edits is not None:
+        return "partial"
+    later = timesteps.index(model_state.timestep) - timesteps.index(timestep)
+    return "own" if later == 0 else "retained" if later > 0 else "ahead"

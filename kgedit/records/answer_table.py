@@ -1,0 +1,83 @@
+"""What a run folder holds for comparisons: a row for each answer in answers.parquet, for each case in cases.parquet.
+
+Both follow from answers.jsonl and the timesteps; a row is found again by a 64-bit hash, the same in every run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import pyarrow as pa
+
+ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
+"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes."""
+
+ERROR_CLASSES: tuple[ErrorClass, ...] = (
+    "empty",
+    "repetition",
+    "old answer",
+    "more than the answer",
+    "irrelevant",
+    "incorrect",
+)
+
+ANSWERS = pa.schema(
+    [
+        ("stage", pa.string()),
+        ("model_timestep", pa.string()),
+        ("edits", pa.int64()),
+        ("timestep", pa.string()),
+        ("case", pa.uint64()),
+        ("second_case", pa.uint64()),
+        ("question", pa.uint64()),
+        ("relation", pa.string()),
+        ("axis", pa.string()),
+        ("preset", pa.string()),
+        ("value", pa.float64()),
+        ("right", pa.bool_()),
+        ("first_found", pa.bool_()),
+        ("second_found", pa.bool_()),
+        ("error", pa.string()),
+        ("error_by", pa.string()),
+    ]
+)
+"""stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
+`question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
+metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
+wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
+ErrorClass for a wrong free answer, else null. error_by: "rules" or "judge"."""
+
+CASES = pa.schema(
+    [
+        ("case", pa.uint64()),
+        ("timestep", pa.string()),
+        ("case_id", pa.string()),
+        ("tag", pa.string()),
+        ("kind", pa.string()),
+        ("year", pa.string()),
+        ("relation", pa.string()),
+        ("relation_label", pa.string()),
+        ("subject", pa.string()),
+        ("subject_label", pa.string()),
+        ("object", pa.string()),
+        ("object_label", pa.string()),
+        ("old_answers", pa.list_(pa.string())),
+    ]
+)
+"""The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
+where the statement says neither."""
+
+
+def case_hash(timestep: str, case_id: str) -> int:
+    """What a case is found by."""
+    return _hash(timestep, case_id)
+
+
+def question_hash(timestep: str, case_id: str, axis: str, question: str) -> int:
+    """What one question of one case is found by."""
+    return _hash(timestep, case_id, axis, question)
+
+
+def _hash(*parts: str) -> int:
+    return int.from_bytes(hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big")

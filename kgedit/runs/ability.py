@@ -1,0 +1,82 @@
+"""General ability of a run's model: its loss on a text that has nothing to do with the edits, in ability.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import msgspec
+
+from kgedit.errors import SpecError
+from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.perplexity import text_loss
+from kgedit.records.runs import AbilityMeasurement, ModelState
+
+PROSE = "prose"
+"""The text that kgedit has."""
+
+HIGHEST_LOSS = 1e4
+"""Stands for the loss of a destroyed model whose own is no number, or higher still."""
+
+_PROSE_FILE = Path(__file__).parents[1] / "data" / "prose.txt"
+
+
+def read_ability_text(name: str) -> str:
+    """The text that a spec's `ability` names.
+
+    Raises:
+        SpecError: if it is a file that cannot be read as UTF-8.
+    """
+    path = _PROSE_FILE if name == PROSE else Path(name)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([f"ability: {path} cannot be read as text: {error}"]) from error
+
+
+class AbilityMeter:
+    """Measures each state of a model once; a resumed run measures what is missing.
+
+    Args:
+        folder: The run's.
+        model: In its present state.
+        name: The spec's `ability`.
+
+    Raises:
+        SpecError: if the text cannot be read.
+    """
+
+    def __init__(self, folder: Path, model: LanguageModel, name: str) -> None:
+        self._path = folder / "ability.jsonl"
+        self._model = model
+        self._text = read_ability_text(name)
+        self._name = name if name == PROSE else Path(name).name
+        self._sha256 = hashlib.sha256(self._text.encode()).hexdigest()
+        cut_half_line(self._path)
+        done = [msgspec.json.decode(line, type=AbilityMeasurement) for line in read_lines(self._path)]
+        self._done = {(item.model_state, item.case_id) for item in done if item.text_sha256 == self._sha256}
+
+    def measure(self, state: ModelState, *, case_id: str | None = None) -> None:
+        """Measure the model as it is now, unless that was done.
+
+        Args:
+            case_id: Under "single" the case whose edit it has received.
+        """
+        if (state, case_id) in self._done:
+            return
+        started = time.perf_counter()
+        found = text_loss(self._model, self._text)
+        measurement = AbilityMeasurement(
+            model_state=state,
+            case_id=case_id,
+            text=self._name,
+            text_sha256=self._sha256,
+            tokens=found.tokens,
+            text_bytes=len(self._text.encode()),
+            loss=round(found.loss, 6) if found.loss < HIGHEST_LOSS else HIGHEST_LOSS,
+            seconds=round(time.perf_counter() - started, 6),
+        )
+        append_lines(self._path, [msgspec.json.encode(measurement).decode()])
+        self._done.add((state, case_id))

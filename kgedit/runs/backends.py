@@ -1,0 +1,70 @@
+"""What must hold between a run's backend and its method, presets and model: told before the run begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.errors import MissingExtraError, UnknownNameError
+from kgedit.hparams.settings import unknown
+from kgedit.llm.backends import BACKENDS
+from kgedit.records.runs import Preset
+
+if TYPE_CHECKING:
+    from kgedit.editing.editor import Capabilities
+
+DEFAULT = "transformers"
+
+
+def problems_of_backend(
+    name: str, url: str | None, *, model: str | None, capabilities: Capabilities | None, presets: Sequence[Preset]
+) -> list[str]:
+    """Every reason why a backend cannot do what a run asks of it.
+
+    Args:
+        url: Address of the server, where one is given.
+        model: Name or folder, where it is known.
+        capabilities: Of the method; None where it is not known.
+    """
+    if name == DEFAULT:  # known to torch alone, which a check of a spec may lack
+        return [] if url is None else ["backend_url is for a backend that asks a server: give --backend openai"]
+    try:
+        backend = BACKENDS[name]
+    except UnknownNameError:
+        return [unknown("backend", name, list(BACKENDS))]
+    found = []
+    if backend.needs_url and not url:
+        found.append(f"the backend {name} needs the server's address: give --backend-url http://HOST:PORT/v1")
+    if url and not backend.needs_url:
+        found.append(f"the backend {name} asks no server: leave out --backend-url")
+    package, extra = backend.package
+    if find_spec(package) is None:
+        found.append(str(MissingExtraError(package, extra)))
+    forced = [preset.name for preset in presets if preset.generation == "teacher_forcing"]
+    if forced and not backend.feeds_answers:
+        found.append(
+            f"the backend {name} does not tell how probable a given answer is, which {', '.join(forced)} needs: "
+            "ask in presets that decode, such as wild or wild_chat"
+        )
+    if not backend.needs_weights:
+        found += _problems_of_serving(name, model, capabilities)
+    return found
+
+
+def _problems_of_serving(name: str, model: str | None, capabilities: Capabilities | None) -> list[str]:
+    found = []
+    if capabilities is not None and not capabilities.lives_in_prompts:
+        found.append(
+            f"this method edits the model itself, and the backend {name} answers with a model of its own: save the "
+            "edited model (--save-model), serve its folder, and ask it with the method 'none'"
+        )
+    saved = Path(model or "") / "kgedit.json"
+    if saved.is_file() and json.loads(saved.read_text(encoding="utf-8")).get("weights") != "model":
+        found.append(
+            f"{model} holds edits beside the weights, which the backend {name} does not read: take the backend "
+            f"{DEFAULT}, or save a model that was edited by a method that changes weights"
+        )
+    return found

@@ -1,0 +1,59 @@
+"""cases.parquet of a run folder: what each edited case is about, so that reports need no timestep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.records.answer_table import CASES, case_hash
+from kgedit.records.cases import Case
+
+_NAME = "cases.parquet"
+
+
+def write_edited_cases(folder: Path, cases: Iterable[Case]) -> None:
+    """Write the cases in the order given."""
+    path, aside = folder / _NAME, folder / f".{_NAME}.aside"
+    pq.write_table(pa.Table.from_pylist([_row(case) for case in cases], schema=CASES), aside, compression="zstd")
+    aside.replace(path)
+
+
+def read_edited_cases(folder: Path) -> pa.Table:
+    """The cases; none for a run of a version that did not write them."""
+    path = folder / _NAME
+    return pq.read_table(path, schema=CASES) if path.is_file() else CASES.empty_table()
+
+
+def old_answers(cases: pa.Table) -> Mapping[int, tuple[str, ...]]:
+    """Hash of a case -> the answers that were right before its edit."""
+    columns = cases.select(["case", "old_answers"]).to_pydict()
+    return {case: tuple(old) for case, old in zip(columns["case"], columns["old_answers"], strict=True) if old}
+
+
+def _row(case: Case) -> dict[str, object]:
+    fact = case.fact
+    said = case.start_time or case.point_in_time
+    return {
+        "case": case_hash(case.timestep, case.case_id),
+        "timestep": case.timestep,
+        "case_id": case.case_id,
+        "tag": case.tag,
+        "kind": case.kind,
+        "year": _year(said) if said else None,
+        "relation": fact.property,
+        "relation_label": fact.property_label,
+        "subject": fact.subject,
+        "subject_label": fact.subject_label,
+        "object": fact.object,
+        "object_label": fact.object_label,
+        "old_answers": list(case.old_answers),
+    }
+
+
+def _year(time: str) -> str:
+    """The year of an ISO time at any precision; years before the common era have a minus ahead."""
+    sign, digits = ("-", time[1:]) if time.startswith("-") else ("", time)
+    return sign + digits.partition("-")[0]

@@ -1,0 +1,137 @@
+"""Stored answers shown to a judge: a model behind a server, or one on this machine.
+
+The same question, accepted answers and text are judged once, over all runs named; an empty text is wrong unasked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kgedit.errors import ModelError
+from kgedit.llm.judging import VERDICTS, Judgement, judge_request, prompt_sha256, read_verdict
+from kgedit.llm.remote.client import Asked, ChatClient, Effort, Estimate
+from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
+from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall
+from kgedit.llm.remote.server import ChatServer
+from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
+from kgedit.resources import cache
+from kgedit.runs.run_files import read_answers
+from kgedit.runs.verdicts import VerdictLine, judgement_of, write_verdicts
+
+Progress = Callable[[int, int], None]
+"""Called with judgements that are done and all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteJudge:
+    """A judge behind an OpenAI-compatible server.
+
+    Attributes:
+        model: As the server names it.
+        server: Where it is.
+        effort: How hard to try.
+        prices: Table of prices.
+        budget: Most dollars to spend; None for no limit.
+        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
+    """
+
+    model: str
+    server: ChatServer = field(default_factory=ChatServer)
+    effort: Effort = field(default_factory=Effort)
+    prices: Path = SHIPPED
+    budget: float | None = None
+    tokenizer: str | None = None
+
+    def estimate(self, runs: Sequence[Path]) -> Estimate:
+        """What judging would take; no server is asked."""
+        counter: TokenCounter = ByTokenizer(self.tokenizer) if self.tokenizer else ByCharacters()
+        requests = self._requests(_to_ask(runs))
+        return self._client().estimate(requests, counter, likely_reply=VERDICTS[1])
+
+    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> Asked:
+        """Judge the runs' free answers and write their verdicts.jsonl.
+
+        Raises:
+            ModelError: if the server refuses, or the budget does not hold all; verdicts so far are kept, in the cache.
+        """
+        judgements = _to_ask(runs)
+        asked = self._client().ask(self._requests(judgements), progress=progress)
+        if asked.not_asked:
+            raise ModelError(
+                f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {len(judgements):,} answers "
+                f"are not judged, ${asked.dollars or 0:.4f} are spent. What was judged is kept and costs nothing when "
+                "the command is given again, with a larger --budget."
+            )
+        lines = {
+            key: _line(key, reply) for key, reply in zip(judgements, asked.replies, strict=True) if reply is not None
+        }
+        _write(runs, lines, judge=self.model, where=self.server.url)
+        return asked
+
+    def _requests(self, judgements: Mapping[str, Judgement]) -> list[ChatRequest]:
+        return [judge_request(judgement, self.model) for judgement in judgements.values()]
+
+    def _client(self) -> ChatClient:
+        price = price_of(self.model, read_prices(self.prices))
+        replies = ReplyCache(cache() / "replies")
+        return ChatClient(self.server, replies, model=self.model, effort=self.effort, price=price, budget=self.budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalModelJudge:
+    """A judge on this machine.
+
+    Attributes:
+        model: Built-in name, folder, or name on the hub.
+        device: As run-edit takes it.
+    """
+
+    model: str
+    device: str = "auto"
+
+    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> int:
+        """Judge the runs' free answers and write their verdicts.jsonl.
+
+        Returns:
+            How many distinct answers were judged.
+        """
+        from kgedit.llm.devices import resolve_device, resolve_dtype
+        from kgedit.llm.loading import load_model
+        from kgedit.llm.local_judge import LocalJudge
+
+        judgements = _to_ask(runs)
+        device = resolve_device(self.device)
+        judge = LocalJudge(load_model(self.model, device=device, dtype=resolve_dtype("auto", device)))
+        verdicts = judge.judge(list(judgements.values()), progress=progress)
+        lines = {key: VerdictLine(key=key, verdict=verdict) for key, verdict in zip(judgements, verdicts, strict=True)}
+        _write(runs, lines, judge=self.model, where="local")
+        return len(lines)
+
+
+def _to_ask(runs: Sequence[Path]) -> dict[str, Judgement]:
+    """Distinct judgements of the runs' free answers by their keys, empty texts left out."""
+    return {key: judgement for run in runs for key, judgement in _judgements(run).items() if judgement.answer.strip()}
+
+
+def _judgements(run: Path) -> dict[str, Judgement]:
+    found = (judgement_of(answer) for answer in read_answers(run))
+    return {judgement.key: judgement for judgement in found if judgement is not None}
+
+
+def _line(key: str, reply: ChatReply | FailedCall) -> VerdictLine:
+    if isinstance(reply, FailedCall):
+        return VerdictLine(key=key, verdict=None, reason=f"no reply: {reply.reason}")
+    verdict = read_verdict(reply.text)
+    return VerdictLine(key=key, verdict=verdict, reason="" if verdict else "the reply is no verdict")
+
+
+def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str) -> None:
+    for run in runs:
+        own = [
+            lines[key] if judgement.answer.strip() else VerdictLine(key=key, verdict="INCORRECT")
+            for key, judgement in _judgements(run).items()
+        ]
+        write_verdicts(run, own, judge=judge, where=where, prompt=prompt_sha256())

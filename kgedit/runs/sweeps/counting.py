@@ -1,0 +1,129 @@
+"""How much a sweep asks of its models, before it runs: edits, and questions to the unedited and the edited model."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kgedit.benchmark.edit_files import Edits, open_edits
+from kgedit.llm.presets import same_text
+from kgedit.records.cases import Case
+from kgedit.records.runs import Preset, RunSpec
+from kgedit.runs.selection import choose_cases
+from kgedit.runs.sweeps.planning import PlannedRun
+
+
+@dataclass(frozen=True, slots=True)
+class RunCount:
+    """What one run asks; with `only_failed` at most.
+
+    Attributes:
+        edits: Cases that are edited.
+        unedited: Questions about the unedited model.
+        new: Of these, those that no earlier run of the sweep asks: the others are found in the answer cache.
+        edited: Questions that the edited model is asked, over all its states.
+    """
+
+    edits: int
+    unedited: int
+    new: int
+    edited: int
+
+
+class SweepCounter:
+    """Reads every file of edits once."""
+
+    def __init__(self) -> None:
+        self._open = cache(open_edits)
+        self._asked: set[bytes] = set()
+
+    def sha256s(self, spec: RunSpec) -> tuple[str, ...]:
+        """Hashes of a run's edits.
+
+        Raises:
+            BenchmarkError: if they cannot be read.
+        """
+        return tuple(edits.sha256 for edits in self._edits(spec))
+
+    def edits_and_questions(self, spec: RunSpec) -> tuple[int, int]:
+        """Cases that a run edits, and questions that it asks in each state of the model.
+
+        Raises:
+            BenchmarkError: if the edits cannot be read, or no case is left.
+            SpecError: if two timesteps have the same name, or the file of cases cannot be read.
+        """
+        cases = self._cases(spec)
+        probes = sum(len(case.probes) for own in cases.values() for case in own)
+        return sum(map(len, cases.values())), probes * len(same_text(spec.presets))
+
+    def count(self, run: PlannedRun) -> RunCount:
+        """What a run asks, after those that were counted before it.
+
+        Raises:
+            BenchmarkError, SpecError: as `edits_and_questions`.
+        """
+        spec, cases = run.spec, self._cases(run.spec)
+        every = [case for own in cases.values() for case in own]
+        texts = [presets[0] for presets in same_text(spec.presets)]
+        keys = {key for preset in texts for key in _questions(spec, preset, every)}
+        new = len(keys - self._asked)
+        self._asked |= keys
+        return RunCount(
+            edits=len(every),
+            unedited=len(texts) * _probes(every),
+            new=new,
+            edited=len(texts) * _asked_after(spec, list(cases.values())),
+        )
+
+    def _cases(self, spec: RunSpec) -> dict[str, list[Case]]:
+        return choose_cases(self._edits(spec), spec)[0]
+
+    def _edits(self, spec: RunSpec) -> list[Edits]:
+        return [self._open(Path(path)) for path in spec.timesteps]
+
+
+def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator[bytes]:
+    """What makes a question to an unedited model another one, hashed; demonstrations come from the timesteps."""
+    shown = spec.timesteps if preset.shots else ()
+    asked_in: tuple[str, ...] = (
+        spec.model,
+        spec.device,
+        spec.dtype,
+        preset.context,
+        preset.generation,
+        preset.truncation,
+    )
+    asked_in += (str(preset.max_new_tokens), str(preset.shots), str(preset.shots_seed), *shown)
+    for case in cases:
+        for probe in case.probes:
+            cloze = case.cloze if preset.wording == "cloze" and probe.axis == "update" else ""
+            text = "\0".join((*asked_in, cloze or probe.question, probe.answers[0]))
+            yield hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _asked_after(spec: RunSpec, cases: Sequence[Sequence[Case]]) -> int:
+    """Probes asked of edited states, for one preset."""
+    if spec.protocol == "single":
+        return sum(map(_probes, cases))
+    total = 0
+    for index, own in enumerate(cases):
+        earlier = sum(map(_probes, cases[:index])) if spec.evaluate_earlier else 0
+        total += earlier + _probes(own)
+        total += sum(earlier + _probes(own[:done]) for done in _stops(spec, len(own)))
+    return total
+
+
+def _stops(spec: RunSpec, cases: int) -> Iterator[int]:
+    """After how many edits of a timestep all so far are asked again, as the runner decides it."""
+    size, every = spec.batch_size or cases, spec.evaluate_every
+    if every:
+        for done in range(0, cases, size):
+            if done // every > max(0, done - size) // every:
+                yield done
+
+
+def _probes(cases: Sequence[Case]) -> int:
+    return sum(len(case.probes) for case in cases)

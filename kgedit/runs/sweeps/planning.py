@@ -1,0 +1,224 @@
+"""A sweep's spec to the runs that it stands for, with every problem of any of them at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kgedit.errors import SpecError
+from kgedit.records.runs import RunSpec
+from kgedit.runs.spec import resolve
+from kgedit.runs.sweeps.checking import problems_of_own_preset, problems_of_value
+from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
+from kgedit.runs.sweeps.run_names import run_name, unique_names
+from kgedit.runs.sweeps.sweep_file import Entry, FieldName, PlacedValue, SweepFile, take_apart
+
+Combination = Mapping[FieldName, PlacedValue]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One run of a sweep.
+
+    Attributes:
+        name: Of its folder.
+        spec: Resolved.
+    """
+
+    name: str
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """The runs of a sweep.
+
+    Attributes:
+        runs: In the order of the spec.
+        excluded: Combinations that `exclude` left out.
+        repeated: Combinations that are the same run as an earlier one: they differ in what their method ignores.
+    """
+
+    runs: tuple[PlannedRun, ...]
+    excluded: int = 0
+    repeated: int = 0
+
+
+def plan_sweep(source: LocatedYaml, *, base: Mapping[str, Any] | None = None) -> SweepPlan:
+    """Every run that a sweep's spec stands for.
+
+    Args:
+        base: Fields of the run spec that go before those of the spec's own base, as flags give them.
+
+    Raises:
+        SpecError: naming every problem with its line.
+    """
+    parts, problems = take_apart(source)
+    parts, refused = _with_base(parts, base or {})
+    planner = _Planner(parts)
+    problems += refused + planner.problems_of_presets()
+    plan = planner.plan()
+    problems += planner.problems()
+    if not problems and not plan.runs:
+        problems.append(source.located(("exclude",), "leaves no run"))
+    if problems:
+        raise SpecError([problem.text for problem in sorted(dict.fromkeys(problems))])
+    return plan
+
+
+def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, list[LocatedProblem]]:
+    """The parts with further fields in the base; a field that a grid or a run gives cannot be given besides."""
+    fields = dict(parts.base.fields)
+    problems = []
+    for name, value in given.items():
+        fields[(name,)] = (PlacedValue(value, ()),)
+        there = next((entry.fields[(name,)] for entry in parts.entries if (name,) in entry.fields), None)
+        if there:
+            problems.append(parts.source.located(there[0].path, f"{name} is given here and cannot be given besides"))
+    return replace(parts, base=Entry(parts.base.path, fields)), problems
+
+
+@dataclass(slots=True)
+class _Planner:
+    """Combines the parts of a spec; what is wrong is kept with the value that it is about.
+
+    Attributes:
+        found: Path, problem and whether it is one of a whole run -> names of the runs that have it.
+    """
+
+    parts: SweepFile
+    bad_presets: set[str] = field(default_factory=set)
+    found: dict[tuple[KeyPath, str, bool], list[str]] = field(default_factory=dict)
+    used_exclusions: set[KeyPath] = field(default_factory=set)
+    checked: dict[KeyPath, list[str]] = field(default_factory=dict)
+
+    def problems_of_presets(self) -> list[LocatedProblem]:
+        """Problems of the sweep's own presets, used or not."""
+        told = []
+        for name, preset in self.parts.presets.items():
+            for module, problem in problems_of_own_preset(name, preset.value):
+                self.bad_presets.add(name)
+                said = problem.removeprefix(f"{module}: ") if module else problem
+                told.append(self.parts.source.located((*preset.path, module) if module else preset.path, said))
+        return told
+
+    def plan(self) -> SweepPlan:
+        """The runs without a problem."""
+        specs: dict[str, tuple[str, RunSpec]] = {}
+        excluded = repeated = 0
+        for entry, own in self._combinations():
+            combination = {name: values[0] for name, values in self.parts.base.fields.items()} | own
+            if self._is_excluded(combination):
+                excluded += 1
+                continue
+            naming = {key: placed.value for key, placed in own.items() if key in entry.naming}
+            name = run_name(_method_of(combination), naming)
+            spec = self._resolve(combination, name, entry.path)
+            if spec is not None:
+                repeated += repr(spec) in specs
+                specs.setdefault(repr(spec), (name, spec))
+        different = [spec for _, spec in specs.values()]
+        names = unique_names([name for name, _ in specs.values()], different)
+        runs = tuple(PlannedRun(name, spec) for name, spec in zip(names, different, strict=True))
+        return SweepPlan(runs, excluded, repeated)
+
+    def problems(self) -> list[LocatedProblem]:
+        """What was found while planning, each problem once; that of a whole run with the runs that have it."""
+        located = self.parts.source.located
+        told = []
+        for (path, problem, of_run), names in self.found.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            told.append(located(path, f"{names[0]}{more}: {problem}" if of_run else problem))
+        unused = [entry.path for entry in self.parts.exclusions if entry.path not in self.used_exclusions]
+        return told + [located(path, "leaves out no run: none is like this") for path in unused]
+
+    def _combinations(self) -> Iterator[tuple[Entry, dict[FieldName, PlacedValue]]]:
+        for entry in self.parts.entries:
+            for own in entry.combinations():
+                yield entry, own
+
+    def _is_excluded(self, combination: Combination) -> bool:
+        matching = [entry.path for entry in self.parts.exclusions if entry.fields and _matches(entry, combination)]
+        self.used_exclusions.update(matching)
+        return bool(matching)
+
+    def _resolve(self, combination: Combination, name: str, path: KeyPath) -> RunSpec | None:
+        """The run's spec, or None where something is wrong."""
+        wrong = self._wrong_fields(combination, name)
+        if ("method",) in wrong:
+            return None
+        try:
+            spec = resolve(self._raw({key: placed for key, placed in combination.items() if key not in wrong}))
+        except SpecError as error:
+            for problem in error.problems:
+                place = _place_of(problem, combination)
+                self._keep(place or path, problem, name, of_run=place is None)
+            return None
+        return None if wrong else spec
+
+    def _wrong_fields(self, combination: Combination, name: str) -> set[FieldName]:
+        """Fields and settings that are wrong each by itself."""
+        wrong = set()
+        method = combination[("method",)].value if ("method",) in combination else None
+        for key, placed in combination.items():
+            problems = self._problems_of(key, placed, method)
+            for problem in problems:
+                self._keep(placed.path, problem, name, of_run=False)
+            if problems or (key == ("presets",) and self.bad_presets.intersection(map(str, placed.value or ()))):
+                wrong.add(key)
+        return wrong
+
+    def _problems_of(self, key: FieldName, placed: PlacedValue, method: Any) -> list[str]:
+        """What is wrong with one value, looked at once for each method."""
+        checked = (*placed.path, str(method), *key)
+        if checked not in self.checked:
+            self.checked[checked] = problems_of_value(key, placed.value, method=method, own_presets=self.parts.presets)
+        return self.checked[checked]
+
+    def _raw(self, combination: Combination) -> dict[str, Any]:
+        """A run spec, the sweep's own presets written out."""
+        raw = {key[0]: placed.value for key, placed in combination.items() if len(key) == 1}
+        settings = {key[1]: placed.value for key, placed in combination.items() if len(key) == 2}
+        own = self.parts.presets
+        if raw.get("presets") is not None:
+            raw["presets"] = [
+                {"name": one, **own[one].value} if isinstance(one, str) and one in own else one
+                for one in raw["presets"]
+            ]
+        if isinstance(raw.get("timesteps"), list):
+            raw["timesteps"] = _with_files_beside(self.parts.source, raw["timesteps"])
+        return raw | ({"settings": settings} if settings else {})
+
+    def _keep(self, path: KeyPath, problem: str, name: str, *, of_run: bool) -> None:
+        names = self.found.setdefault((path, problem, of_run), [])
+        if name not in names:
+            names.append(name)
+
+
+def _matches(entry: Entry, combination: Combination) -> bool:
+    return all(
+        key in combination and combination[key].value in [placed.value for placed in values]
+        for key, values in entry.fields.items()
+    )
+
+
+def _method_of(combination: Combination) -> str:
+    placed = combination.get(("method",))
+    return str(placed.value) if placed else "run"
+
+
+def _place_of(problem: str, combination: Combination) -> KeyPath | None:
+    """Where the field stands that a problem begins with: "limit takes the first cases", "the timestep A does not"."""
+    found = re.match(r"(?:the )?(\w+)", problem)
+    word = found[1] if found else ""
+    placed = combination.get((word,)) or combination.get((f"{word}s",))
+    return placed.path if placed and placed.path else None
+
+
+def _with_files_beside(source: LocatedYaml, given: Sequence[str]) -> list[str]:
+    """Paths that are there as they are, or else beside the spec, where the shipped ones have theirs."""
+    folder = source.file.resolve().parent if source.file else Path()
+    return [path if Path(path).exists() or not (folder / path).exists() else str(folder / path) for path in given]

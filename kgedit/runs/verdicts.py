@@ -1,0 +1,124 @@
+"""A judge's verdicts in a run folder: verdicts.jsonl, first who judged, then a line for each distinct free answer.
+
+An answer is found by the hash of question, accepted answers and text, in whatever order the file has them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import msgspec
+
+from kgedit.errors import BenchmarkError
+from kgedit.files import replace_file
+from kgedit.llm.jsonl import read_lines
+from kgedit.llm.judging import Judgement, Verdict
+from kgedit.records.runs import Answer, JudgedAnswer
+from kgedit.records.scores import Judging
+
+FILE = "verdicts.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictLine:
+    """What became of one distinct answer.
+
+    Attributes:
+        key: Of its `Judgement`.
+        verdict: None where there is none.
+        reason: Why not; "" where there is one.
+    """
+
+    key: str
+    verdict: Verdict | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    judge: str
+    where: str
+    prompt_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Those of one run.
+
+    Attributes:
+        judging: Who gave them, with counts.
+        by_key: Verdicts by the key of the judgement.
+    """
+
+    judging: Judging
+    by_key: Mapping[str, VerdictLine]
+
+    def on(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """The answers, those that were judged with their verdicts."""
+        for answer in answers:
+            judgement = judgement_of(answer)
+            line = self.by_key.get(judgement.key) if judgement else None
+            if line is None or line.verdict is None:
+                yield answer
+            else:
+                yield JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, right=line.verdict == "CORRECT")
+
+    def judging_of(self, answers: Iterable[Answer]) -> Judging:
+        """Who judged, answers counted that came after the judge, in a run that was resumed."""
+        keys = {judgement.key for judgement in map(judgement_of, answers) if judgement}
+        later = len(keys - self.by_key.keys())
+        unjudged = dict(self.judging.unjudged) | ({"never shown to the judge": later} if later else {})
+        return replace(self.judging, unjudged=dict(sorted(unjudged.items())))
+
+
+_FIELDS = [field.name for field in fields(Answer)]
+
+
+def judgement_of(answer: Answer) -> Judgement | None:
+    """What a judge is asked about an answer; None where the gold answer was fed."""
+    if answer.generation == "teacher_forcing":
+        return None
+    return Judgement(answer.question, answer.answers, answer.text)
+
+
+def write_verdicts(run_folder: Path, lines: Iterable[VerdictLine], *, judge: str, where: str, prompt: str) -> Path:
+    """Write verdicts.jsonl, aside first and then renamed.
+
+    Args:
+        lines: In the order of the answers.
+        judge: Model.
+        where: Address of its server, or "local".
+        prompt: SHA-256 of its instructions.
+    """
+    rows = [_Judge(judge=judge, where=where, prompt_sha256=prompt), *lines]
+    return replace_file(run_folder / FILE, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+
+
+def read_verdicts(run_folder: Path) -> Verdicts | None:
+    """The verdicts of a run; None where nobody has judged it.
+
+    Raises:
+        BenchmarkError: if a line cannot be read.
+    """
+    path = run_folder / FILE
+    rows = read_lines(path)
+    if not rows:
+        return None
+    try:
+        who = msgspec.json.decode(rows[0], type=_Judge)
+        lines = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[VerdictLine])
+    except msgspec.DecodeError as error:
+        message = f"{path} holds no verdicts: {error}. Delete it and judge again: kgedit score RUN --metric judge"
+        raise BenchmarkError(message) from error
+    unjudged = Counter(line.reason for line in lines if line.verdict is None)
+    judging = Judging(
+        judge=who.judge,
+        where=who.where,
+        prompt_sha256=who.prompt_sha256,
+        judged=sum(line.verdict is not None for line in lines),
+        unjudged=dict(sorted(unjudged.items())),
+    )
+    return Verdicts(judging, {line.key: line for line in lines})

@@ -1,0 +1,191 @@
+"""As-of projections: the statements that one dump, by its own dates, lets stand on an earlier day.
+
+A projection shows what the dump's editors know of that day, and not what Wikidata said then: it has no late entries and
+no vandalism, and it lacks what nobody dated. So that every difference between two projections rests on a date, what
+has none stands on every day: it never begins or ends. PLACEMENTS says what becomes of each statement;
+docs/how-to/streams.md says it in words.
+
+A date that is no day ("2005") has come when all its days are over: so a handover "in 2005" leaves one holder on each
+day, the old one in 2005 and the new one from 1 January 2006 on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.store.facts import with_places
+from kgedit.wikidata.ids import CREATION_DATES, END_DATES, END_TIME, TRUE_SINCE_THE_END
+from kgedit.wikidata.times import DAY, MONTH
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What becomes of a statement on a day.
+
+    Attributes:
+        reason: In words.
+        condition: SQL; $date is the day. Null counts as false.
+        stays: Whether the projection holds the statement. One that has ended stays too, as evidence.
+        placed: Whether dates decided that; otherwise a rule did.
+    """
+
+    reason: str
+    condition: str
+    stays: bool
+    placed: bool
+
+
+PLACEMENTS: tuple[Placement, ...] = (
+    Placement("its item came into being later", "subject_comes > $date", stays=False, placed=True),
+    Placement("begins later", "since_first > $date", stays=False, placed=True),
+    Placement(
+        "begins in a span of time that holds the day",
+        f"since_precision < {DAY} AND since_until > $date",
+        stays=False,
+        placed=False,
+    ),
+    Placement("its value is a later date", "value_comes > $date", stays=False, placed=True),
+    Placement(
+        "came with the end of its item, which is later",
+        f"property IN {TRUE_SINCE_THE_END} AND item_ends > $date",
+        stays=False,
+        placed=True,
+    ),
+    Placement(
+        "no start, and its object came into being later",
+        "since_precision IS NULL AND object_comes > $date",
+        stays=False,
+        placed=True,
+    ),
+    Placement("ended at an unknown time: no fact on any day", "end_precision = -1", stays=True, placed=False),
+    Placement("had ended, or ends that day", "end_until <= $date OR end_is_today", stays=True, placed=True),
+    Placement("ends in a span of time that holds the day", "end_first <= $date", stays=True, placed=False),
+    Placement("holds, and began at an unknown time", "since_precision = -1", stays=True, placed=False),
+    Placement("holds since its start or point in time", "since_precision IS NOT NULL", stays=True, placed=True),
+    Placement("holds until its end, and has no start", "end_precision IS NOT NULL", stays=True, placed=False),
+    Placement("no dates: holds on every day", "true", stays=True, placed=False),
+)
+"""The first that holds decides. "Since" is the start time, or else the point in time."""
+
+PLACES = tuple(placement.reason for placement in PLACEMENTS)
+
+_YEAR = r"try_cast(regexp_extract(value, '^(\d+)', 1) AS BIGINT)"
+_MONTH = r"try_cast(regexp_extract(value, '-(\d\d)$', 1) AS BIGINT)"
+_PRECISION = "try_cast(precision AS INTEGER)"
+_SPAN = f"try_cast(10 ** (9 - {_PRECISION}) AS BIGINT)"
+_COUNTED_FROM = f"CASE WHEN {_PRECISION} < 8 THEN 1 ELSE 0 END"
+
+VALUE_COMES = f"""
+    CASE WHEN datatype <> 'time' OR value IS NULL THEN NULL
+         WHEN value[1] = '-' THEN 0
+         WHEN {_PRECISION} >= {DAY} THEN try_cast(replace(value, '-', '') AS BIGINT)
+         WHEN {_PRECISION} = {MONTH} THEN
+              CASE {_MONTH} WHEN 12 THEN ({_YEAR} + 1) * 10000 + 101 ELSE {_YEAR} * 10000 + ({_MONTH} + 1) * 100 + 1 END
+         ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN}) * 10000 + 101
+    END
+"""
+"""The first day on which a claim's date has surely come, as a day number; a date before Christ is past."""
+
+_BEGUN = f"""
+    CREATE OR REPLACE TEMP TABLE begun_item AS
+    SELECT subject AS id, min({VALUE_COMES}) AS comes FROM {{claims}}
+    WHERE property IN {CREATION_DATES} AND subject[1] = 'Q' AND rank <> 'deprecated' AND snak = 'value'
+    GROUP BY subject HAVING min({VALUE_COMES}) > $first
+"""  # noqa: S608 - our own names
+
+_CASES = " ".join(f"WHEN {placement.condition} THEN {place}" for place, placement in enumerate(PLACEMENTS))
+_ENDS_LATER = "(end_until > $date AND NOT end_is_today)"
+
+_PLACED = f"""
+    WITH known AS (
+        SELECT c.*, s.comes AS subject_comes, o.comes AS object_comes, {VALUE_COMES} AS value_comes,
+               coalesce(end_precision = {DAY} AND end_first = $date, false) AS end_is_today,
+               {
+    ", ".join(
+        f"CASE WHEN start_precision IS NULL THEN point_{part} ELSE start_{part} END AS since_{part}"
+        for part in ("precision", "first", "until")
+    )
+}
+        FROM claims c LEFT JOIN begun_item s ON s.id = c.subject LEFT JOIN begun_item o ON o.id = c.object
+    ), ended AS (
+        SELECT *, min(value_comes) FILTER (property IN {END_DATES} AND rank <> 'deprecated')
+                  OVER (PARTITION BY subject) AS item_ends
+        FROM known
+    )
+    SELECT * EXCLUDE (subject_comes, object_comes, value_comes, end_is_today, item_ends,
+                       since_precision, since_first, since_until)
+           REPLACE (
+               CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_time END AS end_time,
+               CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_precision END AS end_precision,
+               CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_first END AS end_first,
+               CASE WHEN {_ENDS_LATER} THEN NULL ELSE end_until END AS end_until,
+               CASE WHEN {_ENDS_LATER} THEN list_filter(qualifier_properties, lambda name: name <> '{END_TIME}')
+                    ELSE qualifier_properties END AS qualifier_properties,
+               CASE WHEN {_ENDS_LATER} THEN ~version ELSE version END AS version),
+           CASE {_CASES} END AS placement
+    FROM ended ORDER BY place
+"""  # noqa: S608 - our own names
+"""An end that has not come on the day is not told: nobody knew it then. The version is another one without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projected:
+    """A group of whole entities as of a day.
+
+    Attributes:
+        claims: Those that stay, in their order, with the columns that were given.
+        entities: Those that had come into being, in their order.
+        placements: How many statements each of PLACES took, the ones left out included.
+    """
+
+    claims: pa.Table
+    entities: pa.Table
+    placements: Counter[str]
+
+
+def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, first: int) -> None:
+    """Temporary table ``begun_item`` (id, comes): items that had perhaps not come into being on the first day.
+
+    Args:
+        connection: Keeps the table, on disk where it is large.
+        claims: SQL of all claims of a dump, in parentheses.
+        first: Day number of the first projection.
+
+    An item comes into being on the earliest of its dates of creation (WikiFactDiff, section 4.2).
+    """
+    connection.execute(_BEGUN.format(claims=claims), {"first": first})
+
+
+def project(connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table, *, date: int) -> Projected:
+    """Some whole entities with all their claims, as of a day.
+
+    Args:
+        connection: Has the table of find_later_items; nothing else is left there.
+        claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT).
+        entities: Rows with the schema ENTITIES.
+        date: Day number.
+    """
+    connection.register("claims", with_places(claims))
+    connection.register("entities", with_places(entities))
+    try:
+        judged = connection.sql(_PLACED, params={"date": date}).to_arrow_table()
+        begun = connection.sql(
+            "SELECT e.* FROM entities e ANTI JOIN (FROM begun_item WHERE comes > $date) USING (id) ORDER BY place",
+            params={"date": date},
+        ).to_arrow_table()
+    finally:
+        connection.unregister("claims")
+        connection.unregister("entities")
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["placement"]).to_pylist()}
+    staying = pa.array([place for place, placement in enumerate(PLACEMENTS) if placement.stays])
+    kept = judged.filter(pc.is_in(judged["placement"], value_set=staying.cast(judged["placement"].type)))
+    return Projected(
+        claims=kept.select(claims.schema.names).cast(claims.schema),
+        entities=begun.select(entities.schema.names).cast(entities.schema),
+        placements=Counter({PLACES[place]: count for place, count in counts.items()}),
+    )

@@ -1,0 +1,129 @@
+"""Scores by relation, year and corpus counts; error classes; questions that no model answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from world.small_runs import T1, answer, write_run
+
+from kgedit.analysis.breakdowns import breakdown_table, tenths
+from kgedit.analysis.errors import error_table
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Table
+from kgedit.analysis.unsolved import unsolved_table
+from kgedit.records.cases import Case, Fact
+from kgedit.records.runs import UNEDITED
+from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import read_runs
+from kgedit.runs.scoring import write_scores
+
+TOLD = [("Q1", "P6", "2021-05", "update"), ("Q2", "P6", "2023", "backfill"), ("Q3", "P54", None, None)]
+
+
+def case(subject: str, relation: str, begun: str | None, kind: str | None) -> Case:
+    fact = Fact(subject, f"label of {subject}", relation, f"name of {relation}", "Q9", "Justin Trudeau")
+    return Case(
+        case_id=f"{subject}:{relation}:Q9",
+        timestep=T1,
+        tag="update",
+        fact=fact,
+        question="Who?",
+        answer="Justin Trudeau",
+        cloze="",
+        old_objects=("Q8",),
+        old_answers=("Stephen Harper",),
+        probes=(),
+        start_time=begun,
+        kind=kind,
+    )
+
+
+def write(folder: Path, said: list[str], *, before: str = "nobody", **spec: object) -> Path:
+    cases = [case(*told) for told in TOLD]
+    answers = [answer(one.case_id, text=text) for one, text in zip(cases, said, strict=True)]
+    unedited = [replace(one, model_state=UNEDITED, text=before) for one in answers]
+    write_run(folder, [*unedited, *answers], **spec)
+    write_edited_cases(folder, cases)
+    write_scores(folder)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return read_runs([write(tmp_path / "run", ["Justin Trudeau", "Stephen Harper", "Justin Trudeau"])])[0]
+
+
+def shown(table: Table | None, name: str) -> dict[str, str]:
+    """The group's name -> its cell without the interval."""
+    assert table is not None
+    index = [column.name for column in table.columns].index(name)
+    return {str(row[2]): row[index].partition(" [")[0] for row in table.texts()}
+
+
+def test_scores_are_broken_down_by_what_the_run_knows_of_its_cases(run: Run) -> None:
+    by_relation = breakdown_table([run], "relation", preset="wild")
+    assert shown(by_relation, "update") == {
+        "name of P54 (P54)": "0.0→100.0",
+        "name of P6 (P6)": "0.0→50.0",
+    }
+    assert shown(breakdown_table([run], "year", preset="wild"), "update") == {
+        "2021": "0.0→100.0",
+        "2023": "0.0→0.0",
+        "not known": "0.0→100.0",
+    }
+    assert list(shown(breakdown_table([run], "kind", preset="wild"), "update")) == ["backfill", "update", "not known"]
+
+
+def test_corpus_counts_are_found_by_id_or_label(run: Run) -> None:
+    counts = {"Q1": 5, "label of Q2": 900}
+    table = breakdown_table([run], "subject_count", preset="wild", counts=counts)
+    assert list(shown(table, "update")) == ["3", "8", "not known"]
+    assert list(shown(breakdown_table([run], "object_count", preset="wild", counts=counts), "update")) == ["not known"]
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
+def test_tenths_keep_the_order_of_counts_and_equal_counts_together(counts: list[int]) -> None:
+    found = dict(zip(counts, tenths(counts), strict=True))
+    ordered = [int(found[count]) for count in sorted(found)]
+    assert ordered == sorted(ordered)
+    assert set(ordered) <= set(range(1, 11))
+
+
+def test_a_hundred_different_counts_fill_every_tenth_with_ten() -> None:
+    found = tenths(list(range(100)))
+    assert {name: found.count(name) for name in set(found)} == {str(number): 10 for number in range(1, 11)}
+
+
+def test_a_run_that_knows_no_cases_has_no_breakdown(tmp_path: Path) -> None:
+    write_scores(write_run(tmp_path / "old", [answer()]))
+    assert breakdown_table(read_runs([tmp_path / "old"]), "year", preset="wild") is None
+
+
+def test_errors_are_shares_of_all_answers_before_and_after(run: Run) -> None:
+    table = error_table([run], "wild")
+    assert table is not None
+    rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.texts()]
+    assert [row["method"] for row in rows] == ["unedited", "ft-m"]
+    before, after = rows
+    assert (before["right"], before["incorrect"], before["n"]) == ("0.0", "100.0", "3")
+    assert (after["right"], after["old answer"], after["incorrect"]) == ("66.7", "33.3", "0.0")
+    assert "by a judge" not in after
+    assert error_table([run], "synthetic") is None
+
+
+def test_unsolved_is_what_no_model_and_no_run_answers(tmp_path: Path, run: Run) -> None:
+    other = write(tmp_path / "other", ["nobody", "nobody", "Justin Trudeau"], before="Justin Trudeau", model="big")
+    third = write(tmp_path / "third", ["nobody", "Justin Trudeau", "nobody"], model="zzz")
+    assert unsolved_table([run]) is None
+    table = unsolved_table(read_runs([run.folder, other]))
+    assert table is not None
+    row = dict(zip([column.name for column in table.columns], table.texts()[0], strict=True))
+    assert (row["axis"], row["n"], row["models"], row["unsolved before"]) == ("update", "3", "2", "0.0")
+    assert (row["runs"], row["unsolved after"]) == ("2", "33.3")
+    every = unsolved_table(read_runs([run.folder, other, third]))
+    assert every is not None
+    assert every.texts()[0][-2:] == ("3", "0.0"), "each solves what the others do not"

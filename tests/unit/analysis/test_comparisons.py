@@ -1,0 +1,127 @@
+"""Methods are compared on the same questions, and runs of several seeds count as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from world.small_runs import SYNTHETIC, answer, write_run
+
+from kgedit.analysis.answers import JudgedQuestions
+from kgedit.analysis.cells import Cell
+from kgedit.analysis.comparisons import paired_result, paired_table, seeds_table, variants
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Table
+from kgedit.records.runs import Answer
+from kgedit.resampling import holm, mcnemar_exact
+from kgedit.runs.run_files import read_runs
+from kgedit.runs.scoring import write_scores
+
+
+def asked(right: str) -> list[Answer]:
+    return [
+        answer(f"Q{number}:P{number % 4}:Q9", text="Justin Trudeau" if ok == "1" else "Ottawa")
+        for number, ok in enumerate(right)
+    ]
+
+
+def write(folder: Path, answers: list[Answer], **spec: object) -> Path:
+    write_scores(write_run(folder, answers, **spec))
+    return folder
+
+
+def row(table: Table, number: int = 0) -> dict[str, Cell]:
+    return dict(zip([column.name for column in table.columns], table.rows[number], strict=True))
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    return read_runs(
+        [
+            write(tmp_path / "a", asked("11110000"), method="a"),
+            write(tmp_path / "b", asked("01111110"), method="b"),
+            write(tmp_path / "c", asked("00000000"), method="c"),
+        ]
+    )
+
+
+def test_every_pair_is_tested_on_the_same_questions_and_corrected(runs: list[Run]) -> None:
+    table = paired_table(runs, "wild")
+    assert table is not None
+    found = row(table)
+    assert (found["first"], found["second"], found["n"]) == ("a #1", "b #2", 8)
+    assert (found["only first"], found["only second"]) == (1, 3)
+    assert found["second less first"].mean == 0.25
+    raw = [mcnemar_exact(1, 3), mcnemar_exact(4, 0), mcnemar_exact(6, 0)]
+    assert [line[-2] for line in table.rows] == raw
+    assert [line[-1] for line in table.rows] == holm(raw)
+    assert table.texts()[0][4].startswith("+25.0 [")
+
+
+def test_the_interval_of_a_difference_is_that_of_paired_relations(tmp_path: Path) -> None:
+    # Every relation gains exactly one of two answers: the difference has no spread between relations.
+    first, second = asked("00000000"), asked("11110000")
+    both = read_runs([write(tmp_path / "a", first, method="a"), write(tmp_path / "b", second, method="b")])
+    table = paired_table(both, "wild")
+    assert table is not None
+    difference = row(table)["second less first"]
+    assert (difference.low, difference.mean, difference.high) == (0.5, 0.5, 0.5)
+
+
+def test_shares_between_0_and_1_are_tested_by_sign_flips(tmp_path: Path) -> None:
+    def forced(match: float) -> list[Answer]:
+        return [answer(f"Q{n}:P{n}:Q9", of=SYNTHETIC, token_match=match + n / 100) for n in range(5)]
+
+    both = read_runs([write(tmp_path / "a", forced(0.1), method="a"), write(tmp_path / "b", forced(0.5), method="b")])
+    table = paired_table(both, "synthetic")
+    assert table is not None
+    assert row(table)["p"] == 2 / 2**5
+    assert "only first" not in row(table)
+    assert "permutation" in table.note
+
+
+def test_runs_that_differ_in_their_seed_are_one_method(tmp_path: Path, runs: list[Run]) -> None:
+    more = [write(tmp_path / f"a{seed}", asked(right), method="a", seed=seed) for seed, right in ((8, "11111111"),)]
+    found = read_runs([run.folder for run in runs] + more)
+    assert [variant.name for variant in variants(found)] == ["a #1,2", "b #3", "c #4"]
+    seeds = seeds_table(found, "wild")
+    assert seeds is not None
+    told = row(seeds)
+    assert (told["runs"], told["seeds"]) == ("a #1,2", "7, 8")
+    assert (told["mean"], told["lowest"], told["highest"]) == (0.75, 0.5, 1.0)
+    assert told["spread"] == pytest.approx(np.std([0.5, 1.0], ddof=1))
+    paired = paired_table(found, "wild")
+    assert paired is not None
+    assert row(paired)["second less first"].mean == 0.0
+    assert "only first" not in row(paired), "a mean over seeds is neither right nor wrong"
+    assert "may not depend on the seed" not in seeds.note
+    assert seeds_table(runs, "wild") is None
+
+
+def test_only_questions_that_both_answered_are_paired() -> None:
+    def judged(questions: list[int], values: list[float]) -> JudgedQuestions:
+        relations = np.array([f"P{question}" for question in questions], dtype=np.str_)
+        return JudgedQuestions(np.array(questions, dtype=np.uint64), np.array(values), relations)
+
+    result = paired_result(judged([1, 2, 5, 9], [0, 1, 1, 0]), judged([2, 3, 5, 9], [1, 0, 0, 1]), binary=True)
+    assert (result.n, result.only_first, result.only_second, result.difference.mean) == (3, 1, 1, 0.0)
+
+
+def test_a_run_alone_has_nothing_to_be_compared_with(runs: list[Run]) -> None:
+    assert paired_table(runs[:1], "wild") is None
+    assert paired_table(runs, "synthetic") is None
+
+
+def test_questions_about_one_relation_are_taken_as_independent(tmp_path: Path) -> None:
+    def one_relation(right: str) -> list[Answer]:
+        return [answer(f"Q{n}:P6:Q9", of=SYNTHETIC, token_match=float(ok) / 2) for n, ok in enumerate(right)]
+
+    folders = [
+        write(tmp_path / name, one_relation(right), method=name) for name, right in (("a", "000000"), ("b", "111110"))
+    ]
+    table = paired_table(read_runs(folders), "synthetic")
+    assert table is not None
+    assert row(table)["p"] == 2 / 2**5, "the question without a difference says nothing"
+    half = 1.96 * np.std([0.5] * 5 + [0.0], ddof=1) / 6**0.5
+    assert row(table)["second less first"].low == pytest.approx(2.5 / 6 - half)

@@ -1,0 +1,195 @@
+"""`kgedit score --metric judge`: stored answers shown to a judge behind a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from world.fault_server import FaultServer, fault_server
+from world.small_models import save, small_model
+from world.small_runs import SYNTHETIC, T1, answer, write_run
+
+from kgedit.cli import main
+from kgedit.llm.judging import Judgement
+from kgedit.llm.local_judge import LocalJudge
+from kgedit.runs.run_files import read_scores
+from kgedit.runs.scoring import write_scores
+
+TEXTS = {
+    "Q1:P6:Q2": "Justin Trudeau",
+    "Q3:P6:Q2": "It is Trudeau",
+    "Q4:P54:Q2": "Stephen Harper",
+    "Q5:P54:Q2": "Trudeau or Harper",
+    "Q6:P6:Q2": "",
+}
+
+
+def quiz(message: str) -> str:
+    """A judge that lets any Trudeau pass who is alone."""
+    record = json.loads(next(line for line in message.split("\n") if line.startswith("{")))
+    said = record["answer"]
+    return "CORRECT" if "Trudeau" in said and "Harper" not in said else "INCORRECT"
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    answers = [answer(case_id, text=text, after=after) for case_id, text in TEXTS.items() for after in (None, T1)]
+    folder = write_run(tmp_path / "ft", [*answers, answer(of=SYNTHETIC)])
+    write_scores(folder)
+    return folder
+
+
+def score(run: Path, *arguments: object) -> Result:
+    given = ["score", run, "--metric", "judge", *arguments]
+    return CliRunner().invoke(main, [str(argument) for argument in given], env={"COLUMNS": "120"})
+
+
+def by(server: FaultServer, *more: object) -> list[object]:
+    return ["--judge-model", "m", "--judge-url", server.url, *more]
+
+
+def test_verdicts_become_scores_with_intervals_and_agreement(run: Path) -> None:
+    with fault_server(quiz) as server:
+        shown = score(run, *by(server))
+        assert shown.exit_code == 0, shown.output
+        assert server.paid.total() == 4, "asked before and after, judged once; the empty answer is wrong unasked"
+    scores = read_scores(run)
+    (own,) = [one for one in scores.scores if (one.metric, one.stage, one.timestep) == ("judge", "own", T1)]
+    assert (own.mean, own.n, own.relations) == (0.4, 5, 2)
+    assert own.low is not None
+    judging = scores.judging
+    assert judging is not None
+    assert (judging.judge, judging.where, judging.judged, judging.unjudged) == ("m", server.url, 5, {})
+    agreement = {one.rule: one for one in judging.agreement}
+    assert (agreement["exact_match"].share, agreement["exact_match"].n) == (0.8, 10)
+    # Contains calls "It is Trudeau" wrong, which lacks the first name; so does exact match.
+    assert agreement["exact_match"].kappa == pytest.approx(0.545455)
+    assert "the judge and exact_match agree on 80.0% of 10 answers" in shown.stdout
+
+
+def test_judging_again_asks_nobody_and_gives_the_same_bytes(run: Path) -> None:
+    with fault_server(quiz) as server:
+        score(run, *by(server))
+        files = {name: (run / name).read_bytes() for name in ("scores.json", "verdicts.jsonl")}
+        (run / "verdicts.jsonl").unlink()
+        again = score(run, *by(server))
+        assert server.tries.total() == 4
+    assert "4 of them from the cache; 0 calls" in again.stderr
+    assert {name: (run / name).read_bytes() for name in files} == files
+    # Without a judge the verdicts of the run folder are taken, by report too.
+    assert score(run).exit_code == 0
+    CliRunner().invoke(main, ["report", str(run), "--rescore"])
+    assert {name: (run / name).read_bytes() for name in files} == files
+
+
+def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
+    def unsure(message: str) -> str:
+        return "It may be CORRECT" if "Harper" in message else quiz(message)
+
+    def down(message: str, _: int) -> str | None:
+        return "500" if "It is Trudeau" in message else None
+
+    with fault_server(unsure, down) as server:
+        shown = score(run, *by(server, "--attempts", 2))
+    assert shown.exit_code == 0, shown.output
+    assert "ft: not judged: no reply: 500: 1 distinct answers" in shown.stdout
+    assert "ft: not judged: the reply is no verdict: 2 distinct answers" in shown.stdout
+    scores = read_scores(run)
+    (own,) = [one for one in scores.scores if (one.metric, one.stage, one.timestep) == ("judge", "own", T1)]
+    assert (own.mean, own.n) == (0.5, 2)
+
+
+def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
+    with fault_server(quiz) as server:
+        score(run, *by(server))
+    with (run / "answers.jsonl").open("ab") as file:
+        file.write(msgspec.json.encode(answer("Q9:P6:Q2", text="Trudeau, once more")) + b"\n")
+    shown = score(run)
+    assert "ft: not judged: never shown to the judge: 1 distinct answers" in shown.stdout
+
+
+def test_an_estimate_asks_nobody_and_says_how_it_counted(run: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("m: {prompt: 1000000, reply: 1000000}\n", encoding="utf-8")
+    with fault_server(quiz) as server:
+        shown = score(run, *by(server, "--estimate", "--prices", prices))
+        assert server.tries.total() == 0
+    assert "calls: 4 (0 more are in the cache)" in shown.stdout
+    assert "by four characters a token, which may be far off" in shown.stdout
+    assert "cost: $" in shown.stdout
+    assert read_scores(run).judging is None
+    assert "cost: unknown" in score(run, *by(server, "--estimate")).stdout
+
+
+def test_a_budget_stops_before_it_is_exceeded_and_more_money_finishes(run: Path, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("m: {prompt: 1, reply: 1}\n", encoding="utf-8")
+    with fault_server(quiz) as server:
+        stopped = score(run, *by(server, "--budget", "0.0013", "--prices", prices))
+        assert stopped.exit_code == 1
+        assert "The budget of $0.0013 does not hold all" in stopped.stderr
+        assert 0 < server.paid.total() < 4
+        assert not (run / "verdicts.jsonl").exists()
+        assert score(run, *by(server, "--budget", "1", "--prices", prices)).exit_code == 0
+        assert set(server.paid.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Nobody has judged"),
+        (["--judge-model", "m"], "set the environment variable OPENAI_API_KEY"),
+        (["--judge-model", "m", "--judge-local", "n"], "Give one judge"),
+        (["--estimate"], "--judge-model NAME"),
+        (["--judge-model", "m", "--budget", "1"], "--prices FILE"),
+        (["--judge-model", "m", "--prices", "absent.yaml"], "is no table of prices"),
+    ],
+)
+def test_a_judge_that_cannot_be_asked_is_told_what_it_lacks(run: Path, arguments: list[str], said: str) -> None:
+    before = (run / "scores.json").read_bytes()
+    shown = score(run, *arguments)
+    assert shown.exit_code == 1
+    assert said in shown.stderr
+    assert (run / "scores.json").read_bytes() == before
+
+
+def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) -> None:
+    model = small_model(seed=3)
+    shown = score(run, "--judge-local", save(model, tmp_path / "model"))
+    assert shown.exit_code == 0, shown.output
+    judging = read_scores(run).judging
+    assert judging is not None
+    assert (judging.where, judging.judged, judging.unjudged) == ("local", 5, {})
+    written = [json.loads(line) for line in (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
+    answers = [Judgement(answer().question, answer().answers, text) for text in TEXTS.values()]
+    judge = LocalJudge(model)
+    expected = {one.key: judge.judge([one])[0] if one.answer else "INCORRECT" for one in answers}
+    assert {line["key"]: line["verdict"] for line in written} == expected
+
+
+def test_a_judge_without_its_metric_is_refused(run: Path) -> None:
+    shown = CliRunner().invoke(main, ["score", str(run), "--metric", "fluency", "--judge-model", "m"])
+    assert shown.exit_code == 1
+    assert "only with --metric judge" in shown.stderr
+
+
+def test_a_run_cannot_be_asked_in_a_preset_that_only_a_judge_can_score(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "timesteps: [absent]\nmodel: tiny\nmethod: none\npresets:\n  - {name: own, context: question_only, "
+        "generation: greedy, truncation: newline, metric: judge}\n",
+        encoding="utf-8",
+    )
+    shown = CliRunner().invoke(main, ["run-edit", str(spec)])
+    assert shown.exit_code == 1
+    assert "a run cannot be scored by judge while it is made; afterwards: kgedit score RUN" in shown.stderr

@@ -1,0 +1,268 @@
+"""The client for OpenAI-compatible servers, against a server that goes wrong in every way."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from world.fault_server import FaultServer, fault_server
+
+from kgedit.errors import ModelError
+from kgedit.llm.remote.client import ChatClient, Effort
+from kgedit.llm.remote.pacing import Pace
+from kgedit.llm.remote.prices import Price, most_tokens
+from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, request_key
+from kgedit.llm.remote.server import OPENAI, ChatServer, _retry_after
+from kgedit.llm.remote.tokens import ByCharacters
+
+ROOT = Path(__file__).resolve().parents[4]
+ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def request(text: str) -> ChatRequest:
+    return ChatRequest(model="m", messages=(Message("user", text),), max_tokens=5)
+
+
+def words(count: int) -> list[ChatRequest]:
+    return [request(f"word {number}") for number in range(count)]
+
+
+def client(server: FaultServer, folder: Path, *, price: Price | None = None, budget: float | None = None) -> ChatClient:
+    return ChatClient(
+        ChatServer(url=server.url, timeout=0.4),
+        ReplyCache(folder),
+        model="m",
+        effort=Effort(workers=4, attempts=3),
+        price=price,
+        budget=budget,
+    )
+
+
+def texts(replies: tuple[ChatReply | FailedCall | None, ...]) -> list[str]:
+    return [reply.text if isinstance(reply, ChatReply) else str(reply) for reply in replies]
+
+
+def test_every_request_gets_its_own_reply_in_order_and_equal_ones_are_asked_once(tmp_path: Path) -> None:
+    with fault_server() as server:
+        asked = client(server, tmp_path).ask([*words(8), request("word 3")])
+        assert texts(asked.replies) == [*(f"WORD {number}" for number in range(8)), "WORD 3"]
+        assert (asked.requests, asked.calls, asked.cached, server.tries["word 3"]) == (8, 8, 0, 1)
+        assert (asked.prompt_tokens, asked.new_tokens) == (16, 16)
+
+
+def test_a_second_run_costs_nothing_and_gives_the_same_replies(tmp_path: Path) -> None:
+    with fault_server() as server:
+        first = client(server, tmp_path).ask(words(5))
+        files = {path.name: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    # The server is gone by now.
+    again = client(server, tmp_path).ask(words(5))
+    assert again.replies == first.replies
+    assert (again.calls, again.cached) == (0, 5)
+    assert {path.name: path.read_bytes() for path in tmp_path.rglob("*.json")} == files
+
+
+FAULTS = ["429", "500", "503", "timeout", "cut", "torn", "not JSON", "no choice", "two choices", "no text", "another's"]
+
+
+def test_no_fault_loses_a_reply_or_pays_for_one_twice(tmp_path: Path) -> None:
+    def once(message: str, attempt: int) -> str | None:
+        return FAULTS[int(message.split()[1]) % len(FAULTS)] if attempt == 1 else None
+
+    with fault_server(fault=once) as server:
+        server.silence = 0.6
+        asked = client(server, tmp_path).ask(words(3 * len(FAULTS)))
+        assert texts(asked.replies) == [f"WORD {number}" for number in range(3 * len(FAULTS))]
+        assert set(server.paid.values()) == {1}
+        assert asked.failed == {}
+        assert asked.retried["429"] == asked.retried["500"] == asked.retried["timeout"] == 3
+        assert asked.retried["the reply of another request"] == 3
+
+
+def test_a_request_that_never_succeeds_is_counted_and_the_others_stand(tmp_path: Path) -> None:
+    with fault_server(fault=lambda message, _: "500" if message == "word 2" else None) as server:
+        asked = client(server, tmp_path).ask(words(4))
+        assert texts(asked.replies) == ["WORD 0", "WORD 1", "FailedCall(reason='500')", "WORD 3"]
+        assert (asked.failed, server.tries["word 2"]) == ({"500": 1}, 3)
+        # It is asked again by the next run, and only it.
+        server.fault = lambda _, __: None
+        again = client(server, tmp_path).ask(words(4))
+        assert (again.calls, again.failed) == (1, {})
+
+
+def test_a_request_that_the_server_finds_wrong_is_not_tried_again(tmp_path: Path) -> None:
+    with fault_server(fault=lambda message, _: "400" if message == "word 0" else None) as server:
+        asked = client(server, tmp_path).ask(words(2))
+        assert (asked.failed, server.tries["word 0"]) == ({"400": 1}, 1)
+
+
+@pytest.mark.parametrize("fault", ["401", "404", "no credit"])
+def test_what_every_request_would_meet_ends_the_run_at_once(tmp_path: Path, fault: str) -> None:
+    with fault_server(fault=lambda _, __: fault) as server:
+        with pytest.raises(ModelError, match="Check the address, the model's name and the key"):
+            client(server, tmp_path).ask(words(50))
+        assert server.tries.total() <= 4
+
+
+def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> None:
+    with fault_server() as server:
+        pass
+    with pytest.raises(ModelError, match=r"answered none of \d+ requests \(no connection"):
+        client(server, tmp_path).ask(words(60))
+
+
+def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
+    def busy_at_first(message: str, attempt: int) -> str | None:
+        return "429" if message == "word 0" and attempt == 1 else None
+
+    with fault_server(fault=busy_at_first) as server:
+        server.retry_after = 0.5
+        server.seconds = 0.05
+        client(server, tmp_path).ask(words(12))
+        refused = server.arrivals[[message for message, _ in server.arrivals].index("word 0")][1]
+        # Calls that were under way when the refusal came are no breach.
+        assert not [when for _, when in server.arrivals if refused + 0.15 < when < refused + 0.5]
+        assert len([when for _, when in server.arrivals if when >= refused + 0.5]) >= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2", 2.0), ("0.5", 0.5), ("86400", 600.0), ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0), ("soon", None), ("nan", None)],
+)
+def test_how_long_a_server_wants_to_be_left_alone(text: str, seconds: float | None) -> None:
+    assert _retry_after({"retry-after": text}) == seconds
+
+
+def test_a_server_may_name_the_moment_and_need_not_name_any() -> None:
+    moment = email.utils.format_datetime(datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=60))
+    assert 50 < (_retry_after({"retry-after": moment}) or 0) <= 60
+    assert 50 < (_retry_after({"retry-after": moment.replace("+0000", "-0000")}) or 0) <= 60
+    assert _retry_after({}) is None
+
+
+def test_a_busy_server_gets_half_as_many_calls_at_once_and_later_more_again() -> None:
+    pace = Pace(8)
+    pace.slow_down(0.0)
+    pace.slow_down(0.0)
+    allowed = []
+    for _ in range(12):
+        allowed.append(pace._allowed)
+        pace.succeeded()
+    assert allowed[0] < 8
+    assert allowed == sorted(allowed)
+    assert allowed[-1] > allowed[0]
+
+
+def test_a_budget_is_never_exceeded_and_the_rest_is_asked_with_more(tmp_path: Path) -> None:
+    one = most_tokens(request("word 0")) + 5
+    with fault_server() as server:
+        asked = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=one + 20).ask(words(30))
+        assert asked.dollars == 4 * server.paid.total()
+        assert 20 <= asked.dollars <= one + 20
+        assert asked.not_asked == 30 - server.paid.total()
+        rest = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=1000.0).ask(words(30))
+        assert rest.not_asked == 0
+        assert set(server.paid.values()) == {1}
+    with pytest.raises(ModelError, match="--prices FILE"):
+        client(server, tmp_path, budget=1.0)
+
+
+def test_what_a_server_may_charge_for_without_a_reply_counts_for_the_budget(tmp_path: Path) -> None:
+    with fault_server(fault=lambda _, __: "cut") as server:
+        asked = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN).ask([request("word 0")])
+        assert asked.dollars == 3 * (most_tokens(request("word 0")) + 5)
+    with fault_server(fault=lambda _, __: "500") as server:
+        assert client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN).ask([request("word 0")]).dollars == 0
+
+
+def test_an_estimate_leaves_out_what_is_on_disk(tmp_path: Path) -> None:
+    with fault_server() as server:
+        asker = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN)
+        asker.ask(words(2))
+        estimate = asker.estimate(words(5), ByCharacters(), likely_reply="WORD")
+        assert (estimate.requests, estimate.cached, estimate.exact) == (5, 2, False)
+        assert estimate.dollars == estimate.prompt_tokens + estimate.new_tokens > 0
+        assert server.tries.total() == 2
+
+
+def test_a_key_comes_from_the_environment_and_is_needed_only_by_the_public_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelError, match="set the environment variable OPENAI_API_KEY"):
+        ChatClient(ChatServer(), ReplyCache(tmp_path), model="m").ask(words(1))
+    monkeypatch.setenv("OTHER_KEY", "secret-of-ours")
+    with fault_server() as server:
+        named = ChatServer(url=server.url, key_variable="OTHER_KEY")
+        ChatClient(named, ReplyCache(tmp_path), model="m").ask(words(1))
+        assert server.headers[0]["authorization"] == "Bearer secret-of-ours"
+    assert not [path for path in tmp_path.rglob("*.json") if "secret-of-ours" in path.read_text()]
+
+
+def test_the_key_of_a_reply_holds_all_that_is_sent_and_where() -> None:
+    one = request("word")
+    others = [
+        replace(one, model="n"),
+        replace(one, messages=(Message("system", "word"),)),
+        replace(one, max_tokens=6),
+        replace(one, temperature=0.5),
+        replace(one, schema="{}"),
+    ]
+    keys = {request_key(one, OPENAI), request_key(one, "http://127.0.0.1/v1")} | {
+        request_key(other, OPENAI) for other in others
+    }
+    assert len(keys) == 2 + len(others)
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+from kgedit.llm.remote.client import ChatClient, Effort
+from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ChatRequest, Message
+from kgedit.llm.remote.server import ChatServer
+requests = [ChatRequest(model="m", messages=(Message("user", f"word {n}"),), max_tokens=5) for n in range(40)]
+server, cache = ChatServer(url=sys.argv[1]), ReplyCache(Path(sys.argv[2]))
+ChatClient(server, cache, model="m", effort=Effort(workers=4)).ask(requests)
+"""
+
+
+def _cached(folder: Path) -> int:
+    return len(list(folder.rglob("[0-9a-f]*.json")))
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_path: Path, how: signal.Signals) -> None:
+    with fault_server() as server:
+        server.hold_after = 13
+        child = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, server.url, str(tmp_path)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 30
+        while _cached(tmp_path) < 13 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        child.send_signal(how)
+        server.hold_after = None
+        if how == signal.SIGINT:
+            server.released.set()
+        assert child.wait(20) != 0
+        # What was under way at Ctrl-C may have been answered and kept; nothing else started.
+        assert 13 <= _cached(tmp_path) <= 13 + 4
+        asked = client(server, tmp_path).ask(words(40))
+        assert texts(asked.replies) == [f"WORD {number}" for number in range(40)]
+        assert server.paid == {f"word {number}": 1 for number in range(40)}

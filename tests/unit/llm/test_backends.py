@@ -1,0 +1,241 @@
+"""Every backend gives the replies of the model that is loaded here; what one cannot do is refused before a run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import save, small_model
+from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
+
+from kgedit.errors import MissingExtraError, ModelError, SpecError
+from kgedit.llm.backends import BACKENDS
+from kgedit.llm.backends.contract import Backend
+from kgedit.llm.backends.openai import OpenAIBackend
+from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.vllm import VllmBackend
+from kgedit.llm.chat import ChatFormat
+from kgedit.llm.generation import Asked, Question
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.served import describe_model
+from kgedit.runs.run_folder import RunFolder
+from kgedit.runs.runner import run
+from kgedit.runs.spec import resolve
+
+BRIEF = {name: replace(PRESETS[name], max_new_tokens=7) for name in ("synthetic", "wild", "wild_line", "free_text")}
+URL = "http://127.0.0.1:9/v1"
+
+
+def _asked(*presets: str) -> list[Asked]:
+    return [
+        Asked(Question(f"Who is the mayor of {town}?", new, (old,) if name == "synthetic" else ()), BRIEF[name])
+        for name in presets
+        for town, new, old in zip(TOWNS[:4], NEW_MAYORS, OLD_MAYORS, strict=False)
+    ]
+
+
+def _greedy(model: LanguageModel, prompt: list[int], limit: int, stop_ids: set[int], stops: list[str]) -> list[int]:
+    said: list[int] = []
+    while len(said) < limit:
+        with torch.no_grad():
+            said.append(int(model.module(torch.tensor([prompt + said])).logits[0, -1].argmax()))
+        if said[-1] in stop_ids or any(stop in model.decode(said) for stop in stops):
+            break
+    return said
+
+
+@dataclass
+class _Params:
+    """vLLM's SamplingParams, as far as it is used."""
+
+    temperature: float
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    prompt_logprobs: int | None = None
+
+
+class _Engine:
+    """vLLM's LLM, computing with a small model."""
+
+    def __init__(self, model: str, *, enable_prefix_caching: bool) -> None:
+        assert enable_prefix_caching
+        self.model = small_model()
+
+    def generate(self, prompts: list[dict[str, list[int]]], params: list[_Params], *, use_tqdm: bool) -> list[Any]:
+        assert {own.temperature for own in params} == {0.0}
+        return [self._one(prompt["prompt_token_ids"], own) for prompt, own in zip(prompts, params, strict=True)]
+
+    def _one(self, ids: list[int], params: _Params) -> Any:
+        said = _greedy(self.model, ids, params.max_tokens, set(params.stop_token_ids), list(params.stop))
+        told: list[Any] = [None]
+        if params.prompt_logprobs:
+            with torch.no_grad():
+                scores = self.model.module(torch.tensor([ids])).logits[0].log_softmax(-1)
+            for at, token in zip(scores[:-1], ids[1:], strict=True):
+                both = (int(at.argmax()), token)
+                told.append({one: SimpleNamespace(logprob=float(at[one])) for one in both})
+        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=said)], prompt_logprobs=told)
+
+
+def _server(requests: list[tuple[str, Mapping[str, Any]]], model: LanguageModel) -> Any:
+    def send(endpoint: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        requests.append((endpoint, body))
+        prompt = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
+        ids = model.encode(prompt)
+        said = _greedy(model, ids, body["max_tokens"], set(model.end_ids), body.get("stop", []))
+        text = model.decode(said)
+        for stop in body.get("stop", []):
+            text = text.partition(stop)[0]
+        usage = {"prompt_tokens": len(ids), "completion_tokens": len(said)}
+        choice = {"text": text} if "prompt" in body else {"message": {"content": text}}
+        return {"choices": [choice], "usage": usage}
+
+    return send
+
+
+def _same(found: Any, expected: Any) -> None:
+    assert [(one.text, one.token_match, one.prompt_tokens) for one in found] == [
+        (one.text, one.token_match, one.prompt_tokens) for one in expected
+    ]
+    for one, other in zip(found, expected, strict=True):
+        for ours, theirs in ((one.probability, other.probability), (one.old_probability, other.old_probability)):
+            assert (ours is None) == (theirs is None)
+            assert ours is None or ours == pytest.approx(theirs, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_declares_what_it_needs_and_what_it_can_do(name: str) -> None:
+    backend = BACKENDS[name]
+    assert issubclass(backend, Backend)
+    assert backend.__doc__
+    assert {type(backend.needs_weights), type(backend.needs_url), type(backend.feeds_answers)} == {bool}
+    assert len(backend.package) == 2
+
+
+def test_vllm_replies_as_transformers_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=_Engine, SamplingParams=_Params))
+    model, asked = small_model(), _asked("wild", "synthetic", "free_text")
+    backend = VllmBackend(model)
+    expected = TransformersBackend(model).ask(asked)
+
+    _same(backend.ask(asked), expected)
+    assert backend.plan(asked) == [[4, 5, 6, 7], [0, 1, 2, 3, 8, 9, 10, 11]]
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(MissingExtraError, match=r"kgedit\[vllm\]"):
+        VllmBackend(model).ask(asked[:1])
+
+
+def test_a_server_replies_as_transformers_does() -> None:
+    model, requests = small_model(), []
+    asked = [replace(one, question=replace(one.question, gold="")) for one in _asked("wild", "wild_line")]
+    backend = OpenAIBackend(model, URL, send=_server(requests, model))
+
+    _same(backend.ask(asked), TransformersBackend(model).ask(asked))
+    assert backend.plan(asked) == [list(range(8))]
+    assert {endpoint for endpoint, _ in requests} == {"completions"}
+    assert {tuple(body["stop"]) for _, body in requests} == {("\n", "."), ("\n",)}
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for _, body in requests} == {("llama", 0, 7)}
+
+
+def test_a_chat_presets_prompt_goes_to_the_server_without_the_template() -> None:
+    model, requests = small_model(), []
+    model.__dict__["chat"] = ChatFormat("<user>", "<assistant>", "", None)
+    preset = replace(PRESETS["wild_chat"], max_new_tokens=3)
+    backend = OpenAIBackend(model, URL, send=_server(requests, model))
+    backend.ask([Asked(Question("<user>Who?\nA:<assistant>", "Asta"), preset)])
+
+    ((endpoint, body),) = requests
+    assert endpoint == "chat/completions"
+    assert body["messages"] == [{"role": "user", "content": "Who?\nA:"}]
+
+
+@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{"message": None}]}, {"error": "overloaded"}])
+def test_an_answer_that_is_not_of_the_apis_form_is_an_error(answer: dict[str, Any]) -> None:
+    backend = OpenAIBackend(small_model(), URL, send=lambda endpoint, body: answer)
+    with pytest.raises(ModelError, match="not of the API's form"):
+        backend.ask(_asked("wild"))
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """A spec whose backend's package is there."""
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("kgedit.runs.backends.find_spec", lambda name: True)
+    write_timestep(tmp_path / "timestep", towns=range(3))
+    folder = save(small_model(), tmp_path / "model")
+    return {"timesteps": [str(tmp_path / "timestep")], "model": str(folder), "presets": ["wild"]}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"backend": "openai"}, "give --backend-url"),
+        ({"backend": "vllm", "backend_url": URL}, "asks no server"),
+        ({"backend_url": URL}, "give --backend openai"),
+        ({"backend": "vlm"}, "did you mean 'vllm'"),
+        ({"backend": "openai", "backend_url": URL, "method": "ft_m"}, "edits the model itself"),
+        ({"backend": "vllm", "method": "grace"}, "edits the model itself"),
+        ({"backend": "openai", "backend_url": URL, "presets": ["wild", "synthetic"]}, "synthetic needs"),
+    ],
+)
+def test_what_a_backend_cannot_do_is_refused_before_the_run(
+    given: dict[str, Any], said: str, installed: dict[str, Any]
+) -> None:
+    with pytest.raises(SpecError, match=said):
+        resolve({"method": "rag", **installed, **given})
+
+
+def test_a_backend_whose_package_is_missing_says_what_brings_it(
+    installed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.runs.backends.find_spec", lambda name: None)
+    with pytest.raises(SpecError, match=r"pip install 'kgedit\[vllm\]'"):
+        resolve({**installed, "method": "none", "backend": "vllm"})
+
+
+def test_a_saved_model_with_edits_beside_its_weights_is_not_served(installed: dict[str, Any]) -> None:
+    for weights, refused in (("adapter", True), ("none", True), ("model", False)):
+        (Path(installed["model"]) / "kgedit.json").write_text(f'{{"weights": "{weights}"}}')
+        raw = {**installed, "method": "none", "backend": "vllm"}
+        if refused:
+            with pytest.raises(SpecError, match="holds edits beside the weights"):
+                resolve(raw)
+        else:
+            assert resolve(raw).backend == "vllm"
+
+
+def test_a_run_on_a_server_gives_the_answers_of_a_run_here(
+    installed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, requests = small_model(), []
+    monkeypatch.setattr("kgedit.llm.backends.openai.sender", lambda url: _server(requests, model))
+    raw = {**installed, "method": "rag", "settings": {"embedder": "character-ngrams"}}
+    raw["presets"] = ["wild"]
+    here = RunFolder(run(resolve(raw), tmp_path / "here")).answers()
+    there = RunFolder(run(resolve({**raw, "backend": "openai", "backend_url": URL}), tmp_path / "there")).answers()
+
+    assert len(requests) == len(there) == len(here) > 20
+    key = {(one.model_state, one.case_id, one.axis, one.question): (one.prompt, one.text) for one in here}
+    assert {(one.model_state, one.case_id, one.axis, one.question): (one.prompt, one.text) for one in there} == key
+    assert "backend_url: http" in (tmp_path / "there" / "spec.yaml").read_text()
+    assert "backend" not in (tmp_path / "here" / "spec.yaml").read_text()
+
+
+def test_a_served_model_has_its_tokenizer_and_no_weights(tmp_path: Path) -> None:
+    folder = str(save(small_model(), tmp_path / "model"))
+    model = describe_model(folder, served_at="openai one")
+
+    assert model.encode("Who?") == small_model().encode("Who?")
+    assert {parameter.device.type for parameter in model.module.parameters()} == {"meta"}
+    assert model.positions == 256
+    assert model.fingerprint != describe_model(folder, served_at="openai two").fingerprint
+    with pytest.raises(ModelError, match="tokenizer and configuration"):
+        describe_model(str(tmp_path), served_at="")

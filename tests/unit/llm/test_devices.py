@@ -1,0 +1,24 @@
+"""Peak memory of one run among several in a process."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+
+from kgedit.llm.devices import forget_peak_memory, peak_memory_bytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is that of the whole process")
+def test_a_peak_that_is_forgotten_does_not_count_for_the_next_run() -> None:
+    forget_peak_memory("cpu")
+    before = peak_memory_bytes("cpu")
+    large = torch.ones(100_000_000)
+    during = peak_memory_bytes("cpu")
+    del large
+    forget_peak_memory("cpu")
+    after = peak_memory_bytes("cpu")
+
+    assert during - before > 300e6
+    assert during - after > 300e6

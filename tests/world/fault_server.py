@@ -1,0 +1,178 @@
+"""An OpenAI-compatible chat server on this machine that goes wrong on request, and knows what it has been paid for."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Reply = Callable[[str], str]
+"""What the server's model answers to the last message of a chat."""
+
+Fault = Callable[[str, int], str | None]
+"""What goes wrong with a message at its nth try, from 1 on; None where nothing does.
+
+"401", "404", "429", "500", "503": that status; 429 asks for `retry_after`. "no credit": 429 as OpenAI says it of an
+empty account. "timeout": silence. "cut": half of the JSON. "torn": less than was announced. "not JSON".
+"no choice": an empty list. "two choices". "no text": content null. "another's": a reply that was delivered to another
+request before, once more.
+"""
+
+
+class FaultServer:
+    """The server, and what happened to it.
+
+    Attributes:
+        url: Base URL.
+        tries: Message -> how often it was asked.
+        paid: Message -> how often a whole and correct reply to it was written: what one pays for.
+        arrivals: Message and time of every try, in order.
+        under_way: Highest number of calls at once.
+        retry_after: Seconds that a 429 asks for.
+        silence: Seconds that "timeout" lasts.
+        hold_after: After so many paid replies all further calls wait until the server ends; None for never.
+    """
+
+    def __init__(self, reply: Reply, fault: Fault) -> None:
+        self.reply, self.fault = reply, fault
+        self.tries: Counter[str] = Counter()
+        self.paid: Counter[str] = Counter()
+        self.arrivals: list[tuple[str, float]] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[dict[str, Any]] = []
+        self.under_way = 0
+        self.retry_after: float | str = 0.05
+        self.silence = 1.0
+        self.hold_after: int | None = None
+        self.seconds = 0.0
+        self.released = threading.Event()
+        self.lock = threading.Lock()
+        self.now = 0
+        self.delivered: dict[str, Any] | None = None
+        self.url = ""
+
+    def completion(self, message: str) -> dict[str, Any]:
+        """A correct reply; tokens are words."""
+        text = self.reply(message)
+        return {
+            "id": f"chatcmpl-{self.tries.total()}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "fault",
+            "choices": [
+                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"},
+            ],
+            "usage": {"prompt_tokens": len(message.split()), "completion_tokens": len(text.split())},
+        }
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_POST(self) -> None:
+        world: FaultServer = self.server.world  # type: ignore[attr-defined]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        message = body["messages"][-1]["content"]
+        with world.lock:
+            world.now += 1
+            world.under_way = max(world.under_way, world.now)
+            world.tries[message] += 1
+            world.arrivals.append((message, time.monotonic()))
+            world.headers.append({name.lower(): text for name, text in self.headers.items()})
+            world.bodies.append(body)
+            fault = world.fault(message, world.tries[message])
+            completion = world.completion(message)
+            hold = world.hold_after is not None and world.paid.total() >= world.hold_after
+            if fault is None and not hold:
+                world.paid[message] += 1
+        if world.seconds:
+            time.sleep(world.seconds)
+        try:
+            if hold:
+                world.released.wait(20)
+                self.close_connection = True
+            else:
+                self._answer(fault, completion, world)
+        except OSError:
+            self.close_connection = True
+        finally:
+            with world.lock:
+                world.now -= 1
+
+    def _answer(self, fault: str | None, completion: dict[str, Any], world: FaultServer) -> None:
+        whole = json.dumps(completion).encode()
+        if fault is None:
+            self._send(200, whole)
+            world.delivered = completion
+        elif fault.isdigit():
+            said = json.dumps({"error": {"message": f"fault {fault}", "code": None, "type": "fault"}}).encode()
+            self._send(int(fault), said, retry_after=world.retry_after if fault == "429" else None)
+        elif fault == "no credit":
+            error = {"message": "You exceeded your quota.", "code": "insufficient_quota", "type": "insufficient_quota"}
+            self._send(429, json.dumps({"error": error}).encode())
+        elif fault == "timeout":
+            time.sleep(world.silence)
+            self.close_connection = True
+        elif fault == "torn":
+            self._send(200, whole[: len(whole) // 2], announced=len(whole))
+            self.close_connection = True
+        elif fault == "cut":
+            self._send(200, whole[: len(whole) // 2])
+        elif fault == "not JSON":
+            self._send(200, b"<html>Bad gateway</html>")
+        elif fault == "another's":
+            earlier = world.delivered
+            time.sleep(0.1)  # whoever it was for has read it by now
+            self._send(200, json.dumps(earlier or completion).encode())
+        else:
+            choice = completion["choices"][0]
+            broken = {
+                "no choice": [],
+                "two choices": [choice, choice],
+                "no text": [{**choice, "message": {"role": "assistant", "content": None}}],
+            }[fault]
+            self._send(200, json.dumps({**completion, "choices": broken}).encode())
+
+    def _send(
+        self, status: int, content: bytes, *, announced: int | None = None, retry_after: float | str | None = None
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(announced or len(content)))
+        if retry_after is not None:
+            self.send_header("Retry-After", str(retry_after))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, *_: object) -> None:
+        """Clients that time out or are killed break connections; that is no news."""
+
+
+@contextmanager
+def fault_server(reply: Reply = str.upper, fault: Fault = lambda _, __: None) -> Iterator[FaultServer]:
+    """Serve on a free port of this machine until the context ends."""
+    world = FaultServer(reply, fault)
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.world = world  # type: ignore[attr-defined]
+    world.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield world
+    finally:
+        world.released.set()
+        server.shutdown()
+        server.server_close()
