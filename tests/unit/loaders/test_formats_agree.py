@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import datetime
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,13 @@ DUMPS = {
     "2021": SHARED / "dump_20_2021" / "twenty_entities_20210222.json.bz2",
 }
 
+_LINE_BREAK = re.compile(rb'("https?:(?:[^"\\]|\\/)*)\\n"')
+"""At the end of an address, as one of 2015 has it: RDF cannot write it."""
+
 
 def entities_of(year: str, every: int = 1) -> list[Json]:
     lines = [line.strip().rstrip(b",") for line in bz2.decompress(DUMPS[year].read_bytes()).splitlines()]
-    return [json.loads(line) for line in lines if len(line) > 2][::every]
+    return [json.loads(_LINE_BREAK.sub(rb'\1"', line)) for line in lines if len(line) > 2][::every]
 
 
 def with_properties(entities: list[Json]) -> list[Json]:
@@ -84,7 +88,9 @@ def assert_same_rows(one: Snapshot, other: Snapshot, *without: str) -> None:
         assert differences(*(rows(getattr(snapshot, name), *without) for snapshot in (one, other))) == [], name
 
 
-@pytest.mark.parametrize(("year", "every"), [("2021", 1), ("2015", 8), pytest.param("2015", 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("year", "every"), [("2021", 1), ("2015", 16), pytest.param("2015", 1, marks=pytest.mark.slow)]
+)
 def test_the_full_rdf_gives_the_rows_of_the_json(tmp_path: Path, year: str, every: int) -> None:
     entities = with_properties(entities_of(year, every))
     of_json = load(tmp_path, "dump.json", in_json(entities), "wikidata_json")
