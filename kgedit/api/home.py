@@ -78,7 +78,7 @@ class Home:
         path: str | Path,
         date: Date,
         *,
-        source_format: str = "wikidata_json",
+        source_format: str | None = None,
         languages: tuple[str, ...] = ("en", "mul"),
         wiki: str = "enwiki",
         redirects: str | Path | None = None,
@@ -86,6 +86,7 @@ class Home:
         max_error_rate: float = 0.01,
         workers: int | None = None,
         overwrite: bool = False,
+        slice_of: str | None = None,
         graph: bool = True,
         scope: Scope | None = None,
         progress: Steps | None = None,
@@ -95,7 +96,7 @@ class Home:
         Args:
             path: The dump, plain or compressed (.gz, .bz2, .zst).
             date: Its day.
-            source_format: Name of a loader.
+            source_format: Name of a loader; None for what the content looks like.
             languages: Label languages; those after the first are fallbacks.
             wiki: Wiki whose article titles are kept.
             redirects: Tab-separated file: from, to and (optionally) first date. Dumps leave redirects out.
@@ -103,6 +104,8 @@ class Home:
             max_error_rate: Share of unreadable lines or statements above which the load fails.
             workers: Parser processes; None for one for each core.
             overwrite: Whether a snapshot of this date is replaced.
+            slice_of: What the dump is a slice of, in words: what it lacks is unknown, not removed. None for what the
+                note beside the file says, and for all of Wikidata where there is none.
             graph: Whether the graph is brought up to date as well.
             scope: What of the store goes into the graph, as for `update_graph`.
             progress: Told of every step.
@@ -123,6 +126,7 @@ class Home:
             max_error_rate=max_error_rate,
             workers=workers,
             overwrite=overwrite,
+            slice_of=slice_of,
         )
         snapshot = load_dump(self.path, Path(path), read_date(date), options=options, steps=progress or unwatched)
         if graph:
@@ -135,7 +139,7 @@ class Home:
         path: str | Path,
         days: Iterable[Date],
         *,
-        source_format: str = "wikidata_json",
+        source_format: str | None = None,
         languages: tuple[str, ...] = ("en", "mul"),
         wiki: str = "enwiki",
         redirects: str | Path | None = None,
@@ -143,6 +147,7 @@ class Home:
         max_error_rate: float = 0.01,
         workers: int | None = None,
         overwrite: bool = False,
+        slice_of: str | None = None,
         graph: bool = True,
         scope: Scope | None = None,
         progress: Steps | None = None,
@@ -169,6 +174,7 @@ class Home:
             max_error_rate=max_error_rate,
             workers=workers,
             overwrite=overwrite,
+            slice_of=slice_of,
         )
         wanted, steps = [read_date(day) for day in days], progress or unwatched
         snapshots = load_dump_as_of(self.path, Path(path), wanted, options=options, steps=steps)

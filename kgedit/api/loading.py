@@ -6,13 +6,14 @@ import datetime
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from kgedit.errors import StoreError
-from kgedit.loaders import LOADERS
+from kgedit.loaders.detection import checked_format
+from kgedit.loaders.loads import load_with
 from kgedit.store.ingest import Load, ingest, ingest_as_of
 from kgedit.store.schemas import LoaderOptions
+from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 
@@ -24,7 +25,7 @@ Steps = Callable[[str, int, str], Callable[[int, int], None]]
 class DumpOptions:
     """How a dump is read; the attributes are the arguments of `Home.load_dump`."""
 
-    source_format: str
+    source_format: str | None
     languages: tuple[str, ...]
     wiki: str
     redirects: str | Path | None
@@ -32,6 +33,7 @@ class DumpOptions:
     max_error_rate: float
     workers: int | None
     overwrite: bool
+    slice_of: str | None
 
 
 def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
@@ -39,7 +41,7 @@ def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
     source = DumpFile(path)
     return ingest(
         home,
-        _load(date, options),
+        _load(source, date, options),
         source,
         workers=options.workers or os.cpu_count() or 1,
         overwrite=options.overwrite,
@@ -62,7 +64,7 @@ def load_dump_as_of(
     source = DumpFile(path)
     return ingest_as_of(
         home,
-        _load(wanted[0], options),
+        _load(source, wanted[0], options),
         source,
         days=wanted,
         workers=options.workers or os.cpu_count() or 1,
@@ -72,18 +74,13 @@ def load_dump_as_of(
     )
 
 
-def _load(date: datetime.date, options: DumpOptions) -> Load:
-    parser = LOADERS[options.source_format]
-    return Load(
+def _load(source: DumpFile, date: datetime.date, options: DumpOptions) -> Load:
+    return load_with(
+        checked_format(source, options.source_format),
+        LoaderOptions(options.languages, options.wiki),
         date=date,
-        loader=options.source_format,
-        loader_version=parser.version,
-        make_loader=partial(parser, LoaderOptions(options.languages, options.wiki)),
-        options={"languages": list(options.languages), "wiki": options.wiki},
         limit=options.limit,
         redirects=None if options.redirects is None else Path(options.redirects),
-        bad_lines=parser.bad_lines,
-        bad_statements=parser.bad_statements,
         max_error_rate=options.max_error_rate,
-        notes=parser.notes,
+        slice_of=options.slice_of or slice_note(source.path),
     )

@@ -16,6 +16,9 @@ from kgedit.registry import Registry
 COMMANDS: Registry[click.Command] = Registry(
     "command",
     {
+        "fetch-dump": "kgedit.cli.fetch:fetch_dump",
+        "fetch-items": "kgedit.cli.fetch:fetch_items",
+        "fetch-slice": "kgedit.cli.fetch:fetch_slice",
         "load-dump": "kgedit.cli.load_dump:load_dump",
         "snapshots": "kgedit.cli.snapshots:snapshots",
         "drop-snapshot": "kgedit.cli.snapshots:drop_snapshot",

@@ -30,8 +30,8 @@ from kgedit.store.scope import Scope
 @click.option("--date", **DATE, help="Day of the dump.")
 @click.option("--as-of", "days", **DATES,
               help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
-@click.option("--format", "source_format", default="wikidata_json", show_default=True,
-              shell_complete=completion.source_formats, help="Source format.")  # fmt: skip
+@click.option("--format", "source_format", shell_complete=completion.source_formats,
+              help="Source format. Default: by the content.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
               help="Label language; repeat for fallbacks.")  # fmt: skip
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are stored.")
@@ -42,13 +42,15 @@ from kgedit.store.scope import Scope
               help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
+@click.option("--slice-of", metavar="TEXT",
+              help="PATH holds chosen items, these: what it lacks is unknown, not removed.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
 @scope_options
 def load_dump(
     path: Path,
     date: datetime.datetime | None,
     days: tuple[datetime.date, ...],
-    source_format: str,
+    source_format: str | None,
     languages: tuple[str, ...],
     wiki: str,
     redirects: Path | None,
@@ -56,13 +58,14 @@ def load_dump(
     max_error_rate: float,
     workers: int | None,
     overwrite: bool,
+    slice_of: str | None,
     graph: bool,
     scope: Scope | None,
 ) -> None:
     """Load a Wikidata dump as the snapshot of a date.
 
-    PATH is a JSON dump, plain or compressed (.gz, .bz2, .zst). A load that was interrupted resumes when the same
-    command is given again.
+    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). A load that was
+    interrupted resumes when the same command is given again.
     """
     if (date is None) == (not days):
         raise click.UsageError("Give --date, the day of the dump, or --as-of, earlier days to project it to.")
@@ -75,6 +78,7 @@ def load_dump(
         "max_error_rate": max_error_rate,
         "workers": workers,
         "overwrite": overwrite,
+        "slice_of": slice_of,
         "graph": False,
     }
     with bars() as add:
@@ -90,6 +94,10 @@ def load_dump(
 
 def _tell(manifest: dict[str, Any]) -> None:
     say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
+    if manifest.get("slice_of"):
+        say(f"  a slice: {manifest['slice_of']}. What it lacks is unknown, not removed.")
+    if manifest.get("lacks"):
+        say(f"  the format does not give: {', '.join(manifest['lacks'])}.")
     for verb in ("left out", "noted"):
         for reason, count in manifest[verb.replace(" ", "_")].items():
             say(f"  {verb}: {count:,} {reason}")

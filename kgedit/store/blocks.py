@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import StoreError
 from kgedit.store.files import write_json
-from kgedit.store.lines import entity_texts
+from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.schemas import Loader
 from kgedit.store.sources import DumpFile
 
@@ -38,6 +38,7 @@ def parse_blocks(
     source: DumpFile,
     make_loader: Callable[[], Loader],
     *,
+    framing: Framing = JSON_LINES,
     limit: int | None,
     workers: int,
     progress: LoadProgress,
@@ -51,7 +52,7 @@ def parse_blocks(
         SourceError: if the dump cannot be read to its end (or the limit).
         StoreError: if a worker process was killed.
     """
-    state = _Reading(parts, source, limit, progress)
+    state = _Reading(parts, source, framing, limit, progress)
     first = list(islice(state.unparsed(), 2))
     # The generator goes on where this look ahead left it; a dump of one block is not worth a process.
     unparsed = chain(first, state.unparsed())
@@ -67,12 +68,14 @@ def parse_blocks(
 class _Reading:
     """How far a load is."""
 
-    def __init__(self, parts: Path, source: DumpFile, limit: int | None, progress: LoadProgress) -> None:
+    def __init__(
+        self, parts: Path, source: DumpFile, framing: Framing, limit: int | None, progress: LoadProgress
+    ) -> None:
         self.parts = parts
         self.blocks = 0
         self.counts: Counter[str] = Counter()
         self._source = source
-        self._numbered = enumerate(_limited(source.blocks(), limit))
+        self._numbered = enumerate(_limited(source.blocks(framing), framing, limit))
         self._progress = progress
 
     def unparsed(self) -> Iterator[_Block]:
@@ -90,15 +93,15 @@ class _Reading:
         self._progress(self._source.position, self.counts["lines"])
 
 
-def _limited(blocks: Iterator[bytes], limit: int | None) -> Iterator[bytes]:
+def _limited(blocks: Iterator[bytes], framing: Framing, limit: int | None) -> Iterator[bytes]:
     if limit is None:
         yield from blocks
         return
     left = limit
     for block in blocks:
-        taken = list(islice(entity_texts(block), left))
-        left -= len(taken)
-        yield b"\n".join(taken)
+        taken, count = framing.first(block, left)
+        left -= count
+        yield taken
         if left == 0:
             return
 
@@ -124,6 +127,9 @@ def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[st
     parsed = loader.parse(block)
     pq.write_table(parsed.claims, parts / f"claims-{number:06d}.parquet", compression="zstd")
     pq.write_table(parsed.entities, parts / f"entities-{number:06d}.parquet", compression="zstd")
+    if parsed.waiting is not None:
+        pq.write_table(parsed.waiting.statements, parts / f"waiting-{number:06d}.parquet", compression="zstd")
+        pq.write_table(parsed.waiting.nodes, parts / f"nodes-{number:06d}.parquet", compression="zstd")
     counts = parsed.counts + Counter(entities=parsed.entities.num_rows)
     write_json(_counts_file(parts, number), {"block": _hash(block), "counts": dict(sorted(counts.items()))})
     return counts

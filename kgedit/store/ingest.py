@@ -24,7 +24,9 @@ from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.blocks import LoadProgress, parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
+from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, Target, join_parts, read_redirects
+from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
@@ -50,6 +52,11 @@ class Load:
         bad_statements: Counts that make a statement bad.
         notes: Counts of peculiarities that cost nothing.
         max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
+        framing: How the loader's format is cut.
+        lacks: What the format cannot give, in words.
+        datatypes_by_property: Whether a statement without a datatype takes that of its property.
+        slice_of: What the dump is a slice of (a query, a list of items), in words; None for all of Wikidata. What a
+            slice lacks is unknown, not removed.
         as_of: Whether the dump is of a later day and projected to `date`.
     """
 
@@ -64,6 +71,10 @@ class Load:
     bad_statements: tuple[str, ...]
     max_error_rate: float
     notes: tuple[str, ...] = ()
+    framing: Framing = JSON_LINES
+    lacks: tuple[str, ...] = ()
+    datatypes_by_property: bool = False
+    slice_of: str | None = None
     as_of: bool = False
 
     def identity(self, source: DumpFile) -> dict[str, Any]:
@@ -76,6 +87,8 @@ class Load:
             "limit": self.limit,
             "redirects": _named(self.redirects) if self.redirects else None,
             "block_bytes": source.block_bytes,
+            "slice_of": self.slice_of,
+            "lacks": list(self.lacks),
         }
 
 
@@ -202,14 +215,17 @@ def _load(
     load, parts = loads[0], staging / "parts"
     _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))
     redirects = [_redirects(load) for load in loads]
-    blocks, counts = parse_blocks(parts, source, load.make_loader, limit=load.limit, workers=workers, progress=progress)
+    blocks, counts = parse_blocks(
+        parts, source, load.make_loader, framing=load.framing, limit=load.limit, workers=workers, progress=progress
+    )
+    counts.update(read_late_values(parts, blocks, load.make_loader, spill=staging / "spill"))
     _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
     targets = [
         Target(_emptied(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
         for load, known in zip(loads, redirects, strict=True)
     ]
-    joined = join_parts(parts, blocks, targets, progress=joining)
+    joined = join_parts(parts, blocks, targets, datatypes_by_property=load.datatypes_by_property, progress=joining)
     for load, target, rows in zip(loads, targets, joined, strict=True):
         write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows))
     for load, target in zip(loads, targets, strict=True):
@@ -232,7 +248,7 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
     other = [snapshot for load, snapshot in kept if not _looks_same(snapshot, load, source)]
     whole = [snapshot for load, snapshot in kept if load.limit is None]
     if whole and not other:
-        for _ in source.blocks():
+        for _ in source.blocks(loads[0].framing):
             pass
         other = [snapshot for snapshot in whole if snapshot.manifest["source"]["sha256"] != source.sha256]
     if other:
@@ -244,7 +260,7 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
 
 def _looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
     manifest, identity = snapshot.manifest, load.identity(source)
-    same = all(manifest[key] == identity[key] for key in ("date", "loader", "limit", "redirects"))
+    same = all(manifest.get(key) == identity[key] for key in ("date", "loader", "limit", "redirects", "slice_of"))
     return same and manifest["source"]["size"] == source.size and snapshot.is_projected == load.as_of
 
 
@@ -260,18 +276,19 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:
     if counts["lines"] == 0:
-        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata JSON dump?")
+        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata dump?")
     if counts["entities"] == 0:
-        beside = (*READ, *load.bad_statements, *load.notes)
+        beside = (*READ, *load.bad_statements, MISSING_VALUE, *load.notes)
         found = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()) if reason not in beside)
         raise SourceError(
             f"No item or property is among the {counts['lines']:,} lines of {source.path} ({found}). The store is "
-            "unchanged. Give a JSON dump of Wikidata's items with one entity a line, as Wikidata publishes them."
+            "unchanged. Give a dump of Wikidata's items as Wikidata publishes it (JSON has one entity a line)."
         )
 
 
 def _check_error_rate(counts: Counter[str], load: Load, source: DumpFile) -> None:
-    for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", load.bad_statements, "statements")):
+    bad_statements = (*load.bad_statements, MISSING_VALUE)
+    for what, reasons, read in (("lines", load.bad_lines, "lines"), ("statements", bad_statements, "statements")):
         bad = sum(counts[reason] for reason in reasons)
         if bad > load.max_error_rate * counts[read]:
             reasons_found = ", ".join(f"{counts[reason]:,} {reason}" for reason in reasons if counts[reason])

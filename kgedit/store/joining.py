@@ -49,8 +49,9 @@ class Target:
     Attributes:
         folder: Existing folder to write into.
         date: Day number on which its facts are current.
-        redirects: From -> to; of ids that the dump holds they are ignored. Redirects of redirects are resolved to the
-            end of the chain; what leads into a cycle is left out and counted.
+        redirects: From -> to, beside those that the dump holds, which count more; of ids that the dump describes they
+            are ignored. Redirects of redirects are resolved to the end of the chain; what leads into a cycle is left
+            out and counted.
         as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
     """
 
@@ -82,7 +83,14 @@ class Joined:
     later_entities: int = 0
 
 
-def join_parts(parts: Path, blocks: int, targets: Sequence[Target], *, progress: LoadProgress) -> list[Joined]:
+def join_parts(
+    parts: Path,
+    blocks: int,
+    targets: Sequence[Target],
+    *,
+    datatypes_by_property: bool = False,
+    progress: LoadProgress,
+) -> list[Joined]:
     """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` of each snapshot.
 
     Of an entity that occurs twice, the first occurrence stays with its statements; so does the first of equal
@@ -92,10 +100,11 @@ def join_parts(parts: Path, blocks: int, targets: Sequence[Target], *, progress:
         parts: Folder of part files.
         blocks: How many of each kind there are.
         targets: The snapshots; several only if they are projections.
+        datatypes_by_property: Whether a statement without a datatype takes that of its property.
         progress: Called with the thousandths done and the rows of the dump joined.
     """
     with open_engine(targets[0].folder / "spill") as connection:
-        return _Join(connection, parts, blocks, progress).write(targets)
+        return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
 
 
 def read_redirects(path: Path, until: int) -> dict[str, str]:
@@ -133,7 +142,8 @@ _KEPT_CLAIMS = """
 _FIND_REPEATED_ENTITIES = """
     CREATE TEMP TABLE repeated AS
     SELECT id, min({{block: block, line: file_row_number}}) AS place FROM {entities}
-    WHERE hash(id) IN (SELECT hash(id) FROM {entities} GROUP BY ALL HAVING count(*) > 1)
+    WHERE redirect_target IS NULL
+      AND hash(id) IN (SELECT hash(id) FROM {entities} WHERE redirect_target IS NULL GROUP BY ALL HAVING count(*) > 1)
     GROUP BY id HAVING count(*) > 1
 """
 """Only hashes of the many ids that occur once pass through memory; so too for the statements."""
@@ -149,18 +159,35 @@ _FIND_SHARED_IDS = f"""
 
 _CLAIMS = f"""
     SELECT c.* EXCLUDE (block, file_row_number)
-               REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id),
+               REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id,
+                        coalesce(of_property.datatype, c.datatype) AS datatype),
            list_has_any(qualifier_properties, getvariable('restrictive')) AS restricted
     FROM ({_KEPT_CLAIMS}) c LEFT JOIN shared USING (block, file_row_number)
+         LEFT JOIN of_property ON of_property.id = c.property
     WHERE copy IS NULL OR copy = 1
     ORDER BY block, file_row_number
 """  # noqa: S608 - our own names; paths through literal()
 
 _ENTITIES = """
     SELECT e.* EXCLUDE (block, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
-    WHERE place IS NULL OR place = {{block: block, line: file_row_number}}
+    WHERE redirect_target IS NULL AND (place IS NULL OR place = {{block: block, line: file_row_number}})
     ORDER BY block, file_row_number
 """
+
+_ABSENT_REDIRECTS = """
+    WITH held AS (
+        SELECT id AS source, min(redirect_target) AS target FROM {entities}
+        WHERE redirect_target IS NOT NULL GROUP BY id
+    ), redirected AS (
+        FROM held UNION ALL FROM given ANTI JOIN held USING (source)
+    )
+    SELECT * FROM redirected WHERE source NOT IN (
+        SELECT source FROM {entities} JOIN redirected ON id = source WHERE redirect_target IS NULL)
+"""
+"""What the dump redirects, and what is given besides."""
+
+_ROW_NUMBER = f"file_row_number + CASE WHEN parse_filename(filename) LIKE 'late-%' THEN {2**40} ELSE 0 END"
+"""Claims that waited for their values follow the others of their block."""
 
 _REDIRECTS = """
     SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
@@ -186,20 +213,29 @@ _LONGEST_CHAIN = 2**16
 class _Join:
     """One run of join_parts."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int, progress: LoadProgress) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        parts: Path,
+        blocks: int,
+        datatypes_by_property: bool,
+        progress: LoadProgress,
+    ) -> None:
         self._connection = connection
         self._parts = parts
         self._blocks = range(blocks)
+        self._datatypes_by_property = datatypes_by_property
         self._progress = progress
         self._to_write = self._written = 0
 
     def write(self, targets: Sequence[Target]) -> list[Joined]:
-        claims_read, entities_read = self._count("{claims}"), self._count("{entities}")
+        claims_read, entities_read = self._count("{claims}"), self._count("{entities} WHERE redirect_target IS NULL")
         self._to_write = claims_read + entities_read
         self._connection.execute(self._over(_FIND_REPEATED_ENTITIES))
         self._connection.execute(self._over(_FIND_SHARED_IDS))
         kept = self._count(f"({_KEPT_CLAIMS})")
         self._find_restrictive_qualifiers()
+        self._find_datatypes()
         days = [target.date for target in targets if target.as_of]
         if days:
             find_later_items(self._connection, self._over("{claims}"), first=min(days))
@@ -227,9 +263,15 @@ class _Join:
 
     def _read(self, name: str, numbers: range | None) -> str:
         chosen = self._blocks if numbers is None else numbers
-        files = ", ".join(literal(self._parts / f"{name}-{number:06d}.parquet") for number in chosen)
-        read = f"read_parquet([{files}], filename = true, file_row_number = true)"
-        return f"(SELECT * EXCLUDE (filename), right(filename, 14) AS block FROM {read})"  # noqa: S608 - our own names; paths through literal()
+        paths = [self._parts / f"{name}-{number:06d}.parquet" for number in chosen]
+        if name == "claims":
+            late = (self._parts / f"late-{number:06d}.parquet" for number in chosen)
+            paths += [path for path in late if path.is_file()]
+        read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true, file_row_number = true)"
+        return (
+            f"(SELECT * EXCLUDE (filename) REPLACE ({_ROW_NUMBER} AS file_row_number), right(filename, 14) AS block "  # noqa: S608 - our own names; paths through literal()
+            f"FROM {read})"
+        )
 
     def _count(self, rows: str) -> int:
         return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])  # noqa: S608 - our own names; paths through literal()
@@ -242,6 +284,13 @@ class _Join:
                 f"AND subject NOT IN {TIME_QUALIFIERS})"
             )
         )
+
+    def _find_datatypes(self) -> None:
+        """Table ``of_property``: the datatypes of properties, where they decide those of statements."""
+        properties = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
+        if not self._datatypes_by_property:
+            properties = "SELECT id, datatype FROM {entities} LIMIT 0"
+        self._connection.execute(self._over(f"CREATE TEMP TABLE of_property AS {properties}"))
 
     def _rows(self, query: str, numbers: range) -> pa.Table:
         """A query's rows over a few parts. Its own ORDER BY makes their order: DuckDB's joins keep none."""
@@ -267,8 +316,7 @@ class _Join:
         """Table ``redirect``: each id that the dump lacks, with the end of its chain. Returns how many lead nowhere."""
         given = pa.table({"source": list(redirects), "target": list(redirects.values())}, schema=_GIVEN)
         self._connection.register("given", given)
-        absent = "SELECT * FROM given WHERE source NOT IN (SELECT source FROM {entities} JOIN given ON id = source)"
-        self._connection.execute(self._over(f"CREATE OR REPLACE TEMP TABLE redirect AS {absent}"))
+        self._connection.execute(self._over(f"CREATE OR REPLACE TEMP TABLE redirect AS {_ABSENT_REDIRECTS}"))
         self._connection.unregister("given")
         longer = "redirect WHERE target IN (SELECT source FROM redirect)"
         reach = 1

@@ -12,6 +12,8 @@ from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
+from kgedit.store.framing import Framing
+
 TIME_FIELDS = ("start", "end", "point")
 
 
@@ -59,7 +61,7 @@ ENTITIES = pa.schema(
         ("wiki_title", pa.string()),
         ("datatype", pa.string()),
         ("lastrevid", pa.int64()),
-        ("redirect_target", pa.string()),
+        ("redirect_target", pa.string()),  # of a redirect, which has nothing else but id and kind
     ]
 )
 """One row per entity of the dump, and one per known redirect."""
@@ -101,6 +103,29 @@ class LoaderOptions:
     wiki: str = "enwiki"
 
 
+WAITING = pa.schema([("text", pa.binary()), ("nodes", pa.list_(pa.string()))])
+"""Statements that wait for values: text in the loader's format, and the names of the nodes that it lacks."""
+
+NODES = pa.schema([("node", pa.string()), ("text", pa.binary())])
+"""Values by name, in the loader's format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a format writes once for many blocks: RDF dumps describe a value node where it first occurs, if at all.
+
+    When all blocks are parsed, each statement is parsed again, with the nodes that it lacks before it
+    (kgedit.store.late_values); its texts alone must be a block.
+
+    Attributes:
+        statements: With the columns of WAITING.
+        nodes: With the columns of NODES: all that this block describes.
+    """
+
+    statements: pa.Table
+    nodes: pa.Table
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """Rows of one block of lines, and what was read, left out or noted, by reason.
@@ -111,11 +136,13 @@ class Parsed:
         counts: "lines" are the texts that may be entities, "statements" those found in the entities that were read.
             Every other key is a reason for leaving a line or a statement out, or one of the loader's `notes`.
             lines = rows of entities + lines left out; statements = rows of claims + statements left out.
+        waiting: Statements that are neither, yet; None in formats in which each entity is complete.
     """
 
     claims: pa.Table
     entities: pa.Table
     counts: Counter[str]
+    waiting: Waiting | None = None
 
 
 class Loader(Protocol):
@@ -133,6 +160,11 @@ class Loader(Protocol):
             `--max-error-rate`. Lines left out on purpose (entities of other types) are counted under other reasons.
         bad_statements: Reasons that make a statement bad, with the same limit.
         notes: Counts of peculiarities that leave nothing out.
+        framing: How the text is cut into blocks of whole entities.
+        lacks: What the format does not give and the JSON dump does, in words, for the manifests of snapshots and
+            exports ("ranks").
+        datatypes_by_property: Whether a statement does not say its datatype and takes that of its property, where
+            the row has none.
     """
 
     source: ClassVar[str]
@@ -141,11 +173,14 @@ class Loader(Protocol):
     bad_lines: ClassVar[tuple[str, ...]]
     bad_statements: ClassVar[tuple[str, ...]]
     notes: ClassVar[tuple[str, ...]]
+    framing: ClassVar[Framing]
+    lacks: ClassVar[tuple[str, ...]]
+    datatypes_by_property: ClassVar[bool]
 
     def __init__(self, options: LoaderOptions) -> None:
         """Make ready to parse; called in every worker process."""
         ...
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block of whole lines, decompressed; `kgedit.store.lines.entity_texts` gives the texts in it."""
+        """Parse a block of whole entities, decompressed, as `framing` cuts it."""
         ...

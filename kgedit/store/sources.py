@@ -1,4 +1,4 @@
-"""Dump files as blocks of whole lines, whatever their compression; what is broken is named as such."""
+"""Dump files as blocks of whole entities, whatever their compression; what is broken is named as such."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from typing import IO, Any
 import zstandard
 
 from kgedit.errors import SourceError
-from kgedit.store.lines import BYTE_ORDER_MARK
+from kgedit.store.framing import JSON_LINES, Framing, without_mark
 
 BLOCK_BYTES = 64 << 20
-"""Size of a block of lines. Part of a load's identity: a resumed load must cut in the same places."""
+"""Size of a block of entities. Part of a load's identity: a resumed load must cut in the same places."""
 
-LONGEST_LINE = 1 << 28
-"""No entity is nearly as long, and a whole dump on one line must fit in memory."""
+_PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 _PLAIN = "uncompressed"
+_BROKEN = (EOFError, OSError, zlib.error, zstandard.ZstdError)
 
 
 class _Hashing(io.RawIOBase):
@@ -105,56 +105,56 @@ class DumpFile:
             raise self._unopened(error) from error
         if not is_file:
             raise SourceError(
-                f"There is no file {self.path}. Give the path of a Wikidata dump (.json, .gz, .bz2, .zst)."
+                f"There is no file {self.path}. Give the path of a Wikidata dump (plain, .gz, .bz2, .zst)."
             )
 
-    def blocks(self) -> Iterator[bytes]:
-        """Blocks of whole lines, always cut in the same places.
+    def blocks(self, framing: Framing = JSON_LINES) -> Iterator[bytes]:
+        """Blocks of whole entities, always cut in the same places.
 
         Raises:
             SourceError: if the file is empty, truncated, or not what its name says.
         """
         compression = self._compression()
-        first, end = b"", b""
+        empty = True
         with self._opened() as raw:
             through = _Hashing(raw)
             stream = _decompressed(io.BufferedReader(through, 1 << 20), compression)
-            for block in self._whole_lines(stream):
+            for block in framing.blocks(self._chunks(stream), self.path):
                 self.position = through.position
-                first = first or _without_mark(block).lstrip()[:1]
-                end = (end + block[-64:]).rstrip()[-64:]
+                empty = empty and not block.strip()
                 yield block
             while self._read(through):
                 pass
             self.position, self.sha256 = through.position, through.digest.hexdigest()
-        if not end:
+        if empty:
             raise SourceError(f"{self.path} holds nothing. Download it again.")
-        if first == b"[" and not end.endswith(b"]"):
-            raise SourceError(
-                f"{self.path} begins a JSON array and does not end it: the dump is truncated. Download it again."
-            )
 
-    def _whole_lines(self, stream: Any) -> Iterator[bytes]:
-        rest = b""
+    def head(self, size: int) -> bytes:
+        """The first so many bytes, decompressed; fewer if the file is shorter or breaks off.
+
+        Raises:
+            SourceError: if the file cannot be opened, is empty, or is not compressed as its name says.
+        """
+        compression = self._compression()
+        with self._opened() as raw:
+            stream = _decompressed(io.BufferedReader(raw, 1 << 20), compression)
+            read = b""
+            try:
+                while len(read) < size and (more := stream.read(min(size - len(read), 1 << 16))):
+                    read += more
+            except _BROKEN:
+                # Whoever reads all of it tells what is broken, and where.
+                return read
+            return read
+
+    def _chunks(self, stream: Any) -> Iterator[bytes]:
         while data := self._read(stream):
-            cut = data.rfind(b"\n") + 1
-            if cut:
-                yield rest + data[:cut]
-                rest = data[cut:]
-            elif len(rest) + len(data) > LONGEST_LINE:
-                raise SourceError(
-                    f"{self.path} has a line longer than {LONGEST_LINE:,} bytes. kgedit reads dumps with one entity "
-                    "a line, as Wikidata publishes them. Split an array into lines: jq -c '.[]' OLD.json > NEW.json"
-                )
-            else:
-                rest += data
-        if rest:
-            yield rest
+            yield data
 
     def _read(self, stream: Any) -> bytes:
         try:
             return bytes(stream.read(self.block_bytes))
-        except (EOFError, OSError, zlib.error, zstandard.ZstdError) as error:
+        except _BROKEN as error:
             raise SourceError(
                 f"{self.path} is truncated or damaged in the block after {self.position:,} of {self.size:,} bytes "
                 f"({error}). Download it again and compare its size and checksum with the publisher's."
@@ -169,6 +169,13 @@ class DumpFile:
         with raw:
             yield raw
 
+    def page(self) -> SourceError:
+        """The error of a file that is a page of a web server."""
+        return SourceError(
+            f"{self.path} is an HTML or XML page, not a dump: a server probably answered with an error page. "
+            "Look at it, then download the dump again."
+        )
+
     def _unopened(self, error: OSError) -> SourceError:
         return SourceError(f"{self.path} cannot be opened: {error.strerror}. Make it readable.")
 
@@ -180,11 +187,8 @@ class DumpFile:
             raise SourceError(f"{self.path} is empty. Download it again.")
         found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), _PLAIN)
         named = _SUFFIXES.get(self.path.suffix.lower(), _PLAIN)
-        if _without_mark(head).lstrip()[:1] == b"<":
-            raise SourceError(
-                f"{self.path} is an HTML or XML page, not a JSON dump: a server probably answered with an error page. "
-                "Look at it, then download the dump again."
-            )
+        if is_page(head):
+            raise self.page()
         if found != named:
             raise SourceError(
                 f"The name of {self.path} says {named}, its content is {found}. Rename it or download it again."
@@ -192,8 +196,12 @@ class DumpFile:
         return found
 
 
-def _without_mark(text: bytes) -> bytes:
-    return text.removeprefix(BYTE_ORDER_MARK)
+def is_page(head: bytes) -> bool:
+    """Whether a text begins as an HTML page, or as XML that is no dump of pages."""
+    text = without_mark(head).lstrip()[:2000].lower()
+    if text.startswith(b"<?xml"):
+        return b"<mediawiki" not in text and b"<rdf:rdf" not in text and b"?>" in text
+    return text.startswith(_PAGES)
 
 
 def _decompressed(raw: Any, compression: str) -> Any:

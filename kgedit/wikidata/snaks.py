@@ -15,7 +15,9 @@ from kgedit.wikidata.times import UNKNOWN_TIME, Time, parse_time
 
 
 # gc=False: what a line decodes to holds no cycles, and millions of tracked objects would keep the collector busy.
-class _Value(msgspec.Struct, gc=False, rename={"entity_type": "entity-type", "numeric_id": "numeric-id"}):
+class Value(msgspec.Struct, gc=False, rename={"entity_type": "entity-type", "numeric_id": "numeric-id"}):
+    """A value as the dump spells it: the fields of all kinds of values, those of other kinds None."""
+
     id: str | None = None
     entity_type: str | None = None
     numeric_id: int | None = None
@@ -33,9 +35,11 @@ class _Value(msgspec.Struct, gc=False, rename={"entity_type": "entity-type", "nu
     globe: str | None = None
 
 
-class _DataValue(msgspec.Struct, gc=False):
+class DataValue(msgspec.Struct, gc=False):
+    """A value with its type."""
+
     type: str
-    value: _Value | str
+    value: Value | str
 
 
 class Snak(msgspec.Struct, gc=False):
@@ -43,7 +47,7 @@ class Snak(msgspec.Struct, gc=False):
 
     snaktype: str
     property: str
-    datavalue: _DataValue | None = None
+    datavalue: DataValue | None = None
     datatype: str | None = None
 
 
@@ -109,7 +113,7 @@ def read_time(snak: Snak) -> Time | None:
     """
     if snak.snaktype == "somevalue":
         return UNKNOWN_TIME
-    if snak.snaktype == "value" and snak.datavalue is not None and isinstance(snak.datavalue.value, _Value):
+    if snak.snaktype == "value" and snak.datavalue is not None and isinstance(snak.datavalue.value, Value):
         return _parse(snak.datavalue.value)
     return None
 
@@ -117,7 +121,7 @@ def read_time(snak: Snak) -> Time | None:
 _PREFIXES = {"item": "Q", "property": "P", "lexeme": "L"}
 
 
-def _read_entity(value: _Value) -> CanonicalValue:
+def _read_entity(value: Value) -> CanonicalValue:
     entity, number = value.id, value.numeric_id
     if entity:
         if not is_entity_id(entity):
@@ -129,7 +133,7 @@ def _read_entity(value: _Value) -> CanonicalValue:
     return ("wikibase-entityid", entity, None, None, None, None, None, None)
 
 
-def _read_quantity(value: _Value) -> CanonicalValue:
+def _read_quantity(value: Value) -> CanonicalValue:
     if value.amount is None:
         raise UnreadableError("unreadable value")
     unit = None if value.unit in (None, "1", "") else _last_part(value.unit)
@@ -137,18 +141,18 @@ def _read_quantity(value: _Value) -> CanonicalValue:
     return ("quantity", None, value.amount.removeprefix("+"), unit, None, None, None, bounds)
 
 
-def _read_time(value: _Value) -> CanonicalValue:
+def _read_time(value: Value) -> CanonicalValue:
     time = _parse(value)
     return ("time", None, time.text, None, None, str(time.precision), _last_part(value.calendarmodel), None)
 
 
-def _read_text(value: _Value) -> CanonicalValue:
+def _read_text(value: Value) -> CanonicalValue:
     if value.text is None or not (value.language is None or is_name(value.language)):
         raise UnreadableError("unreadable value")
     return ("monolingualtext", None, value.text, None, value.language, None, None, None)
 
 
-def _read_place(value: _Value) -> CanonicalValue:
+def _read_place(value: Value) -> CanonicalValue:
     if value.latitude is None or value.longitude is None:
         raise UnreadableError("unreadable value")
     # Six digits: dumps of different years write the same fraction with 14 or with 17.
@@ -157,7 +161,7 @@ def _read_place(value: _Value) -> CanonicalValue:
     return ("globecoordinate", None, place, _last_part(value.globe), None, precision, None, None)
 
 
-_READERS: dict[str, Callable[[_Value], CanonicalValue]] = {
+_READERS: dict[str, Callable[[Value], CanonicalValue]] = {
     "wikibase-entityid": _read_entity,
     "quantity": _read_quantity,
     "time": _read_time,
@@ -175,7 +179,7 @@ def _last_part(address: str | None) -> str | None:
     return name
 
 
-def _parse(value: _Value) -> Time:
+def _parse(value: Value) -> Time:
     try:
         return parse_time(value.time or "", int(value.precision if value.precision is not None else -1))
     except ValueError as error:

@@ -142,7 +142,7 @@ def _make_tables(
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     find_functional(workspace, settings.functional_by)
     preprocessing = preprocess(workspace, rules)
-    entities = find_new_entities(workspace, rules, **window)
+    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)

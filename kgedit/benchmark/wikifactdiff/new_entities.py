@@ -17,7 +17,12 @@ from kgedit.wikidata.times import day_number
 
 
 def find_new_entities(
-    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
+    workspace: duckdb.DuckDBPyConnection,
+    behaviour: Behaviour,
+    *,
+    old: int,
+    new: int,
+    older_is_slice: bool = False,
 ) -> dict[str, int]:
     """Table ``new_entity`` (id), from new_kept.
 
@@ -26,6 +31,8 @@ def find_new_entities(
         behaviour: Of the released code, or the paper's.
         old: Day number of the older snapshot.
         new: Day number of the newer one.
+        older_is_slice: Whether the older snapshot holds chosen items only. What it lacks may be old: nothing is
+            new, and facts of subjects that only the newer snapshot has are taken out of new_kept.
 
     Returns:
         Items that only the newer snapshot has and of which something was kept, by what their dates of creation say.
@@ -50,10 +57,13 @@ def find_new_entities(
     after = day_number(datetime.date(new // 10000, new // 100 % 100, new % 100) + datetime.timedelta(days=1))
     in_window = "first > $old" if behaviour.entities_by_filtered_part else "first > $old AND until <= $after"
     workspace.execute(
-        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0",  # noqa: S608 - our own names
-        {"old": old, "after": after},
+        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0 AND NOT $slice",  # noqa: S608 - our own names
+        {"old": old, "after": after, "slice": older_is_slice},
     )
     absent = count_rows(workspace, "absent_entity")
+    if older_is_slice:
+        # What such an item said on the older day is unknown, so nothing that it says now can be called added.
+        workspace.execute("DELETE FROM new_kept WHERE subject IN (SELECT id FROM absent_entity)")
     undated = count_rows(workspace, "absent_entity WHERE first IS NULL")
     found = count_rows(workspace, "new_entity")
     return {

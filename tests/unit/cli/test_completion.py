@@ -13,6 +13,7 @@ from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.exporters import EXPORTERS
 from kgedit.llm.presets import PRESETS
+from kgedit.loaders import LOADERS
 
 
 def offered(*words: str, incomplete: str = "") -> list[str]:
@@ -60,7 +61,7 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 
 
 def test_formats() -> None:
-    assert offered("load-dump", "--format") == ["wikidata_json"]
+    assert offered("load-dump", "--format") == list(LOADERS)
     assert offered("export-timestep", "--form") == list(EXPORTERS)
     assert {"easyedit", "wikibigedit", "wikifactdiff"} <= set(EXPORTERS)
 

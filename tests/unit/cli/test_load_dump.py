@@ -88,6 +88,28 @@ def test_a_dump_has_its_day_or_days_to_be_projected_to(dump: Path, given: tuple[
     assert run("load-dump", str(dump), *given).exit_code == 2
 
 
+@pytest.mark.parametrize("day", [("--date", "2021-01-04"), ("--as-of", "2021-01-04")])
+def test_a_slice_says_so_by_its_option_or_the_note_beside_it(tmp_path: Path, day: tuple[str, str]) -> None:
+    path = write_dump(tmp_path / "towns.json", [entity("Q1", HUMAN)])
+    noted = "  a slice: towns of a list. What it lacks is unknown, not removed."
+    assert noted not in run("load-dump", str(path), *day, "--no-graph").stderr.splitlines()
+    said = run("load-dump", str(path), *day, "--no-graph", "--overwrite", "--slice-of", "towns of a list")
+    assert noted in said.stderr.splitlines()
+    (tmp_path / "towns.json.slice.json").write_text('{"slice_of": "towns of a list"}')
+    again = run("load-dump", str(path), *day, "--no-graph")
+    assert (again.exit_code, again.stderr) == (0, said.stderr)
+    assert [one["slice_of"] for one in json.loads(run("snapshots", "--json").stdout)] == ["towns of a list"]
+
+
+def test_a_projected_dump_is_recognised_by_its_content(tmp_path: Path) -> None:
+    path = tmp_path / "edges.json"
+    path.write_text("id\tnode1\tlabel\tnode2\nQ1-P31-1\tQ1\tP31\tQ5\n")
+    result = run("load-dump", str(path), "--as-of", "2015-01-01", "--no-graph")
+    assert result.exit_code == 0, result.stderr
+    (manifest,) = json.loads(run("snapshots", "--json").stdout)
+    assert (manifest["loader"]["name"], manifest["claims"]) == ("kgtk", 1)
+
+
 def test_an_empty_store_lists_nothing_and_says_how_to_fill_it() -> None:
     result = run("snapshots")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -110,6 +132,7 @@ def test_options_reach_the_loader(dump: Path) -> None:
     [
         (("--limit", "3"), "Nothing was changed. To replace it, add --overwrite."),
         (("--wiki", "dewiki"), "Nothing was changed. To replace it, add --overwrite."),
+        (("--slice-of", "towns"), "Nothing was changed. To replace it, add --overwrite."),
     ],
 )
 def test_what_would_replace_a_snapshot_is_refused(dump: Path, options: tuple[str, ...], message: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 from kgedit.errors import SourceError
-from kgedit.store import sources
+from kgedit.store import framing
 from kgedit.store.sources import DumpFile
 
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
@@ -164,7 +164,7 @@ def test_no_file_is_an_error_before_anything_is_read(tmp_path: Path) -> None:
 def test_a_file_without_lines_is_not_read_into_memory_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(framing, "LONGEST_ENTITY", 10_000)
     path = written(tmp_path / "dump.json", b"[" + b'{"id":"Q1"},' * 2000 + b"]")
     with pytest.raises(SourceError, match=r"has a line longer than 10,000 bytes.*jq -c '\.\[\]'"):
         blocks(path, 1000)

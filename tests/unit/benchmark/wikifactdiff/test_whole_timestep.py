@@ -247,3 +247,19 @@ def test_of_replaced_populations_one_in_fourteen_is_in_the_replacement_set_by_se
         drawn.append({subject for subject, property_id in rows if property_id == "P1082"})
     assert drawn[0] == drawn[1] != drawn[2]
     assert all(8 <= len(towns) <= 36 for towns in drawn)
+
+
+def test_what_a_slice_lacks_is_neither_new_nor_removed(tmp_path: Path) -> None:
+    town = article("Q7", said("P6", "Q209"), said("P571", time_value("+2022-03-01T00:00:00Z", 11)), label="Hjo")
+    with_town = [*AFTER, town]
+    without_q1 = [one for one in with_town if one["id"] != "Q1"]
+    old, new = (write_dump(tmp_path / f"{name}.json", items) for name, items in (("o", BEFORE), ("n", without_q1)))
+    before = load(tmp_path / "home", old, OLD, slice_of="towns of a list")
+    after = load(tmp_path / "home", new, NEW, slice_of="towns of a list")
+    made = export_timestep(before, after, tmp_path / "timestep", settings=Settings())
+    assert made.manifest["new_entities"] | {"without a date of creation": 0} == {
+        "only in the newer snapshot": 1, "without a date of creation": 0,
+        "created at another time, or perhaps": 1, "new": 0,
+    }  # fmt: skip
+    assert {name.split(":")[0] for name in scenarios(made)} == {"Q2", "Q3"}
+    assert [told["slice_of"] for told in made.manifest["snapshots"]] == ["towns of a list"] * 2

@@ -1,0 +1,206 @@
+"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: chosen items, or whole dumps, as files for load-dump."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgedit.cli.dates import DATE
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import bars, say
+from kgedit.errors import SourceError
+
+_CONTACT: dict[str, Any] = {
+    "envvar": "KGEDIT_CONTACT",
+    "default": "",
+    "help": "Your mail address or page, for the User-Agent that servers see. [env: KGEDIT_CONTACT]",
+}
+_LANGUAGES: dict[str, Any] = {
+    "multiple": True,
+    "default": ("en", "mul"),
+    "show_default": True,
+    "help": "Language of labels; repeat for fallbacks.",
+}
+_TARGET = click.Path(path_type=Path, dir_okay=False)
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def read_ids(path: Path) -> tuple[str, ...]:
+    """The ids of a list, one a line; comments begin with #, further columns are not read."""
+    lines = (
+        line.partition("#")[0].split() for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    )
+    ids = tuple(cells[0] for cells in lines if cells)
+    if not ids:
+        raise SourceError(f"{path} holds no ids. Write one a line, such as Q42.")
+    return ids
+
+
+@click.command(
+    "fetch-slice",
+    epilog=examples(
+        "kgedit fetch-slice countries.nt.gz --class Q6256 --contact me@example.org",
+        "kgedit load-dump countries.nt.gz --date 2026-11-22",
+    ),
+)
+@click.argument("target", type=_TARGET)
+@click.option("--items", type=_FILE, help="List of ids, one a line.")
+@click.option("--class", "of_class", help="QID of a class: its instances, those of subclasses too.")
+@click.option("--query", type=_FILE, help="SELECT query in a file; its column ?item gives the items.")
+@click.option("--endpoint", default="https://query.wikidata.org/sparql", show_default=True, help="SPARQL endpoint.")
+@click.option("--language", "languages", **_LANGUAGES)
+@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are fetched.")
+@click.option("--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Entities asked for at once.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N items.")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_slice(
+    target: Path,
+    items: Path | None,
+    of_class: str | None,
+    query: Path | None,
+    endpoint: str,
+    languages: tuple[str, ...],
+    wiki: str,
+    page: int,
+    limit: int | None,
+    time_limit: float,
+    contact: str,
+    overwrite: bool,
+) -> None:
+    """Fetch chosen items by SPARQL.
+
+    They are written to TARGET (.nt or .nt.gz): the items of a list, a class or a query, in full statement form, with
+    the properties they use. A fetch that was interrupted resumes when the same command is given again.
+    """
+    from kgedit.fetching.manners import Manners
+    from kgedit.fetching.sparql import SliceOrder
+    from kgedit.fetching.sparql import fetch_slice as fetch
+
+    order = SliceOrder(
+        endpoint=endpoint,
+        ids=None if items is None else read_ids(items),
+        of_class=of_class,
+        query=None if query is None else query.read_text(encoding="utf-8"),
+        languages=languages,
+        wiki=wiki,
+        page=page,
+        limit=limit,
+        manners=Manners(contact=contact, time_limit=time_limit),
+    )
+    with bars() as add:
+        made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
+    _tell_fetched(made.path, made.entities, made.unknown)
+
+
+def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
+    say(f"{path}: {entities:,} entities.")
+    if unknown:
+        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+        say(f"  not found: {len(unknown):,} ({shown})")
+    say(f"Load it: kgedit load-dump {path} --date YYYY-MM-DD")
+
+
+@click.command(
+    "fetch-items",
+    epilog=examples("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04"),
+)
+@click.argument("target", type=_TARGET)
+@click.option("--items", type=_FILE, required=True, help="List of ids, one a line.")
+@click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
+@click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
+@click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
+@click.option("--properties/--no-properties", default=True, show_default=True, help="Also the properties used.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most N entities beside properties.")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per request.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_items(
+    target: Path,
+    items: Path,
+    depth: int,
+    date: datetime.datetime | None,
+    site: str,
+    properties: bool,
+    limit: int | None,
+    time_limit: float,
+    contact: str,
+    overwrite: bool,
+) -> None:
+    """Fetch items of a list, with neighbours.
+
+    They are written to TARGET (.json or .json.gz), one entity a line, one request for each: for thousands of items. A
+    fetch that was interrupted resumes when the same command is given again.
+    """
+    from kgedit.fetching.items import ItemsOrder
+    from kgedit.fetching.items import fetch_items as fetch
+    from kgedit.fetching.manners import Manners
+
+    order = ItemsOrder(
+        ids=read_ids(items),
+        site=site,
+        depth=depth,
+        date=None if date is None else date.date(),
+        limit=limit,
+        properties=properties,
+        manners=Manners(contact=contact, time_limit=time_limit, pause=0.1),
+    )
+    with bars() as add:
+        made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
+    _tell_fetched(made.path, made.entities, made.unknown)
+    if made.redirects is not None:
+        say(f"Redirects among them: add --redirects {made.redirects}")
+
+
+@click.command("fetch-dump", epilog=examples("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"))
+@click.argument("day", metavar="latest|DATE", required=False)
+@click.option("--list", "listing", is_flag=True, help="Print the days of which there are dumps.")
+@click.option("--kind", default="json", show_default=True,
+              help="json, rdf, truthy (each also with -bz2), lexemes or pageviews.")  # fmt: skip
+@click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
+              help="Folder for the file.")  # fmt: skip
+@click.option("--mirror", help="Address of a mirror. Default: the public Wikimedia dumps.")
+@click.option("--contact", **_CONTACT)
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def fetch_dump(
+    day: str | None, listing: bool, kind: str, folder: Path, mirror: str | None, contact: str, overwrite: bool
+) -> None:
+    """Fetch a dump of Wikidata, or its page views.
+
+    It arrives whole and checked, or not at all; a fetch that was interrupted resumes when the same command is given
+    again.
+    """
+    from kgedit.fetching.dumps import DUMPS, DumpOrder, find_dump, list_days
+    from kgedit.fetching.dumps import fetch_dump as fetch
+    from kgedit.fetching.manners import Manners
+
+    manners = Manners(contact=contact)
+    order = DumpOrder(day=_day(day, listing), kind=kind, mirror=f"{(mirror or DUMPS).rstrip('/')}/", manners=manners)
+    if listing:
+        for found in list_days(order):
+            click.echo(f"{found[:4]}-{found[4:6]}-{found[6:]}")
+        return
+    dump = find_dump(order)
+    if dump.checksum is None:
+        say("The server gives no checksum for this file: only its length is checked.")
+    with bars() as add:
+        path = fetch(dump, folder, manners=manners, overwrite=overwrite,
+                     progress=lambda size: add(f"Fetching {dump.name}", size, "bytes"))  # fmt: skip
+    digits = dump.name.removeprefix("wikidata-")[:8]
+    if digits.isdigit():
+        say(f"Load it: kgedit load-dump {path} --date {digits[:4]}-{digits[4:6]}-{digits[6:]}")
+    else:
+        say(f"{path} is there.")
+
+
+def _day(text: str | None, listing: bool) -> datetime.date | None:
+    if text in (None, "latest") and (text or listing):
+        return None
+    try:
+        return datetime.date.fromisoformat(text or "")
+    except ValueError as error:
+        raise click.BadParameter("Give latest or a date (YYYY-MM-DD), or --list.") from error

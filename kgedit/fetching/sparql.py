@@ -1,0 +1,272 @@
+"""A slice of Wikidata from a SPARQL endpoint, in full statement form, as N-Triples grouped by entity like a dump.
+
+The one thing to know: first the ids are asked for, then the entities by their ids, a few at a time, each page kept as
+it comes. The properties that the statements use are fetched too: without them labels and datatypes are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgedit.errors import SourceError
+from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
+from kgedit.fetching.pages import Pages, batches
+from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
+from kgedit.wikidata.patterns import is_entity_id
+from kgedit.wikidata.sites import site_address
+
+WD = "http://www.wikidata.org/entity/"
+_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_PREDICATE = re.compile(rb"<http://www\.wikidata\.org/prop/(?:[a-z-]+/)*(P[1-9][0-9]*)>")
+_ID = re.compile(r"[QP][1-9][0-9]{0,17}")
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceOrder:
+    """What to fetch.
+
+    Attributes:
+        endpoint: Address of the SPARQL endpoint.
+        ids: Ids of items; or None.
+        of_class: QID whose instances, those of its subclasses included, are meant; or None.
+        query: SELECT query whose column ``item`` gives the items; or None.
+        languages: Languages of labels, descriptions and aliases.
+        wiki: Wiki whose article titles are fetched.
+        page: Entities asked for at once.
+        limit: Only so many items, or None.
+        manners: How the endpoint is asked.
+    """
+
+    endpoint: str
+    ids: tuple[str, ...] | None = None
+    of_class: str | None = None
+    query: str | None = None
+    languages: tuple[str, ...] = ("en", "mul")
+    wiki: str = "enwiki"
+    page: int = 25
+    limit: int | None = None
+    manners: Manners = field(default_factory=Manners)
+
+    def describe(self) -> str:
+        """In words, for the note and the manifest."""
+        if self.of_class is not None:
+            said = f"instances of {self.of_class}"
+        else:
+            said = (
+                f"items of the query: {' '.join(self.query.split())}" if self.query else f"{len(self.ids or ())} items"
+            )
+        return f"{said}, by {self.endpoint}" + (f", the first {self.limit}" if self.limit else "")
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedSlice:
+    """What was fetched: the file, how many entities are in it, and ids of which the endpoint knows nothing."""
+
+    path: Path
+    entities: int
+    unknown: tuple[str, ...]
+
+
+def fetch_slice(
+    order: SliceOrder, target: Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
+) -> FetchedSlice:
+    """Fetch a slice into a file of N-Triples; a fetch that was interrupted resumes.
+
+    Args:
+        order: What to fetch.
+        target: The file; ".nt.gz" compresses it.
+        overwrite: Whether a file that is there may be replaced.
+        progress: Called with the thousandths done and the entities fetched.
+
+    Raises:
+        SourceError: if the order makes no sense, the endpoint goes on failing, or the file is there. Nothing of the
+            file is there then.
+    """
+    if sum(one is not None for one in (order.ids, order.of_class, order.query)) != 1:
+        raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
+    plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"}
+    pages = Pages(target, plan, overwrite=overwrite)
+    items = _items(order, pages)
+    fetched = _Fetched()
+    _fetch_entities(order, pages, "items", items, fetched, progress)
+    _fetch_entities(order, pages, "properties", sorted(fetched.properties - set(items)), fetched, progress)
+    if not fetched.entities:
+        raise SourceError(f"{order.endpoint} knows none of these items ({order.describe()}). Nothing was written.")
+    path = pages.finish(fetched.names, slice_of=order.describe())
+    return FetchedSlice(path, fetched.entities, tuple(fetched.unknown))
+
+
+@dataclass(slots=True)
+class _Fetched:
+    """What was fetched so far."""
+
+    entities: int = 0
+    names: list[str] = field(default_factory=list)
+    properties: set[str] = field(default_factory=set)
+    unknown: list[str] = field(default_factory=list)
+
+
+def _fetch_entities(
+    order: SliceOrder,
+    pages: Pages,
+    kind: str,
+    ids: list[str],
+    fetched: _Fetched,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    for number, batch in enumerate(batches(ids, order.page), start=1):
+        name = f"{kind}-{number:06d}.nt"
+        content = pages.get(name)
+        if content is None:
+            content = pages.put(name, _entities(order, batch))
+        fetched.names.append(name)
+        fetched.entities += content.count(b"schema.org/Dataset> .")
+        fetched.unknown += [one for one in batch if f"/Special:EntityData/{one}>".encode() not in content]
+        fetched.properties |= {match[1].decode() for match in _PREDICATE.finditer(content)}
+        if progress is not None:
+            progress(min(1000, 1000 * number * order.page // len(ids)), fetched.entities)
+
+
+_PAGE_OF_IDS = 10_000
+
+
+def _items(order: SliceOrder, pages: Pages) -> list[str]:
+    """The ids that are meant, in a fixed order."""
+    if order.ids is not None:
+        wrong = [one for one in order.ids if not _ID.fullmatch(one)]
+        if wrong:
+            raise SourceError(f"Not an id of an item or a property: {', '.join(wrong[:5])}. Write ids such as Q42.")
+        return list(dict.fromkeys(order.ids))[: order.limit]
+    kept = pages.get("ids.json")
+    if kept is not None:
+        return [str(one) for one in json.loads(kept)]
+    ids: list[str | None] = []
+    while True:
+        size = min(_PAGE_OF_IDS, order.limit - len(ids)) if order.limit else _PAGE_OF_IDS
+        page = [_id_in(row) for row in _ask(order, _query_of_ids(order, size, len(ids)), "item")]
+        ids += page
+        if len(page) < size or len(ids) == order.limit:
+            break
+    named = [one for one in dict.fromkeys(ids) if one is not None]
+    pages.put("ids.json", json.dumps(named).encode())
+    return named
+
+
+def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
+    if order.of_class is not None:
+        if not _ID.fullmatch(order.of_class):
+            raise SourceError(f"{order.of_class!r} is no id of a class. Write one such as Q6256.")
+        direct = "http://www.wikidata.org/prop/direct/"
+        path = f"<{direct}{INSTANCE_OF}>/<{direct}{SUBCLASS_OF}>*"
+        inner = f"?item {path} <{WD}{order.of_class}>"
+    else:
+        inner = f"{{ {order.query} }}"
+    return f"SELECT DISTINCT ?item WHERE {{ {inner} }} ORDER BY ?item LIMIT {size} OFFSET {offset}"
+
+
+def _id_in(row: Row) -> str | None:
+    address = str(row["item"]["value"])
+    name = address.removeprefix(WD)
+    return name if address.startswith(WD) and is_entity_id(name) and name[0] in "QP" else None
+
+
+def _entities(order: SliceOrder, ids: list[str]) -> bytes:
+    """The triples of some entities; asked for in halves where the endpoint fails with all of them."""
+    try:
+        rows = _ask(order, _query_of_entities(order, ids), "item", "s", "p", "o")
+    except SourceError:
+        if len(ids) == 1:
+            raise
+        middle = len(ids) // 2
+        return _entities(order, ids[:middle]) + _entities(order, ids[middle:])
+    of_item: dict[str, set[str]] = {}
+    for row in rows:
+        line = " ".join(_token(row[name]) for name in ("s", "p", "o"))
+        of_item.setdefault(str(row["item"]["value"]).removeprefix(WD), set()).add(f"{line} .\n")
+    return "".join(_as_dumped(name, of_item[name]) for name in ids if name in of_item).encode()
+
+
+def _query_of_entities(order: SliceOrder, ids: Iterable[str]) -> str:
+    items = " ".join(f"<{WD}{name}>" for name in ids)
+    languages = ", ".join(f'"{language}"' for language in order.languages)
+    statement = f'FILTER(STRSTARTS(STR(?statement), "{WD}statement/"))'
+    return f"""
+        PREFIX schema: <http://schema.org/>
+        SELECT ?item ?s ?p ?o WHERE {{
+          VALUES ?item {{ {items} }}
+          {{ ?item ?p ?o . BIND(?item AS ?s) FILTER(LANG(?o) IN ("", {languages}) || !ISLITERAL(?o)) }}
+          UNION {{ ?item ?claim ?statement . {statement} ?statement ?p ?o . BIND(?statement AS ?s) }}
+          UNION {{ ?item ?claim ?statement . {statement} ?statement ?value ?s .
+                   FILTER(STRSTARTS(STR(?s), "http://www.wikidata.org/value/")) ?s ?p ?o . }}
+          UNION {{ ?s schema:about ?item ; schema:isPartOf <{site_address(order.wiki)}> ; ?p ?o . }}
+        }}
+    """
+
+
+def _as_dumped(name: str, lines: set[str]) -> str:
+    """An entity's triples as a dump has them: its Dataset first, its type said. Endpoints leave both out."""
+    begin = f"<https://www.wikidata.org/wiki/Special:EntityData/{name}>"
+    kind = "Property" if name[0] == "P" else "Item"
+    head = [f"{begin} {_TYPE} <http://schema.org/Dataset> .\n", f"{begin} <http://schema.org/about> <{WD}{name}> .\n"]
+    is_redirect = any("2002/07/owl#sameAs>" in line for line in lines)
+    said = lines - {f"<{WD}{name}> {_TYPE} <http://wikiba.se/ontology#{kind}> .\n"}
+    if not is_redirect:
+        head.append(f"<{WD}{name}> {_TYPE} <http://wikiba.se/ontology#{kind}> .\n")
+    return "".join([*head, *sorted(line for line in said if "schema.org/Dataset>" not in line)])
+
+
+def _token(value: Row) -> str:
+    """A value of SPARQL's JSON results as a term of N-Triples."""
+    kind, text = value["type"], str(value["value"])
+    if kind == "uri":
+        return f"<{text}>"
+    if kind == "bnode":
+        return "_:b" + re.sub(r"[^A-Za-z0-9]", "", text)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    if value.get("xml:lang"):
+        return f'"{escaped}"@{value["xml:lang"]}'
+    return f'"{escaped}"' + (f"^^<{value['datatype']}>" if value.get("datatype") else "")
+
+
+def _ask(order: SliceOrder, query: str, *columns: str) -> list[Row]:
+    """The rows of a query, each with all of the columns."""
+    rows = persistently(lambda: _asked_once(order, query, columns), of=f"A query to {order.endpoint}",
+                        manners=order.manners)  # fmt: skip
+    order.manners.sleep(order.manners.pause)
+    return rows
+
+
+def _asked_once(order: SliceOrder, query: str, columns: tuple[str, ...]) -> list[Row]:
+    import SPARQLWrapper
+    from SPARQLWrapper.SPARQLExceptions import EndPointInternalError, EndPointNotFound, QueryBadFormed, Unauthorized
+
+    client = SPARQLWrapper.SPARQLWrapper(
+        order.endpoint, returnFormat=SPARQLWrapper.JSON, agent=order.manners.user_agent
+    )
+    client.setMethod(SPARQLWrapper.POST)
+    client.setTimeout(max(1, int(order.manners.time_limit)))
+    client.setQuery(query)
+    try:
+        with temporary_errors():
+            body = client.query().response.read()
+    except EndPointInternalError as error:
+        raise TemporaryError("HTTP 500: the endpoint gave up, perhaps after its time limit") from error
+    except (QueryBadFormed, EndPointNotFound, Unauthorized) as error:
+        first = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        raise SourceError(f"{order.endpoint} refuses the query: {first}. Check the address and the query.") from error
+    except OSError as error:
+        raise SourceError(f"{order.endpoint} cannot be asked: {error}. Check the address.") from error
+    try:
+        rows: list[Row] = json.loads(body)["results"]["bindings"]
+        complete = [row for row in rows if all(name in row for name in columns)]
+    except (ValueError, KeyError, TypeError) as error:
+        # An endpoint that runs out of time in the middle of an answer has already said 200.
+        raise TemporaryError("the answer breaks off, or is no result of SPARQL") from error
+    return complete

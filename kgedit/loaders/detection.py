@@ -1,0 +1,86 @@
+"""Which format a dump has, by its content. A name says too little: dumps are renamed, recompressed and cut.
+
+Formats that cannot be read are recognised as well, so that the message can say what to do about them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kgedit.errors import SourceError
+from kgedit.loaders import LOADERS
+from kgedit.store.framing import without_mark
+from kgedit.store.sources import DumpFile, is_page
+
+_HEAD = 8 << 20
+"""Bytes in which a full RDF dump has a statement: its first entity alone can have a megabyte of labels."""
+
+_NTRIPLES = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+) <[^<>\s]+> \S")
+_TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
+_FULL = re.compile(rb"/entity/statement/|\b(?:wds|s):[QPLqpl]\d+-")
+_TRUTHY = re.compile(rb"/prop/direct/|\bwdt:P\d")
+_RDF_XML = re.compile(rb"\s*(?:<\?xml[^>]*>)?(?:\s|<!--.*?-->|<!DOCTYPE rdf.*?\]>)*<rdf:RDF", re.DOTALL)
+_PAGES = re.compile(rb"\s*(?:<\?xml[^>]*>)?\s*<(?:mediawiki|page)\b")
+
+
+def checked_format(source: DumpFile, wanted: str | None) -> str:
+    """The name of the loader for a dump.
+
+    Args:
+        source: The dump.
+        wanted: The name that the user gave, or None.
+
+    Raises:
+        UnknownNameError: if there is no loader of that name.
+        SourceError: if the content is that of another format, or of none that can be read.
+    """
+    if wanted is not None and wanted not in LOADERS:
+        LOADERS[wanted]
+    head = source.head(_HEAD)
+    if is_page(head):
+        raise source.page()
+    found = format_of(head)
+    if wanted is None:
+        reason = _not_read(head)
+        if reason is not None:
+            raise SourceError(f"{source.path} {reason}")
+        return found or "wikidata_json"
+    if found is not None and wanted in _CERTAIN and found != wanted:
+        raise SourceError(
+            f"{source.path} looks like {found}, not {wanted}. Give --format {found}, or leave --format out."
+        )
+    return wanted
+
+
+_CERTAIN = ("wikidata_json", "wikidata_rdf", "wikidata_truthy", "wikidata_xml", "kgtk")
+"""Formats that cannot be taken for one another."""
+
+
+def format_of(head: bytes) -> str | None:
+    """The loader for a text that begins like this; None if it is not recognised."""
+    text = without_mark(head)
+    if text.lstrip()[:1] in (b"[", b"{"):
+        return "wikidata_json"
+    if _PAGES.match(text):
+        return "wikidata_xml"
+    if _NTRIPLES.match(text) or _TURTLE.match(text):
+        if _FULL.search(text):
+            return "wikidata_rdf"
+        return "wikidata_truthy" if _TRUTHY.search(text) else None
+    columns = text.split(b"\n", 1)[0].rstrip(b"\r").split(b"\t")
+    return "kgtk" if {b"node1", b"label", b"node2"} <= set(columns) else None
+
+
+def _not_read(head: bytes) -> str | None:
+    """What to say of a format that is known and not read."""
+    text = without_mark(head)
+    if _RDF_XML.match(text):
+        return "is RDF/XML, which kgedit does not read. Download the .nt or .ttl dump, or convert it to N-Triples."
+    if text.lstrip()[:1] == b"{" and b'"@context"' in text[:2000]:
+        return "is JSON-LD, which kgedit does not read. Download the .nt or .ttl dump, or the JSON dump."
+    if format_of(head) is None and (_NTRIPLES.match(text) or _TURTLE.match(text)):
+        return (
+            "is RDF in whose beginning no statement of Wikidata is found. If it is one of Wikidata's dumps, give "
+            "--format wikidata_rdf (full) or --format wikidata_truthy."
+        )
+    return None

@@ -1,0 +1,105 @@
+"""RDF as text: where its entities begin, and Turtle as the lines of N-Triples.
+
+N-Triples need no library: a line is a triple. Turtle goes through rdflib, entity by entity, which is far slower;
+prefixes stand at the beginning of the file and are given to every block.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from kgedit.store.framing import Marked, without_mark
+
+TRIPLE = re.compile(rb"[ \t]*(<[^<>\s]*>|_:\S+)[ \t]+(<[^<>\s]*>)[ \t]+(.*?)[ \t]*\.[ \t]*(?:#[^\"]*)?\r?")
+"""A triple in any spacing that N-Triples allow."""
+
+_BEGINS = re.compile(
+    rb"^(?:<[^<>\s]*/Special:EntityData/[A-Z][0-9]+> <http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type> "
+    rb"<http://schema\.org/Dataset> ?\."
+    rb"|\w*data:[A-Z][0-9]+ (?:a|rdf:type) schema:Dataset\b)",
+    re.MULTILINE,
+)
+_PREFIX = re.compile(rb"^[ \t]*(?:@prefix|@base|prefix|base)\s.*$", re.MULTILINE | re.IGNORECASE)
+_TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
+
+
+class RdfFraming(Marked):
+    """Entities that begin with their schema:Dataset; in Turtle each block gets the prefixes of the file."""
+
+    def __init__(self) -> None:
+        super().__init__(_BEGINS, whole_end=(b".",))
+
+    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+        """Blocks of whole entities."""
+        first = next(chunks, b"")
+        prefixes = prefixes_of(without_mark(first))
+        for number, block in enumerate(super().blocks(chain([first], chunks), path)):
+            yield prefixes + block if number else without_mark(block)
+
+
+RDF = RdfFraming()
+
+
+def prefixes_of(text: bytes) -> bytes:
+    """The lines with prefixes with which a text of Turtle begins; nothing for N-Triples."""
+    if not _TURTLE.match(text):
+        return b""
+    begun = _BEGINS.search(text)
+    head = text[: begun.start()] if begun else text
+    return b"".join(line + b"\n" for line in _PREFIX.findall(head))
+
+
+def triples_of(block: bytes) -> Iterator[bytes]:
+    """The lines of a block with a triple each, without comments and blank lines; Turtle is turned into such lines."""
+    if _TURTLE.match(block):
+        yield from _from_turtle(block)
+        return
+    for line in block.split(b"\n"):
+        if line and line[:1] != b"#":
+            yield line
+
+
+def _from_turtle(block: bytes) -> Iterator[bytes]:
+    """Triples of Turtle, one entity after the other; the first of them says that an entity begins."""
+    prefixes = prefixes_of(block)
+    starts = [match.start() for match in _BEGINS.finditer(block)]
+    pieces = [block[: starts[0]] if starts else block]
+    pieces += [block[start:end] for start, end in zip(starts, [*starts[1:], len(block)], strict=True)]
+    for number, piece in enumerate(pieces):
+        yield from _parse_turtle(piece if number == 0 else prefixes + piece)
+
+
+def _parse_turtle(text: bytes) -> list[bytes]:
+    import rdflib
+
+    graph = rdflib.Graph()
+    was = rdflib.NORMALIZE_LITERALS
+    # It warns of each date before Christ, which is none to Python; the loader reads dates by itself.
+    logging.getLogger("rdflib.term").setLevel(logging.ERROR)
+    # Normalised, "+1.50" would be another amount and a date before Christ an error.
+    rdflib.NORMALIZE_LITERALS = False
+    try:
+        graph.parse(data=text, format="turtle")
+    except Exception:
+        return [b"malformed Turtle"]
+    finally:
+        rdflib.NORMALIZE_LITERALS = was
+    lines = [f"{_token(s)} {_token(p)} {_token(o)} .".encode() for s, p, o in graph]
+    lines.sort(key=lambda line: (b"schema.org/Dataset>" not in line, line))
+    return lines
+
+
+def _token(term: object) -> str:
+    import rdflib
+
+    if isinstance(term, rdflib.URIRef):
+        return f"<{term}>"
+    if not isinstance(term, rdflib.Literal):
+        return f"_:{term}"
+    text = str(term).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    tail = f"@{term.language}" if term.language else f"^^<{term.datatype}>" if term.datatype else ""
+    return f'"{text}"{tail}'

@@ -1,0 +1,36 @@
+"""Wikidata's full RDF dump: N-Triples, and Turtle for files of moderate size, grouped by entity as they are dumped.
+
+The one thing to know: the plain value of a statement says less than its value node, and the node may stand in another
+block, so some statements are read when all blocks are known (kgedit.store.late_values).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kgedit.loaders.rdf_blocks import MALFORMED, NO_ENTITY, Block, Entity, RdfParser
+from kgedit.loaders.rdf_text import RDF
+from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
+
+
+class Parser(RdfParser):
+    """Parses blocks of whole entities of the full dump."""
+
+    source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format"
+    licence: ClassVar[str] = "CC0-1.0"
+    version: ClassVar[str] = "1"
+    bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
+    bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
+    notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES
+    framing = RDF
+    lacks: ClassVar[tuple[str, ...]] = (
+        "formulas as TeX",
+        "equal values said twice in one qualifier",
+        "language codes that RDF spells otherwise",
+        "order of aliases in Turtle",
+    )
+    datatypes_by_property: ClassVar[bool] = True
+
+    def statements_of(self, block: Block, name: str, entity: Entity) -> list[Statement]:
+        """The statements behind the entity's p: triples."""
+        return [made for property_id, node in entity.statements for made in block.statement(name, property_id, node)]

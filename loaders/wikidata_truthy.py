@@ -1,0 +1,70 @@
+"""Wikidata's truthy RDF dump: the values of best rank, one triple each, and nothing about them.
+
+The one thing to know: a date here has no precision and a quantity no unit. Both are left out and counted, because any
+precision or unit that kgedit gave them would be invented.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kgedit.loaders.rdf_blocks import MALFORMED, NO_ENTITY, Block, Entity, RdfParser
+from kgedit.loaders.rdf_text import RDF
+from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
+from kgedit.wikidata.patterns import is_property_id
+from kgedit.wikidata.rdf import parse_term, snak_of
+from kgedit.wikidata.snaks import Snak, UnreadableError
+
+NO_PRECISION, NO_UNIT = "date without precision", "quantity without unit"
+"""Reasons for leaving a value out, on purpose."""
+
+
+class Parser(RdfParser):
+    """Parses blocks of whole entities of the truthy dump; statement ids are made of subject, property and value."""
+
+    source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format#Truthy_statements"
+    licence: ClassVar[str] = "CC0-1.0"
+    version: ClassVar[str] = "1"
+    bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
+    bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
+    notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES
+    framing = RDF
+    lacks: ClassVar[tuple[str, ...]] = (
+        "ranks",
+        "qualifiers",
+        "statement ids",
+        "statements below the best rank",
+        "dates",
+        "quantities",
+        "formulas as TeX",
+        "sitelinks in some years' dumps",
+    )
+    datatypes_by_property: ClassVar[bool] = True
+
+    def statements_of(self, block: Block, name: str, entity: Entity) -> list[Statement]:  # noqa: ARG002 - as in the base
+        """A statement of normal rank for each value."""
+        made = []
+        for property_id, token in entity.direct:
+            reason = self._reason_to_leave_out(property_id, token)
+            if reason is None:
+                try:
+                    made.append(Statement(_snak(property_id, token)))
+                    continue
+                except (UnreadableError, ValueError):
+                    reason = "unreadable value"
+            block.counts["statements"] += 1
+            block.counts[reason] += 1
+        return made
+
+    def _reason_to_leave_out(self, property_id: str, token: bytes) -> str | None:
+        if not is_property_id(property_id):
+            return "unusable property id"
+        if token.endswith(b"#dateTime>"):
+            return NO_PRECISION
+        return NO_UNIT if token.endswith(b"#decimal>") else None
+
+
+def _snak(property_id: str, token: bytes) -> Snak:
+    if b"/prop/novalue/" in token:
+        return Snak("novalue", property_id)
+    return snak_of(property_id, parse_term(token))

@@ -1,0 +1,165 @@
+"""Dumps arrive whole and checked from a server that drops connections, lies about lengths and is busy."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from world.endpoints import Answer, Recorded, serving
+
+from kgedit.cli import main
+from kgedit.errors import SourceError, StoreError
+from kgedit.fetching.dumps import DumpOrder, fetch_dump, find_dump, list_days
+from kgedit.fetching.manners import Manners
+
+CONTENT = bytes(range(256)) * 2000
+NAME = "wikidata-20240603-all.json.gz"
+MANNERS = Manners(contact="tests", pause=0, attempts=4, sleep=lambda seconds: None)
+
+
+def page(*links: str) -> bytes:
+    return "".join(f'<a href="{link}">{link}</a>' for link in ("../", *links)).encode()
+
+
+FILES = {
+    "/wikidatawiki/entities/": page("20240527/", "20240603/", "20240610/", "latest/"),
+    "/wikidatawiki/entities/20240610/": page("wikidata-20240610-lexemes.json.gz"),
+    "/wikidatawiki/entities/20240603/": page(NAME, "wikidata-20240603-sha1sums.txt"),
+    "/wikidatawiki/entities/20240527/": page("wikidata-20240527-all.json.gz"),
+    "/wikidatawiki/entities/20240603/wikidata-20240603-sha1sums.txt": (
+        f"{hashlib.sha1(CONTENT).hexdigest()}  {NAME}\n".encode()
+    ),
+    "/other/pageview_complete/monthly/2024/2024-06/": page("pageviews-202406-user.bz2"),
+}
+
+
+def server_of(content: bytes, *faults: Callable[[bytes], Answer]) -> Callable[[str, dict[str, str], bytes], Answer]:
+    """A server of dumps with ranges; the first requests for the dump itself (not its size) go wrong like this."""
+    left = list(faults)
+
+    def answer(path: str, headers: dict[str, str], body: bytes) -> Answer:
+        if path in FILES:
+            return 200, {}, FILES[path]
+        if not path.endswith(NAME):
+            return 404, {}, b"nothing here"
+        first = re.match(r"bytes=(\d+)-", headers.get("range", ""))
+        rest = content[int(first[1]) :] if first else content
+        if left and "x-size" not in headers:
+            return left.pop(0)(rest)
+        if first:
+            return 206, {"Content-Range": f"bytes {first[1]}-{len(content) - 1}/{len(content)}"}, rest
+        return 200, {}, content
+
+    return answer
+
+
+def whole(rest: bytes) -> Answer:
+    """What the request for the size is answered with: HEAD has no body."""
+    return 200, {}, CONTENT
+
+
+def drops(rest: bytes) -> Answer:
+    start = len(CONTENT) - len(rest)
+    ranges = {"Content-Range": f"bytes {start}-/{len(CONTENT)}"} if start else {}
+    return (206 if start else 200), ranges | {"Content-Length": str(len(rest))}, rest[:100_000]
+
+
+def fetched(folder: Path, server: Recorded, **changes: Any) -> Path:
+    order = DumpOrder(day=datetime.date(2024, 6, 3), mirror=f"{server.address}/", manners=MANNERS)
+    return fetch_dump(find_dump(order), folder, manners=MANNERS, **changes)
+
+
+def test_a_dump_arrives_whole(tmp_path: Path) -> None:
+    with serving(server_of(CONTENT)) as server:
+        path = fetched(tmp_path / "dumps", server)
+    assert (path.name, path.read_bytes() == CONTENT) == (NAME, True)
+    assert [file.name for file in path.parent.iterdir()] == [NAME]
+
+
+def test_dropped_connections_are_resumed_where_they_broke_off(tmp_path: Path) -> None:
+    with serving(server_of(CONTENT, whole, *[drops] * 4)) as server:
+        assert fetched(tmp_path, server).read_bytes() == CONTENT
+    ranges = [headers["range"] for headers in server.headers if "range" in headers]
+    assert ranges == [f"bytes={number}00000-" for number in range(1, 5)]
+
+
+def test_a_busy_server_is_asked_again_and_one_that_forbids_is_not(tmp_path: Path) -> None:
+    with serving(server_of(CONTENT, whole, lambda rest: (503, {"Retry-After": "1"}, b""))) as server:
+        assert fetched(tmp_path, server).read_bytes() == CONTENT
+    with (
+        serving(server_of(CONTENT, whole, lambda rest: (403, {}, b""))) as server,
+        pytest.raises(SourceError, match=r"answers HTTP 403 .*Try --mirror"),
+    ):
+        fetched(tmp_path / "forbidden", server)
+
+
+def test_a_server_that_ignores_the_range_begins_anew(tmp_path: Path) -> None:
+    with serving(server_of(CONTENT, whole, drops, lambda rest: (200, {}, CONTENT))) as server:
+        assert fetched(tmp_path, server).read_bytes() == CONTENT
+
+
+def test_a_server_that_lies_about_the_length_gives_no_file(tmp_path: Path) -> None:
+    with (
+        serving(server_of(CONTENT + b"more", whole)) as server,
+        pytest.raises(SourceError, match="bytes came instead of"),
+    ):
+        fetched(tmp_path, server)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_bytes_than_the_checksum_says_are_thrown_away(tmp_path: Path) -> None:
+    with (
+        serving(server_of(bytes(len(CONTENT)))) as server,
+        pytest.raises(SourceError, match=r"The sha1 of .* thrown away"),
+    ):
+        fetched(tmp_path, server)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_part_left_by_a_killed_fetch_is_continued(tmp_path: Path) -> None:
+    (tmp_path / f"{NAME}.part").write_bytes(CONTENT[:1234])
+    with serving(server_of(CONTENT)) as server:
+        assert fetched(tmp_path, server).read_bytes() == CONTENT
+        assert server.headers[-1]["range"] == "bytes=1234-"
+        with pytest.raises(SourceError, match="is there already"):
+            fetched(tmp_path, server)
+
+
+def test_no_room_is_told_before_anything_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=1000))
+    with serving(server_of(CONTENT)) as server, pytest.raises(StoreError, match=r"GB more, .*Make room"):
+        fetched(tmp_path, server)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_latest_dump_is_the_last_that_has_a_file_of_the_kind() -> None:
+    with serving(server_of(CONTENT)) as server:
+        order = DumpOrder(day=None, mirror=f"{server.address}/", manners=MANNERS)
+        assert list_days(order) == ["20240527", "20240603", "20240610"]
+        found = find_dump(order)
+        assert (found.name, found.checksum) == (NAME, f"sha1:{hashlib.sha1(CONTENT).hexdigest()}")
+        views = DumpOrder(day=datetime.date(2024, 6, 1), kind="pageviews", mirror=order.mirror, manners=MANNERS)
+        assert find_dump(views).name == "pageviews-202406-user.bz2"
+        for day, message in ((datetime.date(2024, 6, 4), "has none of 2024-06-04 .*20240610"), (None, "'prose'")):
+            with pytest.raises(SourceError, match=message):
+                find_dump(DumpOrder(day=day, kind="json" if day else "prose", mirror=order.mirror, manners=MANNERS))
+
+
+def test_the_command_lists_and_fetches_and_tells_what_to_do_next(tmp_path: Path) -> None:
+    with serving(server_of(CONTENT)) as server:
+        mirror = ["--mirror", f"{server.address}/"]
+        listed = CliRunner().invoke(main, ["fetch-dump", "--list", *mirror])
+        assert (listed.exit_code, listed.stdout.split()) == (0, ["2024-05-27", "2024-06-03", "2024-06-10"])
+        made = CliRunner().invoke(main, ["fetch-dump", "latest", "--to", str(tmp_path), *mirror])
+    assert made.exit_code == 0, made.output
+    assert f"kgedit load-dump {tmp_path / NAME} --date 2024-06-03" in made.stderr
+    wrong = CliRunner().invoke(main, ["fetch-dump", "last week"])
+    assert (wrong.exit_code, "latest or a date" in wrong.stderr) == (2, True)
