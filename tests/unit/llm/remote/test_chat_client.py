@@ -252,6 +252,8 @@ def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_p
             [sys.executable, "-c", _CHILD, server.url, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             stderr=subprocess.DEVNULL,
+            # A shell's background jobs ignore Ctrl-C, and so would the child of a test run in one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         deadline = time.monotonic() + 30
         while _cached(tmp_path) < 13 and time.monotonic() < deadline:
