@@ -228,6 +228,9 @@ def test_the_key_of_a_reply_holds_all_that_is_sent_and_where() -> None:
 
 
 _CHILD = """
+import signal
+# A shell's background jobs ignore Ctrl-C, and so would this process when the tests run in one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 from pathlib import Path
 from kgedit.llm.remote.client import ChatClient, Effort
@@ -252,8 +255,6 @@ def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_p
             [sys.executable, "-c", _CHILD, server.url, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             stderr=subprocess.DEVNULL,
-            # A shell's background jobs ignore Ctrl-C, and so would the child of a test run in one.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         deadline = time.monotonic() + 30
         while _cached(tmp_path) < 13 and time.monotonic() < deadline:
