@@ -131,6 +131,7 @@ def test_the_training_format_is_the_bare_question_for_every_method_that_trains(t
         "none",
         "prompt",
         "rag",
+        "graph_rag",
         "ike",
     }
     assert {train_context for train_context in formats.values() if train_context} == {"question_only"}
