@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import kgedit
+from kgedit.api.home import Home
 from kgedit.benchmark.changes import filter_changes, find_changes
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.timestep import TABLES, Timestep
@@ -246,7 +247,7 @@ def later(sample_home: Path) -> Iterator[Path]:
 
 def test_where_nothing_changed_the_timestep_is_empty_and_valid(sample_home: Path, later: Path, tmp_path: Path) -> None:
     """Case 25. A home of its own would cost a server: a copy of the store is enough."""
-    kgedit(sample_home, "graph", "rebuild")
+    Home(sample_home).update_graph()
     kgedit(sample_home, "export-timestep", "--from", "2024-06-03", "--to", "2025-01-01", "--out", tmp_path / "empty")
     timestep = Timestep.open(tmp_path / "empty")
     assert timestep.manifest["funnel"]["changed"] == 0
