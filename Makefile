@@ -42,7 +42,7 @@ docs: $(READY)
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)
-	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/prompts tests/graph/test_golden_queries.py
+	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/prompts tests/graph/reading/test_golden_queries.py
 
 bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -9,6 +9,8 @@ import os
 
 import pytest
 from world.shared_data import SHARED
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
@@ -43,3 +45,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.numprocesses is None:
         config.option.numprocesses = 0 if config.option.usepdb or config.option.collectonly else 2
         config.option.dist = "loadfile" if config.option.numprocesses else "no"
+
+
+class OneWorkerForWorlds(LoadFileScheduling):
+    """A file's tests on one worker, and all of tests/graph/reading: they ask the same servers, each dear to start."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder, reading, _ = nodeid.partition("/graph/reading/")
+        return folder + reading if reading else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerForWorlds | None:
+    """Only the whole suite is spread so; whoever chooses another way by -n and --dist gets it."""
+    return OneWorkerForWorlds(config, log) if config.getvalue("dist") == "loadfile" else None

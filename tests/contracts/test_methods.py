@@ -234,6 +234,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
     name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
 ) -> None:
@@ -257,6 +258,7 @@ def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_case_that_cannot_be_edited_keeps_no_other_from_it(
     name: str, cases: list[Case], known: list[KnownFact]
 ) -> None:
@@ -273,6 +275,7 @@ def test_a_case_that_cannot_be_edited_keeps_no_other_from_it(
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_bfloat16_model_is_edited_and_restored_too(name: str, cases: list[Case], known: list[KnownFact]) -> None:
     model = small_model()
     model.module.to(torch.bfloat16)

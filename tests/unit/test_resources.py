@@ -9,6 +9,7 @@ import pytest
 from kgedit import resources
 
 
+@pytest.mark.slow
 def test_the_cache_is_the_systems_unless_the_environment_names_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

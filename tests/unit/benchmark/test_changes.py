@@ -62,6 +62,7 @@ PAGE = "Wikimedia page: list, category, template, disambiguation, portal, module
     ],
     ids=["list", "human name", "portal", "module", "below list", "cycle of classes", "above list"],
 )
+@pytest.mark.slow
 def test_case_34_pages_of_wikimedia_are_no_answers(
     judge: Judge, page_class: str, chain: list[tuple[str, str]], reason: str | None
 ) -> None:

@@ -73,6 +73,7 @@ def test_by_default_each_subjects_own_values_decide(tmp_path: Path) -> None:
     ("by", "reason"),
     [("data", "relation of several values by the data"), ("constraints", "relation without a single-value constraint")],
 )
+@pytest.mark.slow
 def test_changes_of_relations_that_take_several_values_are_dropped_and_counted_if_that_is_asked_for(
     tmp_path: Path, by: str, reason: str
 ) -> None:

@@ -47,6 +47,7 @@ def results(home: Path) -> list[Result]:
     ]
 
 
+@pytest.mark.slow
 def test_it_prints_the_folder_and_tells_the_funnel(home: Path, results: list[Result]) -> None:
     folder = home / "benchmark" / "20210104_20230227_wikifactdiff"
     assert results[0].stdout == f"{folder}\n"
@@ -90,6 +91,7 @@ def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> 
         kgedit.Home(home).export_timestep("2021-01-04", "2023-02-27", profile="wikifact")
 
 
+@pytest.mark.slow
 def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
     home: Path, results: list[Result], tmp_path: Path
 ) -> None:

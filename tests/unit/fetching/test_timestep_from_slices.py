@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+import pytest
 import rdflib
 from world.dumps import Json
 from world.endpoints import Answer, query_in, serving
@@ -54,6 +55,7 @@ def snapshot(folder: Path, world: list[Json], date: str) -> Snapshot:
     return ingest(folder / "home", load, source, workers=1, overwrite=False, progress=lambda done, counted: None)
 
 
+@pytest.mark.slow
 def test_a_class_on_two_days_makes_a_timestep_of_what_both_slices_hold(tmp_path: Path) -> None:
     old, new = snapshot(tmp_path, BEFORE, OLD), snapshot(tmp_path, AFTER, NEW)
     made = export_timestep(old, new, tmp_path / "timestep", settings=Settings())

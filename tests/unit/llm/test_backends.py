@@ -212,6 +212,7 @@ def test_a_saved_model_with_edits_beside_its_weights_is_not_served(installed: di
             assert resolve(raw).backend == "vllm"
 
 
+@pytest.mark.slow
 def test_a_run_on_a_server_gives_the_answers_of_a_run_here(
     installed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,6 +91,7 @@ def assert_same_rows(one: Snapshot, other: Snapshot, *without: str) -> None:
 @pytest.mark.parametrize(
     ("year", "every"), [("2021", 1), ("2015", 16), pytest.param("2015", 1, marks=pytest.mark.slow)]
 )
+@pytest.mark.slow
 def test_the_full_rdf_gives_the_rows_of_the_json(tmp_path: Path, year: str, every: int) -> None:
     entities = with_properties(entities_of(year, every))
     of_json = load(tmp_path, "dump.json", in_json(entities), "wikidata_json")

@@ -131,6 +131,7 @@ def test_the_same_command_twice_changes_nothing(tmp_path: Path, dump: Path) -> N
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "home").rglob("*.*")} == before
 
 
+@pytest.mark.slow
 def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Path) -> None:
     home = "it's a [home]"
     load(tmp_path / "one", dump, DATE, block_bytes=SMALL)

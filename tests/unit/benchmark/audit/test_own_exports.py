@@ -21,6 +21,7 @@ from kgedit.exporters.easyedit import export as easyedit
 from kgedit.exporters.wikibigedit import export as wikibigedit
 
 
+@pytest.mark.slow
 def test_every_case_of_an_export_is_valid(tmp_path: Path) -> None:
     old, new = snapshots(tmp_path)
     graph: Any = GraphOfDays(old, new)

@@ -246,6 +246,7 @@ READ_BY_RULES = sorted({name for rule in RULES if rule.name != MERGED for name i
 
 
 @pytest.mark.parametrize("name", READ_BY_RULES)
+@pytest.mark.slow
 def test_a_verdict_depends_on_each_signal_that_rules_read(world: World, name: str) -> None:
     where = world.signals.schema.get_field_index(name)
     undecided = pa.nulls(world.signals.num_rows, world.signals.schema.field(name).type)

@@ -133,6 +133,7 @@ def test_known_facts_are_old_answers_and_then_neighbours(timestep: Timestep, tmp
     assert len(export(tmp_path, known_facts=1).known_facts()) == 1
 
 
+@pytest.mark.slow
 def test_the_same_snapshots_give_the_same_bytes_whatever_the_order_of_lines(timestep: Timestep, tmp_path: Path) -> None:
     tables = {name: digest for name, digest in hashes(timestep.folder).items() if name.endswith(".parquet")}
     assert len(tables) == 7
@@ -233,6 +234,7 @@ def test_a_new_entity_is_described_by_the_newer_snapshot(tmp_path: Path) -> None
     assert {case.fact.property for case in made.cases() if case.fact.subject == "Q7"} == {"P6", "P571"}
 
 
+@pytest.mark.slow
 def test_of_replaced_populations_one_in_fourteen_is_in_the_replacement_set_by_seed(tmp_path: Path) -> None:
     grown = (
         [said("P1082", number("7"), point="2019"), said("P6", "Q101", start="2015")],

@@ -68,6 +68,7 @@ SEARCH = ValueSearchSettings(steps=8, learning_rate=0.5, weight_decay=0.1, clamp
 
 
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+@pytest.mark.slow
 def test_values_searched_for_together_are_those_searched_for_alone(architecture: str, cases: list[Case]) -> None:
     model = _double(architecture)
     requests, module = _requests(model, cases[:3]), model.blocks[1].down_projection

@@ -59,6 +59,7 @@ def _generated(model: LanguageModel, questions: list[str], **options: Any) -> li
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("method", SETTINGS)
+@pytest.mark.slow
 def test_generate_gives_the_edited_answer_in_a_left_padded_batch_and_alone(
     method: str, architecture: str, cases: list[Case]
 ) -> None:

@@ -39,6 +39,7 @@ def test_a_detached_process_is_found_by_its_pid_file_and_ended(tmp_path: Path) -
     assert not pid_file.exists()
 
 
+@pytest.mark.slow
 def test_a_process_is_found_from_its_first_moment_though_it_is_still_replacing_the_shell(tmp_path: Path) -> None:
     for _ in range(30):
         pid_file = start_sleeper(tmp_path, "import time; time.sleep(60)")

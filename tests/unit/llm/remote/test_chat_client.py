@@ -248,6 +248,7 @@ def _cached(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.slow
 def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_path: Path, how: signal.Signals) -> None:
     with fault_server() as server:
         server.hold_after = 13

@@ -16,7 +16,7 @@ from kgedit.graph.queries import read_queries
 
 pytestmark = pytest.mark.graph
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "queries"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "queries"
 WINDOW = {"from": "2021-01-04", "to": "2023-02-27"}
 PARAMETERS = {
     "changed_edges": WINDOW,
