@@ -15,7 +15,7 @@ from kgedit.cli.examples import examples
 @click.option("--date", required=True, **SNAPSHOT_DATE, help="Date of the snapshot.")
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
 def cycles(date: datetime.datetime, form: str) -> None:
-    """List the circles among the classes and containers of a snapshot.
+    """List circles among classes and among containers.
 
     One row for each member of a circle by subclass of (P279), and by containment (P131, P171, P279, P361 and P527).
     Filters and kinds of change follow these chains; in a circle each member counts as below, or within, every other.

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import duckdb
 import networkx as nx
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.dumps import entity, entity_value, load, snak, statement, write_dump
 
+import kgedit
+from kgedit.cli import main
 from kgedit.store.closures import LINKS, below, containment_links, find_cycles, list_cycles, make_reached
 
 IDS = st.integers(1, 9).map(lambda number: f"Q{number}")
@@ -117,3 +121,21 @@ def test_has_part_is_part_of_turned_round() -> None:
     with duckdb.connect() as connection:
         connection.register("facts", facts)
         assert sorted(connection.sql(containment_links("facts")).fetchall()) == [("Q2", "Q6"), ("Q5", "Q1")]
+
+
+def test_the_command_and_the_api_list_the_same_circles(
+    tmp_path: Path, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(tmp_path / "home", world, "2021-01-04")
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+    ran = CliRunner().invoke(main, ["cycles", "--date", "2021-01-04", "--format", "json"])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout) == kgedit.Home(tmp_path / "home").cycles("2021-01-04").to_pylist()
+    assert len(json.loads(ran.stdout)) == 6
+
+
+def test_nothing_follows_chains_elsewhere() -> None:
+    """Closures are written in one module: no other query of the package is recursive."""
+    package = Path(kgedit.__file__).parent
+    recursive = [path.name for path in package.rglob("*.py") if "RECURSIVE" in path.read_text(encoding="utf-8")]
+    assert recursive == ["closures.py"]
