@@ -113,7 +113,7 @@ class Parser:
 
     source: ClassVar[str] = "https://kgtk.readthedocs.io/en/latest/specification/"
     licence: ClassVar[str] = "CC0-1.0"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     bad_lines: ClassVar[tuple[str, ...]] = (NO_EDGE,)
     bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_QUALIFIED)
     notes: ClassVar[tuple[str, ...]] = (*STATEMENT_NOTES, OTHER)
@@ -123,6 +123,7 @@ class Parser:
         "Wikidata's statement ids",
         "calendars",
         "precision of coordinates",
+        "globes of coordinates",
         "revisions",
         "redirects",
     )
@@ -274,7 +275,7 @@ def _edge(line: bytes, columns: dict[str, int]) -> _Edge | None:
 def _snak(edge: _Edge) -> Snak | None:
     """The snak of an edge's value; None if it is none that KGTK writes for Wikidata."""
     if edge.node2 in ("novalue", "somevalue"):
-        return Snak(edge.node2, edge.label)
+        return Snak(edge.node2, edge.label, None, edge.datatype or None)
     value = _value(edge.node2)
     return None if value is None else Snak("value", edge.label, value, edge.datatype or None)
 

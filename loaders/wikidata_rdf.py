@@ -18,7 +18,7 @@ class Parser(RdfParser):
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format"
     licence: ClassVar[str] = "CC0-1.0"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
     bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
     notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES

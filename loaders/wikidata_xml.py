@@ -65,7 +65,7 @@ class Parser:
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Help:Export#Export_format"
     licence: ClassVar[str] = "CC0-1.0"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     bad_lines: ClassVar[tuple[str, ...]] = (
         NO_XML,
         NO_TEXT,
@@ -88,7 +88,7 @@ class Parser:
         counts: Counter[str] = Counter()
         texts: list[bytes] = []
         revisions: dict[str, int] = {}
-        redirects: dict[str, str] = {}
+        redirects: dict[tuple[str, str], None] = {}
         rest = _PAGE.sub(b"\n", block)
         for line in rest.splitlines():
             text = line.strip()
@@ -100,7 +100,7 @@ class Parser:
         parsed = self._json.parse(b"\n".join(texts))
         entities = _with_revisions(parsed.entities, revisions)
         rows: list[tuple[Any, ...]] = [
-            (name, _KINDS[name[0]], *[None] * 3, [], *[None] * 3, to) for name, to in redirects.items()
+            (name, _KINDS[name[0]], *[None] * 3, [], *[None] * 3, to) for name, to in redirects
         ]
         return Parsed(parsed.claims, pa.concat_tables([entities, table(rows, ENTITIES)]), parsed.counts + counts)
 
@@ -110,7 +110,7 @@ class Parser:
         counts: Counter[str],
         texts: list[bytes],
         revisions: dict[str, int],
-        redirects: dict[str, str],
+        redirects: dict[tuple[str, str], None],
     ) -> None:
         try:
             content = _content(page)
@@ -132,8 +132,8 @@ class Parser:
             if revision is not None:
                 revisions[name] = revision
         elif all(one[:1] in _KINDS and is_id_of(_KINDS[one[0]], one) for one in (name, target)) and name != target:
-            counts["lines"] += name not in redirects
-            redirects[name] = target
+            counts["lines"] += (name, target) not in redirects
+            redirects[name, target] = None
         else:
             counts.update(("lines", "unusable id"))
 

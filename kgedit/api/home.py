@@ -15,6 +15,7 @@ from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pyarrow as pa
 
     from kgedit.benchmark.audit import Audit
@@ -414,6 +415,55 @@ class Home:
 
         bounds = Bounds(subjects=min_subjects, functional=min_functional, dated=min_dated)
         return measure_functionality(open_snapshot(self.path, read_date(date)), bounds=bounds, disagreeing=disagreeing)
+
+    def subgraph(
+        self, item: str, *, depth: int = 1, date: Date, incoming: bool = False, max_facts: int = 100_000
+    ) -> nx.MultiDiGraph:
+        """What lies around an item in a snapshot, as a networkx graph: every fact on a path from it.
+
+        Reads the store; no server is needed.
+
+        Args:
+            item: Id of an item or a property.
+            depth: Longest path in steps; 0 for the item alone.
+            date: Day of the snapshot.
+            incoming: Whether paths also go from an object to its subjects; of a country those are thousands.
+            max_facts: Bound on the facts.
+
+        Returns:
+            An edge from subject to object for each current fact, with the property as its key, and with property,
+            property_label, rank, statement_id, start, end, point_in_time. Nodes are ids of entities, or V... of
+            literals, with distance (from the item), kind ("item", "property", "value" or "other"), label, description,
+            redirect_target, and of literals value_type, unit, language, precision, calendar. What is not known is left
+            out. The graph's own attributes are the arguments.
+
+        Raises:
+            StoreError: if the snapshot is not loaded or lacks the item, or the facts are more than `max_facts`.
+        """
+        from kgedit.api.subgraphs import subgraph
+        from kgedit.store.snapshots import open_snapshot
+
+        snapshot = open_snapshot(self.path, read_date(date))
+        return subgraph(snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts)
+
+    def cycles(self, date: Date) -> pa.Table:
+        """Circles in a snapshot, by subclass of and by containment: one row for each member of each.
+
+        Filters and kinds of change follow these chains; each member of a circle counts as below, or within, all others.
+
+        Args:
+            date: Day of the snapshot.
+
+        Returns:
+            Columns relation ("subclass of" or "containment"), cycle (the member with the smallest number), id, label.
+
+        Raises:
+            StoreError: if the snapshot is not loaded.
+        """
+        from kgedit.api.subgraphs import cycles
+        from kgedit.store.snapshots import open_snapshot
+
+        return cycles(open_snapshot(self.path, read_date(date)))
 
     @names_extra
     def export_timestep(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kgedit.benchmark.window import Window
-from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, WIKIMEDIA_PAGE_CLASSES
+from kgedit.store.closures import below, subclass_links
+from kgedit.wikidata.ids import INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 
 MAX_LABEL_WORDS = 5
 
@@ -51,14 +52,11 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
     Returns:
         A table with the schema LABELS, ordered by id.
     """
-    roots = ", ".join(f"('{name}')" for name in WIKIMEDIA_PAGE_CLASSES)
+    roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
     return window.select(
         f"""
-        WITH RECURSIVE page_class(id) AS (
-            VALUES {roots}
-            UNION
-            SELECT f.subject FROM new_facts f JOIN page_class ON f.object = page_class.id
-            WHERE f.property = '{SUBCLASS_OF}'
+        WITH page_class AS (
+            SELECT id FROM ({below(roots, f"({subclass_links('new_facts')})")})
         ), mentioned AS (
             SELECT subject AS id FROM changes UNION SELECT property FROM changes
             UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes

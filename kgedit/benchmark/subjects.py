@@ -12,8 +12,9 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.prompts.names import NameRules, name_rules
+from kgedit.store.closures import below, subclass_links
 from kgedit.store.engine import select
-from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, SUBCLASS_OF
+from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF
 
 SUBJECTS = pa.schema(
     [
@@ -72,16 +73,13 @@ def _hinted(name: str, row: dict[str, str | None], rules: NameRules) -> str | No
 
 
 def _query(rules: NameRules) -> str:
-    roots = _values((kind, name) for kind, names in rules.classes.items() for name in names)
+    roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
     evidence = _values((kind, name) for kind, names in rules.evidence.items() for name in names)
     order = "[" + ", ".join(f"'{kind}'" for kind in rules.classes) + "]"
     with_article = ", ".join(f"'{name}'" for name in rules.article_classes)
     return f"""
-        WITH RECURSIVE class_of(subject_class, id) AS (
-            FROM (VALUES {roots})
-            UNION
-            SELECT class_of.subject_class, f.subject FROM new_facts f JOIN class_of ON f.object = class_of.id
-            WHERE f.property = '{SUBCLASS_OF}'
+        WITH class_of(subject_class, id) AS (
+            {below(roots, f"({subclass_links('new_facts')})")}
         ), wanted AS (
             SELECT subject, min(subject_label) AS label FROM labels GROUP BY subject
         ), own AS MATERIALIZED (

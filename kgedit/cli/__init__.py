@@ -27,6 +27,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "find": "kgedit.cli.browse:find",
         "browse": "kgedit.cli.browse:browse",
         "relations": "kgedit.cli.relations:relations",
+        "cycles": "kgedit.cli.cycles:cycles",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
         "describe": "kgedit.cli.describe:describe",
         "audit": "kgedit.cli.audit:audit",

@@ -39,6 +39,23 @@ def read_ids(path: Path) -> tuple[str, ...]:
     return ids
 
 
+def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+    """The ids of a list, and the revisions of those that are written as Q42@1234567.
+
+    Raises:
+        SourceError: if a revision is no number, or an id has two.
+    """
+    ids: dict[str, int | None] = {}
+    for text in read_ids(path):
+        name, at, revision = text.partition("@")
+        if at and not (revision.isascii() and revision.isdigit() and len(revision) < 19):
+            raise SourceError(f"{text} in {path} names no revision. Write Q42@1234567.")
+        number = int(revision) if at else None
+        if ids.setdefault(name, number) != number:
+            raise SourceError(f"{name} is in {path} at two revisions. Write one file for each.")
+    return tuple(ids), tuple((name, number) for name, number in ids.items() if number is not None)
+
+
 @click.command(
     "fetch-slice",
     epilog=examples(
@@ -110,7 +127,7 @@ def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
     epilog=examples("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04"),
 )
 @click.argument("target", type=_TARGET)
-@click.option("--items", type=_FILE, required=True, help="List of ids, one a line.")
+@click.option("--items", type=_FILE, required=True, help="List of ids, one a line; Q42@1234567 is Q42 at a revision.")
 @click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
 @click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
 @click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
@@ -140,8 +157,10 @@ def fetch_items(
     from kgedit.fetching.items import fetch_items as fetch
     from kgedit.fetching.manners import Manners
 
+    ids, revisions = read_revisions(items)
     order = ItemsOrder(
-        ids=read_ids(items),
+        ids=ids,
+        revisions=revisions,
         site=site,
         depth=depth,
         date=None if date is None else date.date(),

@@ -71,13 +71,13 @@ Role = tuple[str, str] | None
 class Entity:
     """What was read of an entity."""
 
-    __slots__ = ("aliases", "datatype", "description", "direct", "kind", "label", "redirect", "revision", "statements")
+    __slots__ = ("aliases", "datatype", "description", "direct", "kind", "label", "redirects", "revision", "statements")
 
     def __init__(self) -> None:
         self.kind: str | None = None
         self.datatype: str | None = None
         self.revision: int | None = None
-        self.redirect: str | None = None
+        self.redirects: list[str] = []
         self.label: dict[bytes, bytes] = {}
         self.description: dict[bytes, bytes] = {}
         self.aliases: dict[bytes, list[bytes]] = {}
@@ -135,6 +135,7 @@ class Block:
         self.counts: Counter[str] = Counter()
         self.claims: list[tuple[Any, ...]] = []
         self.entities: dict[str, tuple[Any, ...]] = {}
+        self.redirects: dict[tuple[str, str], tuple[Any, ...]] = {}
         self.nodes: dict[bytes, list[tuple[str, bytes, bytes]]] = {}
         self._read_nodes: dict[bytes, dict[str, Term]] = {}
         self.waiting: list[tuple[bytes, list[str]]] = []
@@ -218,7 +219,9 @@ class Block:
         if role == "datatype":
             entity.datatype = datatype_of(parse_term(value).iri or "")
         elif role == "same":
-            entity.redirect = entity_id(parse_term(value).iri)
+            target = entity_id(parse_term(value).iri)
+            if target is not None:
+                entity.redirects.append(target)
         elif (tag := self.parser.is_wanted(value)) is not None:
             if role == "alias":
                 entity.aliases.setdefault(tag, []).append(value)
@@ -250,13 +253,15 @@ class Block:
 
     def _add_entity(self, address: bytes, entity: Entity) -> None:
         name = address[len(_ENTITY) : -1].decode("utf-8", "replace")
-        described = entity.kind is not None or entity.redirect is not None
+        described = entity.kind is not None
         kind = entity.kind or ("property" if name[:1] == "P" else "item")
-        if described:
-            self.counts["lines"] += 1
+        redirects = {(name, target): _redirect_row(name, kind, target) for target in entity.redirects}
+        new = redirects.keys() - self.redirects.keys()
+        self.counts["lines"] += described + len(new)
         if not is_id_of(kind, name):
-            self.counts["unusable id"] += described
+            self.counts["unusable id"] += described + len(new)
             return
+        self.redirects.update(redirects)
         statements = self.parser.statements_of(self, name, entity)
         if described and name in self.entities:
             self.counts["repeated entity"] += 1
@@ -268,8 +273,6 @@ class Block:
         append_claims(self.claims, self.counts, name, statements)
 
     def _row(self, name: str, kind: str, address: bytes, entity: Entity) -> tuple[Any, ...]:
-        if entity.redirect is not None and entity.kind is None:
-            return name, kind, None, None, None, [], None, None, None, entity.redirect
         label, language = self._first(entity.label)
         description, _ = self._first(entity.description)
         tags = self.parser.languages
@@ -396,8 +399,12 @@ class Block:
             for name, said in self.nodes.items()
         ]
         waiting = Waiting(table(self.waiting, WAITING), table(texts, NODES)) if self.waiting or texts else None
-        claims, entities = table(self.claims, CLAIMS), table(list(self.entities.values()), ENTITIES)
-        return Parsed(claims, entities, self.counts, waiting)
+        rows = [*self.entities.values(), *self.redirects.values()]
+        return Parsed(table(self.claims, CLAIMS), table(rows, ENTITIES), self.counts, waiting)
+
+
+def _redirect_row(name: str, kind: str, target: str) -> tuple[Any, ...]:
+    return name, kind, None, None, None, [], None, None, None, target
 
 
 def _line(subject: bytes, predicate: bytes, value: bytes) -> bytes:

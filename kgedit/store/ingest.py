@@ -25,8 +25,9 @@ from kgedit.store.blocks import LoadProgress, parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
-from kgedit.store.joining import Joined, Target, join_parts, read_redirects
+from kgedit.store.joining import Joined, Target, join_parts
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
+from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
@@ -232,8 +233,8 @@ def _load(
         replace_folder(target.folder, snapshot_folder(home, load.date))
 
 
-def _redirects(load: Load) -> dict[str, str]:
-    return read_redirects(load.redirects, day_number(load.date)) if load.redirects else {}
+def _redirects(load: Load) -> GivenRedirects:
+    return read_redirects(load.redirects, day_number(load.date)) if load.redirects else GivenRedirects()
 
 
 def _emptied(folder: Path) -> Path:
@@ -303,7 +304,7 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
     left_out["repeated entity"] += rows.repeated_entities
     left_out["repeated statement"] += rows.repeated_statements
     left_out["statement of a repeated entity"] += rows.statements_of_repeated_entities
-    left_out["redirect in a cycle"] += rows.redirects_in_a_cycle
+    left_out.update(rows.redirects_left_out)
     identity = load.identity(source)
     identity["source"]["sha256"] = source.sha256 if load.limit is None else None
     return identity | {

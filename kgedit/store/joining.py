@@ -8,7 +8,6 @@ them by subject would cost the whole dump's size in spill files and serve nobody
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,12 +20,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.errors import SourceError
 from kgedit.store.as_of import find_later_items, project
 from kgedit.store.blocks import LoadProgress
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import current_facts
+from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
 from kgedit.store.schemas import CLAIMS, ENTITIES, FACTS
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
@@ -39,8 +38,6 @@ CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
 _PARTS_AT_ONCE = 8
 """About half a million claims: enough for several threads, and they must fit in memory."""
 
-_REDIRECT = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -49,15 +46,13 @@ class Target:
     Attributes:
         folder: Existing folder to write into.
         date: Day number on which its facts are current.
-        redirects: From -> to, beside those that the dump holds, which count more; of ids that the dump describes they
-            are ignored. Redirects of redirects are resolved to the end of the chain; what leads into a cycle is left
-            out and counted.
+        redirects: Those of a file, beside those that the dump holds (kgedit.store.redirects).
         as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
     """
 
     folder: Path
     date: int
-    redirects: dict[str, str]
+    redirects: GivenRedirects
     as_of: bool = False
 
 
@@ -66,6 +61,7 @@ class Joined:
     """Rows of a snapshot, and rows left out because something occurred twice.
 
     Attributes:
+        redirects_left_out: Redirects that are not believed, by reason.
         placements: Of a projection: what became of the dump's statements; they add up to all but repeated ones.
         later_entities: Of a projection: entities of the dump that had not come into being.
     """
@@ -75,10 +71,10 @@ class Joined:
     facts: int
     entities: int
     redirects: int
-    redirects_in_a_cycle: int
     repeated_entities: int
     repeated_statements: int
     statements_of_repeated_entities: int
+    redirects_left_out: dict[str, int]
     placements: Counter[str] = field(default_factory=Counter)
     later_entities: int = 0
 
@@ -105,32 +101,6 @@ def join_parts(
     """
     with open_engine(targets[0].folder / "spill") as connection:
         return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
-
-
-def read_redirects(path: Path, until: int) -> dict[str, str]:
-    """Redirects that a tab-separated file (from, to, optionally the first date) knows up to a day number.
-
-    Of several for one id the latest counts, and the last line of those.
-
-    Raises:
-        SourceError: naming the first line that is none. Blank lines and a heading may be there.
-    """
-    latest: dict[str, tuple[int, str]] = {}
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        for number, line in enumerate(file, start=1):
-            match = _REDIRECT.fullmatch(line.strip())
-            if match is None:
-                if number == 1 or not line.strip():
-                    continue
-                raise SourceError(
-                    f"Line {number} of {path} is no redirect: {line.strip()!r}. "
-                    "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
-                )
-            source, target, *day = match.groups()
-            first = int("".join(day)) if day[0] else 0
-            if first <= until and first >= latest.get(source, (0, ""))[0]:
-                latest[source] = (first, target)
-    return {source: target for source, (_, target) in latest.items()}
 
 
 _KEPT_CLAIMS = """
@@ -174,40 +144,8 @@ _ENTITIES = """
     ORDER BY block, file_row_number
 """
 
-_ABSENT_REDIRECTS = """
-    WITH held AS (
-        SELECT id AS source, min(redirect_target) AS target FROM {entities}
-        WHERE redirect_target IS NOT NULL GROUP BY id
-    ), redirected AS (
-        FROM held UNION ALL FROM given ANTI JOIN held USING (source)
-    )
-    SELECT * FROM redirected WHERE source NOT IN (
-        SELECT source FROM {entities} JOIN redirected ON id = source WHERE redirect_target IS NULL)
-"""
-"""What the dump redirects, and what is given besides."""
-
 _ROW_NUMBER = f"file_row_number + CASE WHEN parse_filename(filename) LIKE 'late-%' THEN {2**40} ELSE 0 END"
 """Claims that waited for their values follow the others of their block."""
-
-_REDIRECTS = """
-    SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
-           NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
-           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target, NULL::UBIGINT AS digest
-    FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
-    ORDER BY source
-"""
-
-_FOLLOW_REDIRECTS = """
-    CREATE OR REPLACE TEMP TABLE redirect AS
-    SELECT r.source, coalesce(next.target, r.target) AS target
-    FROM redirect r LEFT JOIN redirect next ON next.source = r.target
-"""
-"""Each run doubles how far a redirect reaches."""
-
-_GIVEN = pa.schema([("source", pa.string()), ("target", pa.string())])
-
-_LONGEST_CHAIN = 2**16
-"""No chain of redirects is longer; what has not ended after so many steps goes round in a cycle."""
 
 
 class _Join:
@@ -247,7 +185,7 @@ class _Join:
                 facts=rows.facts,
                 entities=rows.entities,
                 redirects=rows.redirects,
-                redirects_in_a_cycle=rows.redirects_in_a_cycle,
+                redirects_left_out=rows.redirects_left_out,
                 repeated_entities=entities_read - rows.entities_joined,
                 repeated_statements=kept - rows.claims_joined,
                 statements_of_repeated_entities=claims_read - kept,
@@ -308,22 +246,9 @@ class _Join:
                     files.write(self._connection, said, known)
                 self._tell(said.num_rows + known.num_rows)
             for files in written:
-                in_cycles = self._resolve_redirects(files.target.redirects)
-                files.write_redirects(self._connection.sql(_REDIRECTS).to_arrow_table(), in_cycles)
+                left_out = make_redirects(self._connection, self._over("{entities}"), files.target.redirects)
+                files.write_redirects(self._connection.sql(REDIRECT_ROWS).to_arrow_table(), left_out)
         return written
-
-    def _resolve_redirects(self, redirects: dict[str, str]) -> int:
-        """Table ``redirect``: each id that the dump lacks, with the end of its chain. Returns how many lead nowhere."""
-        given = pa.table({"source": list(redirects), "target": list(redirects.values())}, schema=_GIVEN)
-        self._connection.register("given", given)
-        self._connection.execute(self._over(f"CREATE OR REPLACE TEMP TABLE redirect AS {_ABSENT_REDIRECTS}"))
-        self._connection.unregister("given")
-        longer = "redirect WHERE target IN (SELECT source FROM redirect)"
-        reach = 1
-        while reach < _LONGEST_CHAIN and self._count(longer):
-            self._connection.execute(_FOLLOW_REDIRECTS)
-            reach *= 2
-        return self._count(longer)
 
     def _tell(self, rows: int) -> None:
         self._written += rows
@@ -335,9 +260,10 @@ class _SnapshotFiles:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.claims = self.facts = self.entities = self.redirects = self.redirects_in_a_cycle = 0
+        self.claims = self.facts = self.entities = self.redirects = 0
         self.claims_joined = self.entities_joined = 0
         self.placements: Counter[str] = Counter()
+        self.redirects_left_out: dict[str, int] = {}
         self._files = ExitStack()
         schemas = {"claims": CLAIMS_KEPT, "facts": FACTS, "entities": ENTITIES_KEPT}
         self._parts = {
@@ -358,10 +284,10 @@ class _SnapshotFiles:
         self.facts += self._parts["facts"].write(current)
         self.entities += self._parts["entities"].write(with_digests(connection, entities, claims, current))
 
-    def write_redirects(self, redirects: pa.Table, in_cycles: int) -> None:
+    def write_redirects(self, redirects: pa.Table, left_out: dict[str, int]) -> None:
         """Add redirects behind all entities."""
         self.redirects += self._parts["entities"].write(redirects)
-        self.redirects_in_a_cycle = in_cycles
+        self.redirects_left_out = left_out
 
     def __enter__(self) -> Self:
         return self

@@ -89,11 +89,3 @@ ENDINGS: dict[str, str] = {
     "P576": "dissolved, abolished or demolished date",
 }
 """When an entity ended."""
-
-CONTAINMENT: dict[str, str] = {
-    "P131": "located in the administrative territorial entity",
-    "P171": "parent taxon",
-    "P279": "subclass of",
-    "P361": "part of",
-}
-"""From the contained to the container."""

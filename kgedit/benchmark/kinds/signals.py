@@ -38,9 +38,9 @@ SNAPSHOT_SIGNALS = (
     Signal("classes_differ", "both values are instances of something, and of nothing in common",
            "CASE WHEN p.old_class_ids <> [] AND p.new_class_ids <> [] "
            "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
-    Signal("new_within_old", "the new value is an instance of the old one, or within it by P131, P171, P279 or P361",
+    Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
            "CASE WHEN p.new_has_container THEN w.inner_id IS NOT NULL END"),
-    Signal("old_within_new", "the old value is an instance of the new one, or within it by P131, P171, P279 or P361",
+    Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
            "CASE WHEN p.old_has_container THEN v.inner_id IS NOT NULL END"),
     # The dates of the statements.
     Signal("starts_in_window", "the new value's start, or point in time, lies between the snapshots",

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 import duckdb
 import pyarrow as pa
 
-from kgedit.benchmark.kinds.properties import BEGINNINGS, CONTAINMENT, ENDINGS
+from kgedit.benchmark.kinds.properties import BEGINNINGS, ENDINGS
 from kgedit.errors import BenchmarkError
+from kgedit.store.closures import containment_links, make_reached
 from kgedit.store.engine import literal
 from kgedit.store.facts import TERM
 from kgedit.store.snapshots import Snapshot
@@ -182,31 +183,16 @@ def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"""
         CREATE TABLE container AS
-        SELECT DISTINCT subject AS inner_id, object AS outer_id FROM (FROM new_facts UNION ALL FROM old_facts)
-        WHERE property IN {ids(CONTAINMENT)}
+        SELECT DISTINCT inner_id, outer_id FROM ({containment_links("(FROM new_facts UNION ALL FROM old_facts)")})
         """  # noqa: S608 - our own names and numbers
     )
-    connection.execute(
-        """
-        CREATE TABLE reached AS
+    first = """
         WITH start AS (SELECT old_object AS id FROM compared WHERE new_object IS NOT NULL
                        UNION SELECT new_object FROM compared WHERE old_object IS NOT NULL)
-        SELECT DISTINCT inner_id, outer_id, 1 AS depth
-        FROM (FROM container UNION ALL FROM class_of) AS step(inner_id, outer_id)
+        SELECT inner_id, outer_id FROM (FROM container UNION ALL FROM class_of) AS step(inner_id, outer_id)
         WHERE inner_id IN (FROM start)
-        """
-    )
-    for depth in range(1, MAX_DEPTH):
-        connection.execute(
-            """
-            INSERT INTO reached
-            SELECT DISTINCT r.inner_id, c.outer_id, $depth + 1
-            FROM reached r JOIN container c ON c.inner_id = r.outer_id
-            ANTI JOIN reached seen ON seen.inner_id = r.inner_id AND seen.outer_id = c.outer_id
-            WHERE r.depth = $depth
-            """,
-            {"depth": depth},
-        )
+    """
+    make_reached(connection, first=first, links="container", depth=MAX_DEPTH)
     connection.execute(
         """
         CREATE TABLE contained AS

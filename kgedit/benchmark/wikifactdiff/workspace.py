@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.benchmark.window import entities_with_labels
+from kgedit.store.closures import below
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import (
@@ -109,6 +110,8 @@ _EDGES = """
     SELECT DISTINCT subject, object FROM old_claims WHERE {condition} AND subject NOT IN (SELECT id FROM new_entities)
 """
 
+_SUBCLASS_LINKS = "(SELECT subject AS inner_id, object AS outer_id FROM subclass_of)"
+
 _SAID = "rank <> 'deprecated' AND snak = 'value' AND object IS NOT NULL"
 
 
@@ -124,15 +127,8 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
         f"EXCEPT ({_properties_of(NON_RESTRICTIVE_QUALIFIER)}) UNION ({_properties_of(ONLINE_ACCOUNT_PROPERTY)}) "
         f"UNION SELECT '{REVIEW_SCORE_BY}') WHERE id NOT IN {TIME_QUALIFIERS}"
     )
-    roots = ", ".join(f"('{name}')" for name in WIKIMEDIA_PAGE_CLASSES)
-    connection.execute(
-        f"""
-        CREATE TABLE page_class AS
-        WITH RECURSIVE below(id) AS (
-            VALUES {roots} UNION SELECT subject FROM subclass_of JOIN below ON object = below.id
-        ) SELECT DISTINCT id FROM below
-        """  # noqa: S608 - our own names
-    )
+    pages = below((("page", name) for name in WIKIMEDIA_PAGE_CLASSES), _SUBCLASS_LINKS)
+    connection.execute(f"CREATE TABLE page_class AS SELECT id FROM ({pages})")  # noqa: S608 - our own names
     in_page_class = f"property = '{INSTANCE_OF}' AND {_SAID} AND object IN (FROM page_class)"
     connection.execute(_EDGES.format(name="page_instance", condition=in_page_class))
     connection.execute("CREATE TABLE page AS SELECT DISTINCT subject AS id FROM page_instance")
@@ -140,10 +136,5 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _properties_of(root: str) -> str:
     """SQL for the properties whose class is `root` or at most _PROPERTY_CLASS_DEPTH steps below it."""
-    return f"""
-        WITH RECURSIVE below(id, depth) AS (
-            SELECT '{root}', 0
-            UNION SELECT subject, depth + 1 FROM subclass_of JOIN below ON object = below.id
-            WHERE depth < {_PROPERTY_CLASS_DEPTH}
-        ) SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM below)
-    """  # noqa: S608 - our own names
+    classes = below([("class", root)], _SUBCLASS_LINKS, depth=_PROPERTY_CLASS_DEPTH)
+    return f"SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM ({classes}))"  # noqa: S608 - our own names

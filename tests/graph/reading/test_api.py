@@ -50,6 +50,23 @@ def test_changes_have_their_kinds_where_these_are_asked_for(sample_home: Path) -
     assert changes.drop_columns(["kind", "kind_confidence", "kind_signals"]) == home.changes(*window)
 
 
+@pytest.mark.parametrize("day", [20210104, 20230227])
+def test_a_subgraph_is_what_the_graph_holds_around_an_item_on_that_day(sample_home: Path, day: int) -> None:
+    home = kgedit.Home(sample_home)
+    found = home.query(
+        cypher="""
+        MATCH path = (:Term {id: 'Q183'})-[:FACT*1..2]->()
+        WHERE all(fact IN relationships(path) WHERE fact.since <= $day < fact.until)
+        UNWIND relationships(path) AS fact
+        RETURN DISTINCT startNode(fact).id AS subject, endNode(fact).id AS object, fact.property AS property
+        """,
+        parameters={"day": day},
+    )
+    near = home.subgraph("Q183", depth=2, date=datetime.datetime.strptime(str(day), "%Y%m%d").date())
+    assert len(found) > 20
+    assert set(near.edges(keys=True)) == {tuple(row.values()) for row in found}
+
+
 def test_queries_take_dates_and_texts_and_give_rows(sample_home: Path) -> None:
     home = kgedit.Home(sample_home)
     asked = {"from": datetime.date(2021, 1, 4), "to": "2023-02-27"}

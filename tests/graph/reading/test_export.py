@@ -191,14 +191,19 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
 
 
 @pytest.mark.shared
-def test_real_changes_of_two_years_become_questions(home_of: Callable[[str], Path], tmp_path: Path) -> None:
-    """The pat slices, 2021-12-30 to 2023-12-30."""
-    command = ["export-timestep", "--from", "2021-12-30", "--to", "2023-12-30", "--out"]
+@pytest.mark.parametrize(
+    ("older", "newer", "least"), [("2021-12-30", "2023-12-30", 150), ("2023-12-30", "2024-03-31", 20)]
+)
+def test_real_changes_become_questions(
+    home_of: Callable[[str], Path], tmp_path: Path, older: str, newer: str, least: int
+) -> None:
+    """The pat slices: two years, and the three months that reach into the window of WikiBigEdit itself."""
+    command = ["export-timestep", "--from", older, "--to", newer, "--out"]
     for folder in ("first", "again"):
         kgedit(home_of("pat"), *command, tmp_path / folder)
     rows = json.loads((tmp_path / "first" / "wikibigedit.json").read_text(encoding="utf-8"))
     updates = [row for row in rows if row["tag"] == "update"]
-    assert len(updates) >= 150
+    assert len(updates) >= least
     assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()

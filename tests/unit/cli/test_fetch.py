@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from click.testing import CliRunner, Result
+from world.dumps import entity
 from world.endpoints import Answer, serving
 
 from kgedit.cli import main
@@ -40,3 +43,41 @@ def test_a_slice_of_nothing_named_is_refused(tmp_path: Path) -> None:
     assert (result.exit_code, "Give exactly one of them" in result.stderr) == (1, True)
     (tmp_path / "ids.txt").write_text("# nothing\n", encoding="utf-8")
     assert "holds no ids" in run("fetch-slice", tmp_path / "s.nt", "--items", tmp_path / "ids.txt").stderr
+
+
+def site(path: str, headers: dict[str, str], body: bytes) -> Answer:
+    """Every item has two revisions, 10 and (from 2022) 20."""
+    asked = urlsplit(path)
+    query = {name: values[0] for name, values in parse_qs(asked.query).items()}
+    if asked.path == "/w/api.php":
+        number = 20 if query["rvstart"] >= "2022" else 10
+        return 200, {}, json.dumps({"query": {"pages": [{"revisions": [{"revid": number}]}]}}).encode()
+    name = asked.path.rpartition("/")[2].removesuffix(".json")
+    made = entity(name, label=name, lastrevid=int(query.get("revision", 20)))
+    return 200, {}, json.dumps({"entities": {name: made}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("date", "revisions"),
+    [((), {"Q1": 20, "Q2": 10}), (("--date", "2021-01-04"), {"Q1": 10, "Q2": 10})],
+)
+def test_items_are_asked_for_now_on_a_day_or_at_the_revision_in_the_list(
+    tmp_path: Path, date: tuple[str, ...], revisions: dict[str, int]
+) -> None:
+    (tmp_path / "ids.txt").write_text("Q1\nQ2@10 # before the move\n", encoding="utf-8")
+    with serving(site) as server:
+        result = run(
+            "fetch-items", tmp_path / "i.json", "--items", tmp_path / "ids.txt", "--site", server.address, *date
+        )
+    assert result.exit_code == 0, result.output
+    found = map(json.loads, (tmp_path / "i.json").read_text(encoding="utf-8").splitlines())
+    assert {one["id"]: one["lastrevid"] for one in found} == revisions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("Q1@x", "names no revision"), ("Q1@", "names no revision"), ("Q1@1\nQ1", "two revisions")]
+)
+def test_a_revision_that_is_none_is_told(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "ids.txt").write_text(text, encoding="utf-8")
+    result = run("fetch-items", tmp_path / "i.json", "--items", tmp_path / "ids.txt", "--site", "http://127.0.0.1:1")
+    assert (result.exit_code, message in result.stderr) == (1, True)

@@ -100,6 +100,19 @@ def test_a_busy_server_is_asked_again_and_one_that_forbids_is_not(tmp_path: Path
         fetched(tmp_path / "forbidden", server)
 
 
+def test_a_server_that_stays_busy_is_told_and_the_part_that_came_is_resumed_another_day(tmp_path: Path) -> None:
+    busy: list[Callable[[bytes], Answer]] = [lambda rest: (503, {}, b"")] * 9
+    with (
+        serving(server_of(CONTENT, whole, drops, *busy)) as server,
+        pytest.raises(SourceError, match=r"failed 4 times, the last time so: HTTP 503 .*resumes"),
+    ):
+        fetched(tmp_path, server)
+    assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [(f"{NAME}.part", 100_000)]
+    with serving(server_of(CONTENT)) as server:
+        assert fetched(tmp_path, server).read_bytes() == CONTENT
+        assert server.headers[-1]["range"] == "bytes=100000-"
+
+
 def test_a_server_that_ignores_the_range_begins_anew(tmp_path: Path) -> None:
     with serving(server_of(CONTENT, whole, drops, lambda rest: (200, {}, CONTENT))) as server:
         assert fetched(tmp_path, server).read_bytes() == CONTENT

@@ -98,7 +98,16 @@ def test_a_slice_has_the_facts_of_the_json_and_says_that_it_is_one(
     busy: Answer = (429, {"Retry-After": "7"}, b"slow down")
     WAITED.clear()
     with serving(
-        answering(graph, (200, {}, cut), busy, None, (500, {}, b"oops"), (200, {"Content-Length": "999"}, b"{"))
+        answering(
+            graph,
+            (200, {}, cut),
+            busy,
+            None,
+            (500, {}, b"oops"),
+            (200, {"Content-Length": "999"}, b"{"),
+            None,
+            (200, {"Content-Type": "text/html"}, b"<html>busy</html>"),
+        )
     ) as endpoint:
         made = fetched(tmp_path, endpoint.address, entities)
     assert 7.0 in WAITED

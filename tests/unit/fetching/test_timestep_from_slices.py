@@ -1,4 +1,4 @@
-"""From nothing to a timestep: a class asked of an endpoint on two days, loaded as two slices, exported."""
+"""From nothing to a timestep: a list of items asked of an endpoint on two days, loaded as two slices, exported."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def snapshot(folder: Path, world: list[Json], date: str) -> Snapshot:
 
 
 @pytest.mark.slow
-def test_a_class_on_two_days_makes_a_timestep_of_what_both_slices_hold(tmp_path: Path) -> None:
+def test_a_list_on_two_days_makes_a_timestep_of_what_both_slices_hold(tmp_path: Path) -> None:
     old, new = snapshot(tmp_path, BEFORE, OLD), snapshot(tmp_path, AFTER, NEW)
     made = export_timestep(old, new, tmp_path / "timestep", settings=Settings())
     cases = {(case.fact.subject, case.fact.property, case.fact.object) for case in made.cases()}

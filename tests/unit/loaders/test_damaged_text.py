@@ -1,10 +1,13 @@
-"""A thousand damaged lines of each format: none of them fails the loader, and the counts add up."""
+"""A thousand damaged lines of each format fail no loader and are counted; a broken file is an error in every format."""
 
 from __future__ import annotations
 
+import datetime
+import gzip
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -12,8 +15,14 @@ import pytest
 from world.dumps import Json, entity, entity_value, lines, quantity_value, snak, statement, text_value, time_value
 from world.rdf import RdfWriter
 
+from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
+from kgedit.loaders.detection import checked_format
+from kgedit.loaders.loads import load_with
+from kgedit.store.ingest import ingest
 from kgedit.store.schemas import CLAIMS, ENTITIES, Loader, LoaderOptions
+from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.sources import DumpFile
 
 MUTATIONS = 1000
 SEED = 20261122
@@ -109,3 +118,46 @@ def test_damaged_lines_cost_themselves_and_every_one_is_counted(name: str) -> No
         assert again.claims.equals(parsed.claims)
         rows += parsed.claims.num_rows
     assert rows > 0
+
+
+def load(folder: Path, name: str, content: bytes, loader: str | None) -> Snapshot:
+    path = folder / name
+    path.write_bytes(content)
+    source = DumpFile(path, 512)
+    order = load_with(checked_format(source, loader), LoaderOptions(), date=datetime.date(2021, 1, 4))
+    return ingest(folder / "home", order, source, workers=1, overwrite=True, progress=lambda done, counted: None)
+
+
+BROKEN: dict[str, Callable[[bytes], bytes]] = {
+    "an archive that breaks off": lambda text: gzip.compress(text)[:-20],
+    "an archive that is damaged inside": lambda text: (
+        gzip.compress(text, 0)[:900] + b"\0\0" + gzip.compress(text, 0)[902:]
+    ),
+    "a page in place of a dump": lambda text: gzip.compress(b"<!DOCTYPE html>\n<html><body>503 busy</body></html>\n"),
+    "a page in the middle of a dump": lambda text: gzip.compress(
+        text[: len(text) // 2] + b"\n<html>503 busy</html>\n" * 500
+    ),
+    "nothing": lambda text: gzip.compress(b""),
+}
+
+
+@pytest.mark.parametrize("what", list(BROKEN))
+@pytest.mark.parametrize("name", list(TEXTS))
+def test_a_broken_file_is_an_error_and_the_snapshot_of_before_stays(tmp_path: Path, name: str, what: str) -> None:
+    before = load(tmp_path, "good", TEXTS[name](), name)
+    held = {path.name: path.read_bytes() for path in before.folder.iterdir()}
+    with pytest.raises(SourceError):
+        load(tmp_path, "broken.gz", BROKEN[what](TEXTS[name]()), name)
+    assert {path.name: path.read_bytes() for path in before.folder.iterdir()} == held
+    assert [one.name for one in list_snapshots(tmp_path / "home")] == ["2021-01-04"]
+
+
+@pytest.mark.parametrize("other", list(TEXTS))
+@pytest.mark.parametrize("name", list(TEXTS))
+def test_a_format_named_wrongly_is_an_error_that_names_the_right_one(tmp_path: Path, name: str, other: str) -> None:
+    if name == other:
+        load(tmp_path, "dump", TEXTS[other](), name)
+        return
+    with pytest.raises(SourceError, match=f"looks like {other}, not {name}"):
+        load(tmp_path, "dump", TEXTS[other](), name)
+    assert list_snapshots(tmp_path / "home") == []

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import pyarrow as pa
@@ -176,3 +177,74 @@ def test_the_pages_give_the_rows_of_the_json(tmp_path: Path) -> None:
     for name, without in (("claims", ()), ("facts", ()), ("entities", ("lastrevid",))):
         assert differences(*(rows(getattr(one, name), *without) for one in (of_json, of_pages))) == [], name
     assert of_pages.manifest["left_out"] == {}
+
+
+def in_kgtk(value: Any) -> str:
+    """A value of the JSON in KGTK's spelling, which has neither calendars nor the precision of coordinates."""
+    kind, said = value["type"], value["value"]
+    if kind == "wikibase-entityid":
+        return str(said.get("id") or f"{'P' if said['entity-type'] == 'property' else 'Q'}{said['numeric-id']}")
+    if kind == "time":
+        return f"^{said['time'].removeprefix('+')}/{said['precision']}"
+    if kind == "quantity":
+        bounds = f"[{said['lowerBound']},{said['upperBound']}]" if "upperBound" in said else ""
+        return f"{said['amount']}{bounds}{said['unit'].rpartition('/')[2] if said['unit'] != '1' else ''}"
+    if kind == "globecoordinate":
+        return f"@{said['latitude']!r}/{said['longitude']!r}"
+    text = said["text"] if kind == "monolingualtext" else said
+    text = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
+    if kind == "monolingualtext":
+        return f"'{text.replace(chr(39), chr(92) + chr(39))}'@{said['language']}"
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+def of_snak(snak: Json) -> str:
+    return in_kgtk(snak["datavalue"]) if snak["snaktype"] == "value" else str(snak["snaktype"])
+
+
+def as_edges(entities: list[Json]) -> bytes:
+    """Labels, descriptions, aliases, datatypes, sitelinks, statements with ranks, and qualifiers, as edges."""
+    rows = [("id", "node1", "label", "node2", "rank", "node2;wikidatatype")]
+    for entity in entities:
+        name = entity["id"]
+        terms = [(kind, dict(entity.get(f"{kind}s") or {}).get("en")) for kind in ("label", "description")]
+        terms += [("alias", one) for one in dict(entity.get("aliases") or {}).get("en", [])]
+        for at, (kind, term) in enumerate(terms):
+            if term:
+                text = in_kgtk({"type": "monolingualtext", "value": {"text": term["value"], "language": "en"}})
+                rows.append((f"{name}-{kind}-{at}", name, kind, text, "", ""))
+        if "datatype" in entity:
+            rows.append((f"{name}-datatype", name, "datatype", entity["datatype"], "", ""))
+        link = dict(entity.get("sitelinks") or {}).get("enwiki")
+        if link:
+            address = "http://en.wikipedia.org/wiki/" + quote(link["title"].replace(" ", "_"))
+            rows.append((f"{name}-link", name, "wikipedia_sitelink", address, "", ""))
+        for statement in (one for group in dict(entity.get("claims") or {}).values() for one in group):
+            main, edge = statement["mainsnak"], f"{name}-{statement['mainsnak']['property']}-{len(rows)}"
+            rows.append((edge, name, main["property"], of_snak(main), statement["rank"], main.get("datatype", "")))
+            for snak in (one for group in dict(statement.get("qualifiers") or {}).values() for one in group):
+                rows.append((f"{edge}-{len(rows)}", edge, snak["property"], of_snak(snak), "", ""))
+    return "\n".join("\t".join(row) for row in rows).encode() + b"\n"
+
+
+@pytest.mark.parametrize(("year", "every"), [("2021", 1), pytest.param("2015", 16, marks=pytest.mark.slow)])
+def test_the_edges_of_kgtk_give_the_rows_of_the_json_but_what_kgtk_does_not_keep(
+    tmp_path: Path, year: str, every: int
+) -> None:
+    entities = entities_of(year, every)
+    of_json = load(tmp_path, "dump.json", in_json(entities), "wikidata_json")
+    of_edges = load(tmp_path, "edges.tsv", as_edges(entities), "kgtk")
+    lost = ("statement_id", "version", "calendar", "precision", "restricted")
+    said = [rows(one.claims, *lost) for one in (of_json, of_edges)]
+    for row in (row for side in said for row in side if row["datatype"] == "globe-coordinate"):
+        row["unit"] = None  # the globe
+    assert differences(*said) == []
+    assert differences(*(rows(one.entities, "lastrevid", "digest") for one in (of_json, of_edges))) == []
+    assert of_edges.manifest["statements"] == of_json.manifest["statements"] > 600
+    assert {
+        "calendars",
+        "precision of coordinates",
+        "globes of coordinates",
+        "revisions",
+        "Wikidata's statement ids",
+    } <= set(of_edges.manifest["lacks"])

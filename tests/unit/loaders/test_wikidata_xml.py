@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import datetime
 import json
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import pyarrow.parquet as pq
 import pytest
 from kgedit.loaders.wikidata_xml import Pages, Parser
 from world.dumps import Json, entity, entity_value, snak, statement
 
 from kgedit.errors import SourceError
+from kgedit.loaders.detection import checked_format
+from kgedit.loaders.loads import load_with
+from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
+from kgedit.store.sources import DumpFile
 
 
 def page(title: str, text: str, *, model: str = "wikibase-item", revision: int = 1) -> bytes:
@@ -82,3 +89,24 @@ def test_blocks_hold_whole_pages(size: int) -> None:
 def test_pages_that_do_not_end_are_truncated() -> None:
     with pytest.raises(SourceError, match="does not end with </mediawiki>: it is truncated"):
         list(Pages().blocks(iter([dump(page("Q1", TOWN))[:-30]]), Path("dump")))
+
+
+def test_a_days_adds_changes_are_a_slice_and_keep_the_last_revisions_and_the_redirects(tmp_path: Path) -> None:
+    pages = [
+        page("Q1", TOWN, revision=1),
+        page("Q7", '{"entity":"Q7","redirect":"Q1"}'),
+        page("Property:P6", json.dumps(entity("P6", type="property", datatype="wikibase-item"))),
+    ]
+    later = page("Q1", TOWN.replace("Q5", "Q6"), revision=2).partition(b"</title><ns>0</ns>")[2]
+    pages[0] = pages[0].replace(b"</page>", later.rstrip())
+    path = tmp_path / "wikidatawiki-20240602-pages-meta-hist-incr.xml.bz2"
+    path.write_bytes(b"".join(bz2.compress(part) for part in (b"<mediawiki>\n", *pages, b"</mediawiki>\n")))
+    source = DumpFile(path, 100)
+    order = load_with(
+        checked_format(source, None), LoaderOptions(), date=datetime.date(2024, 6, 2), slice_of="pages of that day"
+    )
+    made = ingest(tmp_path / "home", order, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+    found = {row["id"]: (row["lastrevid"], row["redirect_target"]) for row in pq.read_table(made.entities).to_pylist()}
+    assert found == {"Q1": (2, None), "P6": (1, None), "Q7": (None, "Q1")}
+    assert pq.read_table(made.facts)["object"].to_pylist() == ["Q6"]
+    assert (made.manifest["slice_of"], made.manifest["left_out"]) == ("pages of that day", {})

@@ -113,6 +113,12 @@ def test_each_relation_of_containment_makes_a_refinement(describe: Describe, rel
     assert found == {"Q1": ("refinement", "within the old value")}
 
 
+def test_a_part_lies_within_what_says_to_have_it(describe: Describe) -> None:
+    things = [item("Q8", label="Ann Lee"), item("Q9", about("P527", "Q8"), label="Bo Ray")]
+    found = describe([item("Q1", about("P6", "Q9")), *things], [item("Q1", about("P6", "Q8")), *things])
+    assert found == {"Q1": ("refinement", "within the old value")}
+
+
 def test_a_circle_of_parts_ends(describe: Describe) -> None:
     things = [
         item("Q2", about("P361", "Q3"), label="Ann"),

@@ -1,0 +1,26 @@
+"""``kgedit cycles``: classes below themselves and parts of their own parts, in a snapshot."""
+
+from __future__ import annotations
+
+import datetime
+
+import click
+
+from kgedit.api.home import Home
+from kgedit.cli.dates import SNAPSHOT_DATE
+from kgedit.cli.examples import examples
+
+
+@click.command(epilog=examples("kgedit cycles --date 2023-02-27"))
+@click.option("--date", required=True, **SNAPSHOT_DATE, help="Date of the snapshot.")
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+def cycles(date: datetime.datetime, form: str) -> None:
+    """List circles among classes and among containers.
+
+    One row for each member of a circle by subclass of (P279), and by containment (P131, P171, P279, P361 and P527).
+    Filters and kinds of change follow these chains; in a circle each member counts as below, or within, every other.
+    Reads the store; no server is needed.
+    """
+    from kgedit.cli.query import print_rows
+
+    print_rows(Home().cycles(date).to_pylist(), form)

@@ -1,0 +1,144 @@
+"""Redirects of a snapshot: those that the dump holds and those of a file, each led to the end of its chain.
+
+An id that a dump describes is no redirect, and of several targets of one id one counts: what is not believed is
+counted, by one of the reasons below.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.errors import SourceError
+
+OF_AN_ENTITY = "redirect of an entity that the dump holds"
+"""Counted once for each id; the entity stays."""
+
+TO_SEVERAL = "redirect to another target as well"
+"""Counted for each target that is not taken: the dump's go before the file's, then the first by its text counts."""
+
+IN_A_CYCLE = "redirect in a cycle"
+
+_LINE = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
+
+_STATED = pa.schema([("source", pa.string()), ("target", pa.string())])
+
+_LONGEST_CHAIN = 2**16
+"""No chain of redirects is longer; what has not ended after so many steps goes round in a cycle."""
+
+_FOLLOW = """
+    CREATE OR REPLACE TEMP TABLE redirect AS
+    SELECT r.source, coalesce(next.target, r.target) AS target
+    FROM redirect r LEFT JOIN redirect next ON next.source = r.target
+"""
+"""Each run doubles how far a redirect reaches."""
+
+REDIRECT_ROWS = """
+    SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
+           NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
+           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target, NULL::UBIGINT AS digest
+    FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
+    ORDER BY source
+"""
+"""Rows of entities.parquet, once make_redirects has made its table."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRedirects:
+    """Redirects of a file.
+
+    Attributes:
+        targets: From -> to.
+        others: Further targets of the same day, which are not taken.
+    """
+
+    targets: dict[str, str] = field(default_factory=dict)
+    others: int = 0
+
+
+def read_redirects(path: Path, until: int) -> GivenRedirects:
+    """Redirects that a tab-separated file (from, to, optionally the first date) knows up to a day number.
+
+    Of several for one id the latest counts, and the last line of those.
+
+    Raises:
+        SourceError: naming the first line that is none. Blank lines and a heading may be there.
+    """
+    latest: dict[str, tuple[int, str]] = {}
+    others: dict[str, set[str]] = {}
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            match = _LINE.fullmatch(line.strip())
+            if match is None:
+                if number == 1 or not line.strip():
+                    continue
+                raise SourceError(
+                    f"Line {number} of {path} is no redirect: {line.strip()!r}. "
+                    "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
+                )
+            source, target, *day = match.groups()
+            first = int("".join(day)) if day[0] else 0
+            before, known = latest.get(source, (0, target))
+            if first > until or first < before:
+                continue
+            if first > before:
+                others.pop(source, None)
+            elif known != target:
+                others.setdefault(source, {known}).add(target)
+            latest[source] = (first, target)
+    targets = {source: target for source, (_, target) in latest.items()}
+    return GivenRedirects(targets, sum(len(found) - 1 for found in others.values()))
+
+
+def make_redirects(connection: duckdb.DuckDBPyConnection, entities: str, given: GivenRedirects) -> dict[str, int]:
+    """Table ``redirect`` (source, target): each id that the dump does not describe, with the end of its chain.
+
+    Args:
+        connection: Gets the table.
+        entities: SQL of the rows of the dump, with the columns ENTITIES.
+        given: Redirects of a file besides.
+
+    Returns:
+        How many are not believed, by reason.
+    """
+    rows = pa.table([list(given.targets), list(given.targets.values())], schema=_STATED)
+    connection.register("given", rows)
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE stated AS
+        SELECT DISTINCT id AS source, redirect_target AS target, false AS by_file FROM {entities}
+        WHERE redirect_target IS NOT NULL
+        UNION ALL SELECT source, target, true FROM given
+        """  # noqa: S608 - our own names; paths through literal()
+    )
+    connection.unregister("given")
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE described AS
+        SELECT DISTINCT source FROM {entities} JOIN stated ON id = source WHERE redirect_target IS NULL
+        """  # noqa: S608 - our own names; paths through literal()
+    )
+    connection.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE redirect AS
+        SELECT source, arg_min(target, (by_file, target)) AS target FROM stated ANTI JOIN described USING (source)
+        GROUP BY source
+        """
+    )
+    believed = _count(connection, "redirect")
+    stated = _count(connection, "(SELECT DISTINCT source, target FROM stated ANTI JOIN described USING (source))")
+    described = _count(connection, "described")
+    reach, longer = 1, "redirect WHERE target IN (SELECT source FROM redirect)"
+    while reach < _LONGEST_CHAIN and _count(connection, longer):
+        connection.execute(_FOLLOW)
+        reach *= 2
+    in_cycles = _count(connection, longer)
+    return {OF_AN_ENTITY: described, TO_SEVERAL: stated - believed + given.others, IN_A_CYCLE: in_cycles}
+
+
+def _count(connection: duckdb.DuckDBPyConnection, rows: str) -> int:
+    return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchall()[0][0])  # noqa: S608 - our own names

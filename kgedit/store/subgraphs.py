@@ -1,0 +1,143 @@
+"""What lies around one item of a snapshot, as two tables: the facts that lead there, and the terms that they join.
+
+Current facts only, as everywhere behind the store; the file of facts is read once for each step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.errors import StoreError
+from kgedit.store.engine import literal, open_engine, select
+from kgedit.store.facts import KIND
+from kgedit.store.snapshots import Snapshot
+
+_MEMORY = "1GB"
+
+SUBGRAPH_FACTS = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("property", pa.string()),
+        ("object", pa.string()),
+        ("property_label", pa.string()),
+        ("rank", pa.string()),
+        ("statement_id", pa.string()),
+        ("start", pa.string()),  # the times are texts at their precision
+        ("end", pa.string()),
+        ("point_in_time", pa.string()),
+    ]
+)
+"""One row per fact."""
+
+SUBGRAPH_TERMS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("distance", pa.int64()),  # steps from the item
+        ("kind", pa.string()),  # item, property, value or other
+        ("label", pa.string()),  # of a literal its text
+        ("description", pa.string()),
+        ("redirect_target", pa.string()),  # of an entity that was merged into another one
+        ("value_type", pa.string()),  # of a literal, with what follows
+        ("unit", pa.string()),
+        ("language", pa.string()),
+        ("precision", pa.string()),
+        ("calendar", pa.string()),
+    ]
+)
+"""One row per entity or literal; what the snapshot does not describe has its id alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """Facts (SUBGRAPH_FACTS) and terms (SUBGRAPH_TERMS), in the order of their ids."""
+
+    facts: pa.Table
+    terms: pa.Table
+
+
+def read_subgraph(
+    snapshot: Snapshot, item: str, *, depth: int, incoming: bool, max_facts: int, spill: Path
+) -> Subgraph:
+    """Every fact on a path of at most `depth` steps from an item.
+
+    Args:
+        snapshot: Where the facts are current.
+        item: Id of an item or a property.
+        depth: Steps; 0 for the item alone.
+        incoming: Whether paths also go from an object to its subjects; of a country those are thousands.
+        max_facts: Bound on the facts.
+        spill: Folder for what does not fit in memory.
+
+    Raises:
+        StoreError: if the snapshot lacks the item, or more facts are found than `max_facts`.
+    """
+    if depth < 0:
+        raise StoreError(f"{depth} steps are none. Give a depth of 0 or more.")
+    facts, entities = literal(snapshot.facts), literal(snapshot.entities)
+    with open_engine(spill, memory=_MEMORY) as connection:
+        _check_item(connection, entities, item, snapshot.name)
+        connection.execute("CREATE TABLE near AS SELECT $item AS id, 0 AS distance", {"item": item})
+        connection.execute(f"CREATE TABLE walked AS SELECT * FROM {facts} LIMIT 0")  # noqa: S608 - paths through literal()
+        for step in range(depth):
+            _walk(connection, facts, step, incoming=incoming)
+            found = connection.execute("SELECT count(*) FROM walked").fetchall()[0][0]
+            if found > max_facts:
+                raise StoreError(
+                    f"{found:,} facts lie within {step + 1} steps of {item}, more than {max_facts:,}. "
+                    "Give a smaller depth, leave out incoming, or raise max_facts."
+                )
+        return Subgraph(
+            select(_FACTS.format(entities=entities), connection=connection).cast(SUBGRAPH_FACTS),
+            select(_TERMS.format(entities=entities), connection=connection).cast(SUBGRAPH_TERMS),
+        )
+
+
+def _check_item(connection: duckdb.DuckDBPyConnection, entities: str, item: str, date: str) -> None:
+    query = f"SELECT redirect_target FROM {entities} WHERE id = $item"  # noqa: S608 - paths through literal()
+    found = connection.execute(query, {"item": item}).fetchone()
+    if found is None:
+        raise StoreError(f"The snapshot of {date} has no {item}. Find an item by its name: kgedit find NAME")
+    if found[0] is not None:
+        raise StoreError(f"{item} was merged into {found[0]} by {date}. Ask for {found[0]}.")
+
+
+def _walk(connection: duckdb.DuckDBPyConnection, facts: str, step: int, *, incoming: bool) -> None:
+    """One step from what was reached by the last one: rows of ``walked`` and ``near``."""
+    last = f"(SELECT id FROM near WHERE distance = {step})"  # noqa: S608 - our own numbers
+    met = f"subject IN {last} OR object IN {last}" if incoming else f"subject IN {last}"
+    connection.execute(
+        f"""
+        INSERT INTO walked SELECT * FROM {facts} f WHERE ({met})
+            AND (subject, property, object) NOT IN (SELECT (subject, property, object) FROM walked)
+        """  # noqa: S608 - paths through literal()
+    )
+    connection.execute(
+        f"""
+        INSERT INTO near
+        SELECT id, {step + 1} FROM (SELECT subject AS id FROM walked UNION SELECT object FROM walked)
+        ANTI JOIN near USING (id)
+        """  # noqa: S608 - our own numbers
+    )
+
+
+_FACTS = """
+    SELECT subject, property, object, e.label AS property_label, rank, statement_id, start_time AS start,
+           end_time AS "end", point_time AS point_in_time
+    FROM walked LEFT JOIN {entities} e ON e.id = property ORDER BY subject, property, object
+"""
+
+_TERMS = f"""
+    WITH literal AS (
+        SELECT object AS id, any_value(value) AS value, any_value(value_type) AS value_type, any_value(unit) AS unit,
+               any_value(language) AS language, any_value(precision) AS precision, any_value(calendar) AS calendar
+        FROM walked WHERE kind = 'value' GROUP BY object
+    )
+    SELECT id, distance, {KIND.format(id="id")} AS kind, coalesce(nullif(e.label, id), literal.value) AS label,
+           e.description, e.redirect_target, value_type, unit, language, precision, calendar
+    FROM near LEFT JOIN {{entities}} e USING (id) LEFT JOIN literal USING (id)
+    ORDER BY id
+"""  # noqa: S608 - our own names
