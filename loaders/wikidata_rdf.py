@@ -1,4 +1,4 @@
-"""Wikidata's full RDF dump: N-Triples, and Turtle for files of moderate size, grouped by entity as they are dumped.
+"""Wikidata's full RDF: dumps as N-Triples or (of moderate size) Turtle, and documents as RDF/XML or JSON-LD.
 
 The one thing to know: the plain value of a statement says less than its value node, and the node may stand in another
 block, so some statements are read when all blocks are known (kgedit.store.late_values).
@@ -27,7 +27,7 @@ class Parser(RdfParser):
         "formulas as TeX",
         "equal values said twice in one qualifier",
         "language codes that RDF spells otherwise",
-        "order of aliases in Turtle",
+        "order of aliases in all but N-Triples",
     )
     datatypes_by_property: ClassVar[bool] = True
 

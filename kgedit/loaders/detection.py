@@ -9,6 +9,7 @@ import re
 
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
+from kgedit.loaders.rdf_documents import document_form
 from kgedit.store.framing import without_mark
 from kgedit.store.sources import DumpFile, is_page
 
@@ -19,7 +20,6 @@ _NTRIPLES = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+) <[^<>\s]+> \S
 _TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
 _FULL = re.compile(rb"/entity/statement/|\b(?:wds|s):[QPLqpl]\d+-")
 _TRUTHY = re.compile(rb"/prop/direct/|\bwdt:P\d")
-_RDF_XML = re.compile(rb"\s*(?:<\?xml[^>]*>)?(?:\s|<!--.*?-->|<!DOCTYPE rdf.*?\]>)*<rdf:RDF", re.DOTALL)
 _PAGES = re.compile(rb"\s*(?:<\?xml[^>]*>)?\s*<(?:mediawiki|page)\b")
 
 
@@ -59,26 +59,26 @@ _CERTAIN = ("wikidata_json", "wikidata_rdf", "wikidata_truthy", "wikidata_xml", 
 def format_of(head: bytes) -> str | None:
     """The loader for a text that begins like this; None if it is not recognised."""
     text = without_mark(head)
+    if _is_rdf(text):
+        if _FULL.search(text):
+            return "wikidata_rdf"
+        return "wikidata_truthy" if _TRUTHY.search(text) else None
     if text.lstrip()[:1] in (b"[", b"{"):
         return "wikidata_json"
     if _PAGES.match(text):
         return "wikidata_xml"
-    if _NTRIPLES.match(text) or _TURTLE.match(text):
-        if _FULL.search(text):
-            return "wikidata_rdf"
-        return "wikidata_truthy" if _TRUTHY.search(text) else None
     columns = text.split(b"\n", 1)[0].rstrip(b"\r").split(b"\t")
     return "kgtk" if {b"node1", b"label", b"node2"} <= set(columns) else None
+
+
+def _is_rdf(text: bytes) -> bool:
+    return bool(_NTRIPLES.match(text) or _TURTLE.match(text) or document_form(text))
 
 
 def _not_read(head: bytes) -> str | None:
     """What to say of a format that is known and not read."""
     text = without_mark(head)
-    if _RDF_XML.match(text):
-        return "is RDF/XML, which kgedit does not read. Download the .nt or .ttl dump, or convert it to N-Triples."
-    if text.lstrip()[:1] == b"{" and b'"@context"' in text[:2000]:
-        return "is JSON-LD, which kgedit does not read. Download the .nt or .ttl dump, or the JSON dump."
-    if format_of(head) is None and (_NTRIPLES.match(text) or _TURTLE.match(text)):
+    if format_of(head) is None and _is_rdf(text):
         return (
             "is RDF in whose beginning no statement of Wikidata is found. If it is one of Wikidata's dumps, give "
             "--format wikidata_rdf (full) or --format wikidata_truthy."

@@ -1,17 +1,18 @@
 """RDF as text: where its entities begin, and Turtle as the lines of N-Triples.
 
 N-Triples need no library: a line is a triple. Turtle goes through rdflib, entity by entity, which is far slower;
-prefixes stand at the beginning of the file and are given to every block.
+prefixes stand at the beginning of the file and are given to every block. Documents of the other forms are read whole
+(rdf_documents).
 """
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from kgedit.loaders.rdf_documents import blocks_of_document, document_form, lines_of, parse
 from kgedit.store.framing import Marked, without_mark
 
 TRIPLE = re.compile(rb"[ \t]*(<[^<>\s]*>|_:\S+)[ \t]+(<[^<>\s]*>)[ \t]+(.*?)[ \t]*\.[ \t]*(?:#[^\"]*)?\r?")
@@ -36,6 +37,10 @@ class RdfFraming(Marked):
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities."""
         first = next(chunks, b"")
+        form = document_form(without_mark(first))
+        if form is not None:
+            yield from blocks_of_document(chain([without_mark(first)], chunks), path, form)
+            return
         prefixes = prefixes_of(without_mark(first))
         for number, block in enumerate(super().blocks(chain([first], chunks), path)):
             yield prefixes + block if number else without_mark(block)
@@ -74,32 +79,7 @@ def _from_turtle(block: bytes) -> Iterator[bytes]:
 
 
 def _parse_turtle(text: bytes) -> list[bytes]:
-    import rdflib
-
-    graph = rdflib.Graph()
-    was = rdflib.NORMALIZE_LITERALS
-    # It warns of each date before Christ, which is none to Python; the loader reads dates by itself.
-    logging.getLogger("rdflib.term").setLevel(logging.ERROR)
-    # Normalised, "+1.50" would be another amount and a date before Christ an error.
-    rdflib.NORMALIZE_LITERALS = False
     try:
-        graph.parse(data=text, format="turtle")
+        return lines_of(parse(text, "turtle"))
     except Exception:
         return [b"malformed Turtle"]
-    finally:
-        rdflib.NORMALIZE_LITERALS = was
-    lines = [f"{_token(s)} {_token(p)} {_token(o)} .".encode() for s, p, o in graph]
-    lines.sort(key=lambda line: (b"schema.org/Dataset>" not in line, line))
-    return lines
-
-
-def _token(term: object) -> str:
-    import rdflib
-
-    if isinstance(term, rdflib.URIRef):
-        return f"<{term}>"
-    if not isinstance(term, rdflib.Literal):
-        return f"_:{term}"
-    text = str(term).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    tail = f"@{term.language}" if term.language else f"^^<{term.datatype}>" if term.datatype else ""
-    return f'"{text}"{tail}'

@@ -1,0 +1,151 @@
+"""RDF/XML and JSON-LD, such as Special:EntityData serves: a document is read whole, and goes on as N-Triples.
+
+The one thing to know: in these forms nothing says where an entity ends, so rdflib reads the document and its triples
+are put in the order of a dump: what entities share first, then entity by entity.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kgedit.errors import SourceError
+from kgedit.store.framing import LONGEST_ENTITY
+
+if TYPE_CHECKING:
+    import rdflib
+
+_RDF_XML = re.compile(rb"\s*(?:<\?xml[^>]*>)?(?:\s|<!--.*?-->|<!DOCTYPE rdf.*?\]>)*<rdf:RDF", re.DOTALL)
+_JSON_LD = re.compile(rb'\s*[\[{].{0,2000}?"@(?:context|graph|id)"', re.DOTALL)
+
+_ENTITY = re.compile(r"http://www\.wikidata\.org/entity/[A-Z][0-9]+")
+_CLAIM = re.compile(r"http://www\.wikidata\.org/prop/P[0-9]+")
+_ABOUT = "http://schema.org/about"
+
+BLOCK_BYTES = 1 << 22
+"""About how much text a block has."""
+
+
+def document_form(text: bytes) -> str | None:
+    """What rdflib calls the form of a document that begins like this: "xml", "json-ld", or None for anything else."""
+    if _RDF_XML.match(text):
+        return "xml"
+    return "json-ld" if _JSON_LD.match(text) else None
+
+
+def blocks_of_document(chunks: Iterator[bytes], path: Path, form: str) -> Iterator[bytes]:
+    """A document as blocks of N-Triples, with whole entities in each.
+
+    Raises:
+        SourceError: naming the path, if it is too long, not whole, or would have to be completed over the network.
+    """
+    text = bytearray()
+    for chunk in chunks:
+        text += chunk
+        if len(text) > LONGEST_ENTITY:
+            raise SourceError(
+                f"{path} is a document of more than {LONGEST_ENTITY:,} bytes, which would have to be read at once. "
+                "Use N-Triples, the JSON dump, or several files."
+            )
+    try:
+        if form == "json-ld":
+            _refuse_what_is_elsewhere(bytes(text), path)
+        graph = parse(bytes(text), form)
+    except SourceError:
+        raise
+    except Exception as error:  # the parsers that rdflib calls have no error in common
+        reason = str(error).split("\n", 1)[0][:200]
+        raise SourceError(f"{path} cannot be read as {_NAMES[form]}: {reason}. Is it whole?") from error
+    yield from _in_blocks(graph)
+
+
+_NAMES = {"xml": "RDF/XML", "json-ld": "JSON-LD"}
+
+
+def parse(text: bytes, form: str) -> rdflib.Graph:
+    """The triples of a text, its literals as they are written."""
+    import rdflib
+
+    graph = rdflib.Graph()
+    was = rdflib.NORMALIZE_LITERALS
+    # It warns of each date before Christ, which is none to Python; the loader reads dates by itself.
+    logging.getLogger("rdflib.term").setLevel(logging.ERROR)
+    # Normalised, "+1.50" would be another amount and a date before Christ an error.
+    rdflib.NORMALIZE_LITERALS = False
+    try:
+        graph.parse(data=text, format=form)
+    finally:
+        rdflib.NORMALIZE_LITERALS = was
+    return graph
+
+
+def lines_of(triples: Iterable[tuple[Any, Any, Any]]) -> list[bytes]:
+    """The triples as lines of N-Triples, what begins an entity first, then in the order of the text."""
+    lines = [f"{_token(s)} {_token(p)} {_token(o)} .".encode() for s, p, o in triples]
+    lines.sort(key=lambda line: (b"schema.org/Dataset>" not in line, line))
+    return lines
+
+
+def _refuse_what_is_elsewhere(text: bytes, path: Path) -> None:
+    """A context that is named by its address would be fetched, by whoever happens to read the file."""
+
+    def checked(pair: dict[str, Any], said: Any) -> dict[str, Any]:
+        for context in said if isinstance(said, list) else [said]:
+            if isinstance(context, str) or (isinstance(context, dict) and "@import" in context):
+                _refuse(path)
+        return pair
+
+    json.loads(text, object_hook=lambda pair: checked(pair, pair.get("@context", ())))
+
+
+def _refuse(path: Path) -> NoReturn:
+    raise SourceError(
+        f"{path} names a JSON-LD context that is kept elsewhere. Download it as N-Triples (.nt) or Turtle (.ttl)."
+    )
+
+
+def _in_blocks(graph: rdflib.Graph) -> Iterator[bytes]:
+    owners = _owners(graph)
+    shared: list[tuple[Any, Any, Any]] = []
+    own: dict[str, list[tuple[Any, Any, Any]]] = defaultdict(list)
+    for triple in graph:
+        owner = owners.get(str(triple[0]))
+        (shared if owner is None else own[owner]).append(triple)
+    groups = [shared, *(own[owner] for owner in sorted(own, key=lambda address: (len(address), address)))]
+    block = bytearray()
+    for group in groups:
+        block += b"".join(line + b"\n" for line in lines_of(group))
+        if len(block) >= BLOCK_BYTES:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)
+
+
+def _owners(graph: rdflib.Graph) -> dict[str, str]:
+    """The entity that each subject tells of: data sets, articles and statements of it, and itself."""
+    owners = {str(s): str(s) for s in graph.subjects() if _ENTITY.fullmatch(str(s))}
+    for s, p, o in graph:
+        predicate = str(p)
+        if predicate == _ABOUT and _ENTITY.fullmatch(str(o)):
+            owners[str(s)] = str(o)
+        elif _CLAIM.fullmatch(predicate):
+            owners[str(o)] = str(s)
+    return owners
+
+
+def _token(term: object) -> str:
+    import rdflib
+
+    if isinstance(term, rdflib.URIRef):
+        return f"<{term}>"
+    if not isinstance(term, rdflib.Literal):
+        return f"_:{term}"
+    text = str(term).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
+    tail = f"@{term.language}" if term.language else f"^^<{term.datatype}>" if term.datatype else ""
+    return f'"{text}"{tail}'
