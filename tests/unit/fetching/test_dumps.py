@@ -21,6 +21,11 @@ from kgedit.fetching.manners import Manners
 
 CONTENT = bytes(range(256)) * 2000
 NAME = "wikidata-20240603-all.json.gz"
+OTHERS = {
+    "rdf": "wikidata-20240603-all-BETA.nt.gz",
+    "truthy-bz2": "wikidata-20240603-truthy-BETA.nt.bz2",
+    "pageviews": "pageviews-202406-user.bz2",
+}
 MANNERS = Manners(contact="tests", pause=0, attempts=4, sleep=lambda seconds: None)
 
 
@@ -31,12 +36,14 @@ def page(*links: str) -> bytes:
 FILES = {
     "/wikidatawiki/entities/": page("20240527/", "20240603/", "20240610/", "latest/"),
     "/wikidatawiki/entities/20240610/": page("wikidata-20240610-lexemes.json.gz"),
-    "/wikidatawiki/entities/20240603/": page(NAME, "wikidata-20240603-sha1sums.txt"),
+    "/wikidatawiki/entities/20240603/": page(
+        NAME, OTHERS["rdf"], OTHERS["truthy-bz2"], "wikidata-20240603-sha1sums.txt"
+    ),
     "/wikidatawiki/entities/20240527/": page("wikidata-20240527-all.json.gz"),
     "/wikidatawiki/entities/20240603/wikidata-20240603-sha1sums.txt": (
         f"{hashlib.sha1(CONTENT).hexdigest()}  {NAME}\n".encode()
     ),
-    "/other/pageview_complete/monthly/2024/2024-06/": page("pageviews-202406-user.bz2"),
+    "/other/pageview_complete/monthly/2024/2024-06/": page(OTHERS["pageviews"]),
 }
 
 
@@ -47,7 +54,7 @@ def server_of(content: bytes, *faults: Callable[[bytes], Answer]) -> Callable[[s
     def answer(path: str, headers: dict[str, str], body: bytes) -> Answer:
         if path in FILES:
             return 200, {}, FILES[path]
-        if not path.endswith(NAME):
+        if not path.endswith((NAME, *OTHERS.values())):
             return 404, {}, b"nothing here"
         first = re.match(r"bytes=(\d+)-", headers.get("range", ""))
         rest = content[int(first[1]) :] if first else content
@@ -81,6 +88,14 @@ def test_a_dump_arrives_whole(tmp_path: Path) -> None:
         path = fetched(tmp_path / "dumps", server)
     assert (path.name, path.read_bytes() == CONTENT) == (NAME, True)
     assert [file.name for file in path.parent.iterdir()] == [NAME]
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_dump_of_another_kind_arrives_in_spite_of_a_dropped_connection(kind: str, tmp_path: Path) -> None:
+    with serving(server_of(CONTENT, whole, drops)) as server:
+        order = DumpOrder(day=datetime.date(2024, 6, 3), kind=kind, mirror=f"{server.address}/", manners=MANNERS)
+        path = fetch_dump(find_dump(order), tmp_path, manners=MANNERS)
+    assert (path.name, path.read_bytes() == CONTENT) == (OTHERS[kind], True)
 
 
 def test_dropped_connections_are_resumed_where_they_broke_off(tmp_path: Path) -> None:
