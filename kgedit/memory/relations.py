@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.memory.names import composed, words_of
+from kgedit.wikidata.names import composed, words_of
 from kgedit.prompts.templates import template_table
 
 SLOT = "{subject}"
