@@ -28,6 +28,9 @@ _OBJECTS = frozenset(("place", "part"))
 _ARTICLES = frozenset(("the", "a", "an"))
 _CLAUSES = frozenset(("who", "which", "whose"))
 _HELPERS = frozenset(("did", "does", "do", "has", "have", "had", "can", "could", "will", "would"))
+_NOBLE = re.compile(r"\d+(?:st|nd|rd|th)|Jr|Sr|D\.C|Baron|Earl|Lord")
+"""What stands behind a comma and belongs to the name ahead of it."""
+
 _SENTENCE_END = frozenset('.?!:"“')
 
 
@@ -187,24 +190,25 @@ def _continued(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
     """The end of a run after what may follow: a capital, a number, particles or "." and "," with a capital behind."""
     if end >= len(tokens):
         return end
-    token = tokens[end]
+    token, ahead = tokens[end], tokens[end - 1]
     if token.is_capital or token.text[0].isdigit():
         return end + 1
-    if token.text == "." and len(tokens[end - 1].text) <= 3 and end + 1 < len(tokens):
-        return end + 1
-    if token.text == "&" or token.lower in words.particle or token.text == "the":
-        further = end
-        while further < len(tokens) and (
-            tokens[further].lower in words.particle or tokens[further].text in ("&", "the")
-        ):
-            further += 1
-        if further < len(tokens) and tokens[further].is_capital and further - end <= 3:
-            return further + 1
-    if token.text == "," and end + 1 < len(tokens):
-        if _is_rank_of_nobility(tokens, end + 1):
-            return end + 2
-        return _behind_place(tokens, end, words)
-    return end
+    if end + 1 == len(tokens):
+        return end
+    if token.text == ".":
+        return end + 1 if len(ahead.text) <= 3 else end
+    if token.text == ",":
+        return end + 2 if _NOBLE.fullmatch(tokens[end + 1].text) else _behind_place(tokens, end, words)
+    return _behind_particles(tokens, end, words)
+
+
+def _behind_particles(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
+    """Behind the capital that follows one or two words such as "of" and "the"."""
+    further = end
+    while further < len(tokens) and (tokens[further].lower in words.particle or tokens[further].text in ("&", "the")):
+        further += 1
+    joins = end < further < len(tokens) and further - end <= 3 and tokens[further].is_capital
+    return further + 1 if joins else end
 
 
 def _behind_place(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
@@ -217,10 +221,6 @@ def _behind_place(tokens: Sequence[Token], end: int, words: EnglishWords) -> int
     behind = tokens[further].text if further < len(tokens) else "?"
     and_follows = behind == "," and further + 1 < len(tokens) and tokens[further + 1].lower in ("and", "or")
     return further if behind in (",", "?") and not and_follows else end
-
-
-def _is_rank_of_nobility(tokens: Sequence[Token], index: int) -> bool:
-    return bool(re.fullmatch(r"\d+(?:st|nd|rd|th)|Jr|Sr|D\.C|Baron|Earl|Lord", tokens[index].text))
 
 
 def _with_nouns(tokens: Sequence[Token], run: _Run, words: EnglishWords) -> int:
