@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgedit.benchmark.qaedit.names import Names
-from kgedit.benchmark.qaedit.spans import Span, find_span, tokens_of
+from kgedit.benchmark.qaedit.spans import Span, find_span
+from kgedit.benchmark.qaedit.tokens import tokens_of
 from kgedit.benchmark.qaedit.words import EnglishWords, english_words
 from kgedit.wikidata.names import Mention
 
@@ -39,11 +40,10 @@ class SubjectFinder:
     def find(self, question: str) -> Subject | None:
         """The subject of a composed question; None where neither a name nor a rule fits."""
         span = find_span(question, self._words)
-        mentions = self._mentions(question)
-        chosen = _chosen(span, mentions, has_capitals=question != question.lower())
-        if chosen is not None and self._names is not None:
-            text = question[chosen.start : chosen.end]
-            return Subject(text, "name", self._names.only_bearer(chosen.subjects))
+        named = _named(span, self._mentions(question))
+        if named is not None and self._names is not None:
+            start, end, mention = named
+            return Subject(question[start:end], "name", self._names.only_bearer(mention.subjects))
         if span is None:
             return None
         return Subject(question[span.start : span.end], span.rule)
@@ -70,14 +70,16 @@ class SubjectFinder:
         )
 
 
-def _chosen(span: Span | None, mentions: list[Mention], *, has_capitals: bool) -> Mention | None:
-    """The mention that is the subject: one that the span is part of, or the longest where nothing has capitals."""
-    if span is not None:
-        # Names are whole words: the marks of a quotation are no part of them.
-        first, last = span.start + (span.rule == "quotation"), span.end - (span.rule == "quotation")
-        around = [mention for mention in mentions if mention.start <= first and last <= mention.end]
-        if around:
-            return max(around, key=lambda mention: mention.end - mention.start)
-    if mentions and (span is None or not has_capitals):
-        return max(mentions, key=lambda mention: (mention.end - mention.start, -mention.start))
-    return None
+def _named(span: Span | None, mentions: list[Mention]) -> tuple[int, int, Mention] | None:
+    """Where the subject is a name: around the span that the rules found, or anywhere where they found none.
+
+    The rules choose which thing is asked about, and names say where it begins and ends: a store knows most words of a
+    question as names of something, and few of them are what it is about.
+    """
+    if span is None:
+        longest = max(mentions, key=lambda mention: (mention.end - mention.start, -mention.start), default=None)
+        return None if longest is None else (longest.start, longest.end, longest)
+    # Names are whole words: the marks of a quotation are no part of them.
+    marks = 1 if span.rule == "quotation" else 0
+    around = next((one for one in mentions if one.start <= span.start + marks and span.end - marks <= one.end), None)
+    return None if around is None else (min(around.start, span.start), max(around.end, span.end), around)
