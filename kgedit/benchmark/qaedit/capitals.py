@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from kgedit.benchmark.qaedit.tokens import Run, Token
 from kgedit.benchmark.qaedit.words import EnglishWords
 
-_POSSESSIVE = re.compile(r"['’]s?$")
+POSSESSIVE = ("'s", "’s")
+"""The end of an owner's name."""
+
+_BE = frozenset(("is", "was", "are", "were", "who's", "what's"))
 _LATIN = re.compile(r"[a-z]{2,}(?:i|us|um|is|ensis|ana|ata|ica|oides|ella)$")
 """The second word of a species."""
 
@@ -38,11 +41,15 @@ def name_runs(tokens: Sequence[Token], words: EnglishWords) -> Iterator[Run]:
         run = tokens[first:end]
         if all(_names_nothing(token, words) for token in run) or _describes_a_name(tokens, end, words):
             continue
-        yield _possessive(tokens, (first, end), words) or (first, _with_nouns(tokens, (first, end), words))
+        owner = next((at for at in range(first, end) if tokens[at].text.endswith(POSSESSIVE)), None)
+        if owner is None:
+            yield first, _with_nouns(tokens, (first, end), words)
+        else:
+            yield first, _end_of_possession(tokens, (first, end), owner, words)
 
 
 def _names_nothing(token: Token, words: EnglishWords) -> bool:
-    text = _POSSESSIVE.sub("", token.text)
+    text = token.text.removesuffix("'s").removesuffix("’s")
     return (
         not text[:1].isalpha()
         or text in words.adjective
@@ -132,8 +139,9 @@ def _with_nouns(tokens: Sequence[Token], run: Run, words: EnglishWords) -> int:
     further = end
     while further < len(tokens) and further < end + 3 and _is_noun(tokens[further], words):
         further += 1
-    if further == end + 1 and end - start == 1 and _LATIN.match(tokens[end].text):
-        return further
+    species = end - start == 1 and further > end and (before == "species" or _LATIN.match(tokens[end].text))
+    if species and not words.ends_phrase(tokens[end].lower):
+        return end + 1
     behind = tokens[further].lower if further < len(tokens) else "?"
     stops = (
         not behind[0].isalnum() or behind in words.auxiliary or behind in words.preposition or behind in words.boundary
@@ -152,14 +160,15 @@ def _is_noun(token: Token, words: EnglishWords) -> bool:
     )
 
 
-def _possessive(tokens: Sequence[Token], run: Run, words: EnglishWords) -> Run | None:
-    """A run that ends in "'s" with what it possesses; without it where that is what is asked for."""
+def _end_of_possession(tokens: Sequence[Token], run: Run, owner: int, words: EnglishWords) -> int:
+    """The end of what is possessed; of the owner where that is what is asked for: "Who is Ann's sister?"."""
     start, end = run
-    owner = next((index for index in range(start, end) if tokens[index].text.endswith(("'s", "’s"))), None)
-    if owner is None:
-        return None
+    ahead = tokens[start - 2 : start] if start else []
+    if any(token.lower in _BE for token in ahead[-1:]) or (
+        len(ahead) == 2 and ahead[0].lower in _BE and ahead[1].lower == "the"
+    ):
+        return owner + 1
     further = max(owner + 1, end)
     while further < len(tokens) and tokens[further].is_word and not words.ends_phrase(tokens[further].lower):
         further += 1
-    asked = start and tokens[start - 1].lower in words.auxiliary
-    return (start, further) if further > owner + 1 and not asked else None
+    return further

@@ -31,19 +31,20 @@ class LocalityDraw:
 
     def __init__(self, pool: Sequence[LocalityQuestion], *, size: int, seed: int) -> None:
         self._pool = pool
-        self._keys = [f" {name_key(one.question)} {name_key(one.answer)} " for one in pool]
+        self._own = [name_key(one.question) for one in pool]
+        self._keys = [f" {own} {name_key(one.answer)} " for own, one in zip(self._own, pool, strict=True)]
         self._size = size
         self._seed = seed
 
     def draw(self, question: str, subject: str) -> list[LocalityQuestion]:
         """Questions for a row that do not name its subject; fewer where the pool has no more."""
         chance = random.Random(f"{self._seed}:{question}")
-        own, about = f" {name_key(question)} ", f" {name_key(subject)} "
+        own, about = name_key(question), f" {name_key(subject)} "
         chosen: dict[int, LocalityQuestion] = {}
         for _ in range(_MOST_DRAWS if self._pool else 0):
             if len(chosen) == min(self._size, len(self._pool)):
                 break
             number = chance.randrange(len(self._pool))
-            if about not in self._keys[number] and not self._keys[number].startswith(own):
+            if about not in self._keys[number] and self._own[number] != own:
                 chosen.setdefault(number, self._pool[number])
         return list(chosen.values())

@@ -21,6 +21,10 @@ _FIELD = re.compile(r"\{(?:(\w+):)?(\w+)\}")
 _OPENERS = frozenset(
     ("The", "A", "An", "In", "On", "At", "From", "To", "For", "By", "With", "During", "After", "Before")
 )
+_SUBJECT = "\ua66e"
+"""A letter of no question, in place of the subject: so all patterns are compiled once."""
+
+_LEADING = re.compile(r"(?:the|a|an) ", re.IGNORECASE)
 _ARTICLE = r"(?:(?:the|a|an) )?"
 _NOUNS = r"(?:[\w'’.-]+ ){0,5}[\w'’.-]+?"
 
@@ -41,7 +45,7 @@ class Rephrasing:
 @dataclass(frozen=True, slots=True)
 class _Rule:
     name: str
-    when: str
+    when: re.Pattern[str]
     say: str
 
 
@@ -54,11 +58,7 @@ class Rephraser:
 
     def __init__(self, catalogue: Mapping[str, Any]) -> None:
         verbs = "|".join(sorted(catalogue["verbs"].split()))
-        self._rules = [
-            _Rule(rule["name"], rule["when"].replace("<V>", f"(?:{verbs})").replace("<N>", _NOUNS), rule["say"])
-            for rule in catalogue["rules"]
-        ]
-        self._general = {rule.name: _whole(rule.when) for rule in self._rules if "<S>" not in rule.when}
+        self._rules = [_Rule(rule["name"], _pattern(rule["when"], verbs), rule["say"]) for rule in catalogue["rules"]]
         self._frame: str = catalogue["frame"]
         past = dict(catalogue["past"])
         self._doubled, self._adverbs = frozenset(past.pop("double")), frozenset(past.pop("adverbs"))
@@ -72,13 +72,17 @@ class Rephraser:
             subject: A part of it.
         """
         body = question.rstrip(" ?")
+        # An article stays outside: rules look for "the first", "the only".
+        core = _LEADING.sub("", subject, count=1) if _LEADING.match(subject) else subject
+        held = body.replace(core, _SUBJECT, 1)
         for rule in self._rules:
-            general = self._general.get(rule.name)
-            pattern = general or _whole(rule.when.replace("<S>", _ARTICLE + re.escape(subject)))
-            found = pattern.fullmatch(body)
+            found = rule.when.fullmatch(held)
             text = self._say(rule, found) if found else None
-            if text and subject in text and text.rstrip("?.").lower() != body.lower():
-                return Rephrasing(text.replace(" ?", "?"), rule.name)
+            if text and _SUBJECT in text and text.rstrip("?.").lower() != held.lower():
+                whole = text.replace(_SUBJECT, core).replace(" ?", "?").replace("..", ".")
+                whole = whole[:1].upper() + whole[1:]
+                if subject in whole:
+                    return Rephrasing(whole, rule.name)
         return Rephrasing(self._frame.replace("{question}", question), FRAME)
 
     def _say(self, rule: _Rule, found: re.Match[str]) -> str | None:
@@ -141,5 +145,6 @@ def _problems(rules: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _whole(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+def _pattern(when: str, verbs: str) -> re.Pattern[str]:
+    filled = when.replace("<S>", _ARTICLE + _SUBJECT).replace("<N>", _NOUNS).replace("<V>", f"(?:{verbs})")
+    return re.compile(filled, re.IGNORECASE)

@@ -5,11 +5,12 @@ A span is a guess. Which rule made it is said with it, so that a reader can leav
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kgedit.benchmark.qaedit.capitals import has_capitals, name_runs
+from kgedit.benchmark.qaedit.capitals import POSSESSIVE, has_capitals, name_runs
 from kgedit.benchmark.qaedit.phrases import asked_kinds, main_phrase, ranked_phrase
 from kgedit.benchmark.qaedit.tokens import Run, Token, tokens_of
 from kgedit.benchmark.qaedit.words import EnglishWords
@@ -52,7 +53,7 @@ def _by_rules(question: str, words: EnglishWords) -> Iterator[Span]:
         yield _span(tokens, ranked, "rank")
     yield from _quoted(question)
     if has_capitals(tokens, words):
-        yield from (_span(tokens, run, "capitals") for run in name_runs(tokens, words))
+        yield from (_without_possessive(_span(tokens, run, "capitals"), question) for run in name_runs(tokens, words))
         yield from (_span(tokens, run, "what is asked for") for run in asked_kinds(tokens, words))
     phrase = main_phrase(tokens, words)
     if phrase:
@@ -62,6 +63,10 @@ def _by_rules(question: str, words: EnglishWords) -> Iterator[Span]:
 
 def _span(tokens: Sequence[Token], run: Run, rule: str) -> Span:
     return Span(tokens[run[0]].start, tokens[run[1] - 1].end, rule)
+
+
+def _without_possessive(span: Span, question: str) -> Span:
+    return dataclasses.replace(span, end=span.end - 2) if question[: span.end].endswith(POSSESSIVE) else span
 
 
 def _quoted(question: str) -> Iterator[Span]:
