@@ -56,7 +56,7 @@ def _by_rules(question: str, words: EnglishWords) -> Iterator[Span]:
         yield from (_without_possessive(_span(tokens, run, "capitals"), question) for run in name_runs(tokens, words))
         yield from (_span(tokens, run, "what is asked for") for run in asked_kinds(tokens, words))
     phrase = main_phrase(tokens, words)
-    if phrase:
+    if phrase and any(_means_something(token, words) for token in tokens[phrase[0] : phrase[1]]):
         yield _span(tokens, phrase, "phrase")
     yield from (_span(tokens, run, "what is asked for") for run in asked_kinds(tokens, words))
 
@@ -67,6 +67,11 @@ def _span(tokens: Sequence[Token], run: Run, rule: str) -> Span:
 
 def _without_possessive(span: Span, question: str) -> Span:
     return dataclasses.replace(span, end=span.end - 2) if question[: span.end].endswith(POSSESSIVE) else span
+
+
+def _means_something(token: Token, words: EnglishWords) -> bool:
+    function_words = words.question | words.auxiliary | words.preposition | words.determiner | words.boundary
+    return token.is_word and token.lower not in function_words
 
 
 def _quoted(question: str) -> Iterator[Span]:

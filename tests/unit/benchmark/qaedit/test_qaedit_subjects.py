@@ -53,10 +53,9 @@ def test_a_subject_is_a_span_of_the_question(question: str, text: str, rule: str
     assert text in question
 
 
-@pytest.mark.parametrize("question", ["", "?", "I?", "In 1990?"])
+@pytest.mark.parametrize("question", ["", "?", "of what?", "who is it?", "Who was she, and when?"])
 def test_a_question_about_nothing_has_no_subject(question: str) -> None:
-    found = SubjectFinder().find(question)
-    assert found is None or found.text in question
+    assert SubjectFinder().find(question) is None
 
 
 def test_names_of_the_store_say_where_a_subject_ends(tmp_path: Path) -> None:
