@@ -4,6 +4,7 @@ The rules were written with one half of the file in view (``--half look``); the 
 figures. Which half a row belongs to follows from a hash of its id.
 Run: python benchmarks/qaedit.py agreement QAEDIT.json [--home FOLDER] [--half report] [--rows]
      python benchmarks/qaedit.py speed [--questions 20000] [--entities 1000000]
+     python benchmarks/qaedit.py build [--questions 95000]
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.api.qaedit import build_qaedit
 from kgedit.benchmark.qaedit.build import word_by_rules
 from kgedit.benchmark.qaedit.categories import english_categorizer
 from kgedit.benchmark.qaedit.names import Names, read_names
@@ -209,6 +211,32 @@ def run_speed(given: argparse.Namespace) -> None:
             print(f"  all names indexed    {built:8.1f} s   peak {peak():.0f} MB; ratio {built / joined:.1f}")
 
 
+def run_build(given: argparse.Namespace) -> None:
+    chance = random.Random(given.seed)
+    words = made_up_words(chance, 50_000)
+    labels = [" ".join(chance.choices(words, k=chance.choice((2, 3)))).title() for _ in range(given.questions)]
+    texts = made_up_questions(given.questions, labels, chance)["question"].to_pylist()
+    with tempfile.TemporaryDirectory() as name:
+        source, out = Path(name) / "made-up-train.json", Path(name) / "qaedit.json"
+        pages = [{"Title": "a page", "Snippet": "what a search found " * 60, "Rank": 0}]
+        rows = (
+            {"Question": text, "Answer": {"Value": word, "Aliases": [word.upper()]}, "SearchResults": pages}
+            for text, word in zip(texts, chance.choices(words, k=given.questions), strict=True)
+        )
+        with source.open("w", encoding="utf-8") as file:
+            file.write('{"Data": [' + json.dumps(next(rows)))
+            file.writelines(f",{json.dumps(row)}" for row in rows)
+            file.write("]}")
+        before = peak()
+        made, seconds = timed(lambda: build_qaedit([source], out, locality=source))
+        size = source.stat().st_size / 1e6
+        rate = given.questions / seconds
+        print(
+            f"{given.questions:,} questions, {size:.0f} MB: {made.provenance['rows']:,} rows in {seconds:.1f} s", end=""
+        )
+        print(f" ({rate:,.0f} a second), peak {before:.0f} -> {peak():.0f} MB, mapped pages of the source included")
+
+
 def peak() -> float:
     """Most memory of this process so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -229,6 +257,10 @@ def main() -> None:
     speed.add_argument("--seed", type=int, default=0)
     speed.add_argument("--baseline", action=argparse.BooleanOptionalAction, default=True)
     speed.set_defaults(run=run_speed)
+    build = commands.add_parser("build")
+    build.add_argument("--questions", type=int, default=95_000)
+    build.add_argument("--seed", type=int, default=0)
+    build.set_defaults(run=run_build)
     given = parser.parse_args()
     given.run(given)
 

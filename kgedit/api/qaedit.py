@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.extras import names_extra
+
 if TYPE_CHECKING:
     import datetime
 
@@ -68,6 +70,7 @@ class QaeditFile:
     provenance: dict[str, Any]
 
 
+@names_extra
 def build_qaedit(
     sources: Sequence[str | Path],
     out: str | Path,
@@ -123,10 +126,10 @@ def build_qaedit(
     _refuse_none(built, sources)
     settings = {"seed": seed, "limit": limit, "locality_questions": locality_questions}
     provenance = _provenance(read, pool, names, settings=settings, built=built) | told
-    write_rows(path, built.rows, provenance)
-    return QaeditFile(path=path, provenance=provenance)
+    return QaeditFile(path=path, provenance=write_rows(path, built.rows, provenance))
 
 
+@names_extra
 def estimate_qaedit(
     sources: Sequence[str | Path], model: ModelHelp, *, limit: int | None = None
 ) -> dict[Part, Estimate]:

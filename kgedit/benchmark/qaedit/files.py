@@ -34,12 +34,17 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
         raise BenchmarkError(f"There is no folder {path.absolute().parent} for the file. Make it: mkdir -p")
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]) -> None:
-    """Write a JSON list with one object a line, and its provenance with the hash of the list."""
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a JSON list with one object a line, and its provenance.
+
+    Returns:
+        The provenance with the number of rows and the hash of the list.
+    """
     content = "".join(_lines(rows)).encode()
     told = {**provenance, "rows": len(rows), "sha256": hashlib.sha256(content).hexdigest()}
     replace_file(path, content)
     replace_file(provenance_path(path), json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    return told
 
 
 def rules_hash() -> str:

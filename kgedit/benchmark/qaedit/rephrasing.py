@@ -26,7 +26,8 @@ _SUBJECT = "\ua66e"
 
 _LEADING = re.compile(r"(?:the|a|an) ", re.IGNORECASE)
 _ARTICLE = r"(?:(?:the|a|an) )?"
-_NOUNS = r"(?:[\w'’.-]+ ){0,5}[\w'’.-]+?"
+_NOUN = r"(?!(?:is|was|are|were|has|had|have|did|does|do)\b)[\w'’.-]+"
+_NOUNS = rf"(?:{_NOUN} ){{0,5}}{_NOUN}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,10 @@ class Rephraser:
     """
 
     def __init__(self, catalogue: Mapping[str, Any]) -> None:
-        verbs = "|".join(sorted(catalogue["verbs"].split()))
-        self._rules = [_Rule(rule["name"], _pattern(rule["when"], verbs), rule["say"]) for rule in catalogue["rules"]]
+        listed = {name: "|".join(sorted(catalogue[name].split())) for name in ("verbs", "participles")}
+        self._rules = [
+            _Rule(rule["name"], _pattern(rule["when"], **listed), rule["say"]) for rule in catalogue["rules"]
+        ]
         self._frame: str = catalogue["frame"]
         past = dict(catalogue["past"])
         self._doubled, self._adverbs = frozenset(past.pop("double")), frozenset(past.pop("adverbs"))
@@ -137,7 +140,9 @@ def _problems(rules: Sequence[Mapping[str, Any]]) -> list[str]:
             found.append(f"{name}: needs name, when and say")
             continue
         try:
-            groups = re.compile(rule["when"].replace("<S>", "x").replace("<V>", "x").replace("<N>", "x")).groupindex
+            groups = re.compile(
+                rule["when"].replace("<S>", "x").replace("<V>", "x").replace("<N>", "x").replace("<P>", "x")
+            ).groupindex
         except re.error as error:
             found.append(f"{name}: {error}")
             continue
@@ -145,6 +150,7 @@ def _problems(rules: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _pattern(when: str, verbs: str) -> re.Pattern[str]:
+def _pattern(when: str, *, verbs: str, participles: str) -> re.Pattern[str]:
     filled = when.replace("<S>", _ARTICLE + _SUBJECT).replace("<N>", _NOUNS).replace("<V>", f"(?:{verbs})")
+    filled = filled.replace("<P>", rf"(?:(?:\w+ly|first|last|also) )?(?:\w+ed|{participles})\b")
     return re.compile(filled, re.IGNORECASE)

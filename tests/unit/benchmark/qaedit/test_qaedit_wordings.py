@@ -31,6 +31,8 @@ from kgedit.resources import data_folder
         ("The Hay House is the seat of which family?", "Hay House", "Of which family is the Hay House the seat?"),
         ("How many rooms does Hay House have?", "Hay House", "What number of rooms does Hay House have?"),
         ("In 1990, who bought Hay House?", "Hay House", "Who bought Hay House, in 1990?"),
+        ("Which oars are used in Lowick?", "Lowick", "Answer this question: Which oars are used in Lowick?"),
+        ("When was Hay House on fire?", "Hay House", "At what time or on what date was Hay House on fire?"),
         ("Who left the U.S.?", "U.S.", "Who was it that left the U.S.?"),
     ],
 )  # fmt: skip
