@@ -15,7 +15,7 @@ _BE = frozenset(("is", "was", "are", "were", "who's", "what's"))
 _LATIN = re.compile(r"[a-z]{2,}(?:i|us|um|is|ensis|ana|ata|ica|oides|ella)$")
 """The second word of a species."""
 
-_NOBLE = re.compile(r"\d+(?:st|nd|rd|th)|Jr|Sr|D\.C|Baron|Earl|Lord")
+_NOBLE = re.compile(r"\d+[a-z]{2}|Jr|Sr|D\.C|Baron|Earl|Lord")
 """What stands behind a comma and belongs to the name ahead of it."""
 
 _SENTENCE_END = frozenset('.?!:"“')
