@@ -230,6 +230,7 @@ def run_build(given: argparse.Namespace) -> None:
         before = peak()
         made, seconds = timed(lambda: build_qaedit([source], out, locality=source))
         size = source.stat().st_size / 1e6
+        print(f"left out: {made.provenance['left_out']}")
         rate = given.questions / seconds
         print(
             f"{given.questions:,} questions, {size:.0f} MB: {made.provenance['rows']:,} rows in {seconds:.1f} s", end=""
