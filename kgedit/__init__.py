@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
+    from kgedit.api.qaedit import build_qaedit
     from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
@@ -65,6 +66,7 @@ __all__ = [
     "Timestep",
     "UnknownNameError",
     "__version__",
+    "build_qaedit",
     "build_statistics",
     "describe",
     "edit",
@@ -84,6 +86,7 @@ _MODULES = {
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
+    "kgedit.api.qaedit": ("build_qaedit",),
     "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),

@@ -31,6 +31,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
         "describe": "kgedit.cli.describe:describe",
         "audit": "kgedit.cli.audit:audit",
+        "build-qaedit": "kgedit.cli.build_qaedit:build_qaedit",
         "run-edit": "kgedit.cli.run_edit:run_edit",
         "sweep": "kgedit.cli.sweep:sweep",
         "configs": "kgedit.cli.configs:configs",

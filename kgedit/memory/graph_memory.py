@@ -16,9 +16,9 @@ import numpy as np
 
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.memory.facts import FactTable, Value
-from kgedit.memory.names import Mention, NameIndex, composed, name_key
 from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex, best_cosine, content_stems, windows_of
 from kgedit.records.cases import Case
+from kgedit.wikidata.names import Mention, NameIndex, composed, name_key
 
 Path_ = tuple[int, ...]
 _MOST_PATHS = 4000

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.memory.names import composed, words_of
 from kgedit.prompts.templates import template_table
+from kgedit.wikidata.names import composed, words_of
 
 SLOT = "{subject}"
 MASK = "X"

@@ -181,6 +181,8 @@ EASYEDIT = EditFormat(
         "cond": "prompt and both answers in one text, which MEND and SERAC train on",
         "projected": "it says how the snapshots were made",
         "portability.*": "no axis asks for what this group asks",
+        "category": "the question's topic, as build-qaedit tells it",
+        **{f"{part}_by": "how build-qaedit made it" for part in ("subject", "rephrase", "category")},
     },
     read_row=_read_row,
 )

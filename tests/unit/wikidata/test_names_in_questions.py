@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.memory.names import NameIndex, composed
+from kgedit.wikidata.names import NameIndex, composed
 
 
 def _index(*names: str) -> NameIndex:

@@ -1,0 +1,225 @@
+"""Making a QAEdit file of question-answering sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.extras import names_extra
+
+if TYPE_CHECKING:
+    import datetime
+
+    import pyarrow as pa
+
+    from kgedit.benchmark.qaedit.asking import Part
+    from kgedit.benchmark.qaedit.build import BuiltRows
+    from kgedit.benchmark.qaedit.locality import LocalityDraw
+    from kgedit.benchmark.qaedit.names import Names
+    from kgedit.benchmark.qaedit.sources import QuestionFile
+    from kgedit.llm.remote.client import ChatClient, Effort, Estimate
+    from kgedit.llm.remote.server import ChatServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelHelp:
+    """A language model that does part of the work.
+
+    Attributes:
+        model: As its server names it.
+        parts: What it does: subject, rephrase, category.
+        server: Where it is.
+        effort: How hard to try; None for the usual.
+        prices: Table of prices; None for the shipped one.
+        budget: Most dollars to spend; None for no limit.
+        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
+    """
+
+    model: str
+    parts: tuple[Part, ...]
+    server: ChatServer
+    effort: Effort | None = None
+    prices: Path | None = None
+    budget: float | None = None
+    tokenizer: str | None = None
+
+    def client(self) -> ChatClient:
+        """What asks the server; replies are kept in the user's cache."""
+        from kgedit.llm.remote.client import ChatClient
+        from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
+        from kgedit.llm.remote.reply_cache import ReplyCache
+        from kgedit.resources import cache
+
+        price = price_of(self.model, read_prices(self.prices or SHIPPED))
+        replies = ReplyCache(cache() / "replies")
+        return ChatClient(self.server, replies, model=self.model, effort=self.effort, price=price, budget=self.budget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QaeditFile:
+    """A file that was made.
+
+    Attributes:
+        path: The file.
+        provenance: What lies beside it as JSON.
+    """
+
+    path: Path
+    provenance: dict[str, Any]
+
+
+@names_extra
+def build_qaedit(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    *,
+    names: Sequence[str | datetime.date] = (),
+    home: str | Path | None = None,
+    locality: str | Path | None = None,
+    locality_questions: int = 1,
+    seed: int = 0,
+    limit: int | None = None,
+    overwrite: bool = False,
+    model: ModelHelp | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> QaeditFile:
+    """Make edits of questions and answers, in the form of EasyEdit's QAEdit file.
+
+    Args:
+        sources: NQ-open, TriviaQA, SimpleQA, or any rows with questions and answers.
+        out: The JSON file; its provenance goes beside it.
+        names: Days of snapshots of the home whose labels and aliases are looked for; none to find subjects by rules.
+        home: Folder of the snapshots; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+        locality: Questions from which each row's locality questions are drawn; None for none.
+        locality_questions: For each row.
+        seed: Of the draws.
+        limit: Most rows of each source; None for all.
+        overwrite: Whether `out` is replaced.
+        model: Does part of the work; None for rules alone.
+        progress: Told of questions that a model has answered, and of all.
+
+    Raises:
+        BenchmarkError: if a source cannot be read, gives no row, or `out` is there.
+        StoreError: if a snapshot is not loaded.
+        ModelError: if the model cannot be asked.
+    """
+    from kgedit.benchmark.qaedit.asking import ask_parts
+    from kgedit.benchmark.qaedit.build import build_rows, word_by_rules
+    from kgedit.benchmark.qaedit.files import refuse_to_replace, write_rows
+    from kgedit.benchmark.qaedit.subjects import SubjectFinder
+
+    path = Path(out)
+    refuse_to_replace(path, overwrite=overwrite)
+    read = _read(sources, limit)
+    pool = _read([locality], None) if locality is not None else None
+    finder = SubjectFinder(_names(names, home, read.questions))
+    worded = list(word_by_rules(read.questions, finder))
+    told: dict[str, Any] = {}
+    if model is not None:
+        texts = read.questions["question"].to_pylist()
+        asked = ask_parts(model.client(), model.parts, texts, worded, model=model.model, progress=progress)
+        worded = list(asked.worded)
+        told = _told(model, asked.kept)
+    built = build_rows(read.questions, worded, _draw(pool, size=locality_questions, seed=seed))
+    _refuse_none(built, sources)
+    settings = {"seed": seed, "limit": limit, "locality_questions": locality_questions}
+    provenance = _provenance(read, pool, names, settings=settings, built=built) | told
+    return QaeditFile(path=path, provenance=write_rows(path, built.rows, provenance))
+
+
+@names_extra
+def estimate_qaedit(
+    sources: Sequence[str | Path], model: ModelHelp, *, limit: int | None = None
+) -> dict[Part, Estimate]:
+    """What the model's part of the work would take; no server is asked.
+
+    Raises:
+        BenchmarkError: if a source cannot be read.
+    """
+    from kgedit.benchmark.qaedit.asking import estimate_parts
+    from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer
+
+    texts = _read(sources, limit).questions["question"].to_pylist()
+    counter = ByTokenizer(model.tokenizer) if model.tokenizer else ByCharacters()
+    return estimate_parts(model.client(), model.parts, texts, model=model.model, counter=counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Sources that were read, each question once over all of them."""
+
+    files: tuple[QuestionFile, ...]
+    questions: pa.Table
+    repeated: int
+
+
+def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
+    import pyarrow as pa
+
+    from kgedit.benchmark.qaedit.build import distinct
+    from kgedit.benchmark.qaedit.sources import read_questions
+    from kgedit.errors import BenchmarkError
+
+    files = tuple(read_questions(Path(path), limit=limit) for path in paths)
+    if not files:
+        raise BenchmarkError("No source is given. Name a file of questions and answers.")
+    questions, repeated = distinct(pa.concat_tables(file.questions for file in files))
+    return _Read(files, questions, repeated)
+
+
+def _names(days: Sequence[str | datetime.date], home: str | Path | None, questions: pa.Table) -> Names | None:
+    if not days:
+        return None
+    import datetime
+
+    from kgedit.benchmark.qaedit.names import read_names
+    from kgedit.resources import home as default_home
+    from kgedit.store.snapshots import open_snapshot
+
+    folder = default_home() if home is None else Path(home).absolute()
+    dates = [datetime.date.fromisoformat(day) if isinstance(day, str) else day for day in days]
+    return read_names([open_snapshot(folder, date) for date in dates], questions["question"])
+
+
+def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:
+    from kgedit.benchmark.qaedit.locality import LocalityDraw, LocalityQuestion
+
+    columns = [pool.questions[name].to_pylist() for name in ("question", "answer")] if pool else [[], []]
+    return LocalityDraw([LocalityQuestion(*pair) for pair in zip(*columns, strict=True)], size=size, seed=seed)
+
+
+def _refuse_none(built: BuiltRows, sources: Sequence[str | Path]) -> None:
+    from kgedit.errors import BenchmarkError
+
+    if not built.rows:
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in built.left_out.items()) or "no question"
+        raise BenchmarkError(f"No question of {', '.join(map(str, sources))} became an edit: {reasons}.")
+
+
+def _provenance(
+    read: _Read, pool: _Read | None, names: Sequence[str | datetime.date], *, settings: dict[str, Any], built: BuiltRows
+) -> dict[str, Any]:
+    from kgedit import __version__
+    from kgedit.benchmark.qaedit.build import category_counts
+    from kgedit.benchmark.qaedit.files import FORMAT, rules_hash
+
+    repeated = {"the same question twice": read.repeated} if read.repeated else {}
+    return {
+        "format": FORMAT,
+        "kgedit": __version__,
+        "rules": rules_hash(),
+        **settings,
+        "names": [str(day)[:10] for day in names],
+        "sources": [file.told() for file in read.files],
+        "locality": None if pool is None else pool.files[0].told(),
+        "left_out": dict(sorted((repeated | dict(built.left_out)).items())),
+        "done": built.done,
+        "categories": category_counts(built.rows),
+    }
+
+
+def _told(model: ModelHelp, kept: Mapping[str, int]) -> dict[str, Any]:
+    """What a model did, for the provenance; not what it cost, which depends on what was cached."""
+    return {"model": {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}}

@@ -1,0 +1,159 @@
+"""``kgedit build-qaedit``: question-answering sets as edits."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.dates import DATES
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import Update, bars, say
+from kgedit.errors import ModelError
+
+if TYPE_CHECKING:
+    from kgedit.api.qaedit import ModelHelp, QaeditFile
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_PARTS = click.Choice(("subject", "rephrase", "category"))
+
+_MODEL_OPTIONS = (
+    click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server that does --model-does."),
+    click.option("--model-does", "parts", multiple=True, type=_PARTS, default=("subject", "rephrase"),
+                 show_default=True, help="What the model does; the rules do the rest. May be given several times."),
+    click.option("--model-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
+    click.option("--model-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
+                 help="Environment variable that holds the server's key."),
+    click.option("--tokenizer", metavar="NAME",
+                 help="For --estimate: local model with the same tokenizer; else four characters are a token."),
+    click.option("--estimate", is_flag=True, help="Say what the model would cost, and ask nobody."),
+    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the model costs more."),
+    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
+)  # fmt: skip
+
+
+def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_MODEL_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command(
+    "build-qaedit",
+    epilog=examples(
+        "kgedit build-qaedit NQ-open.dev.jsonl simple_qa_test_set.csv --out qaedit.json --limit 1000",
+        "kgedit build-qaedit simple_qa_test_set.csv --locality NQ-open.dev.jsonl --names 2023-02-27 --out qaedit.json",
+    ),
+)
+@click.argument("sources", nargs=-1, required=True, type=_FILE)
+@click.option("--out", required=True, type=_FILE, help="JSON file to write.")
+@click.option("--names", help="Snapshots whose labels and aliases are looked for in the questions.", **DATES)
+@click.option("--locality", type=_FILE, help="File from whose questions each row's locality questions are drawn.")
+@click.option("--locality-questions", default=1, show_default=True, type=click.IntRange(min=1),
+              help="Locality questions of a row.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Of the locality questions.")
+@click.option("--limit", type=click.IntRange(min=1), help="Read only so many rows of each source.")
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+@_model_options
+def build_qaedit(
+    sources: tuple[Path, ...],
+    out: Path,
+    names: tuple[datetime.date, ...],
+    locality: Path | None,
+    locality_questions: int,
+    seed: int,
+    limit: int | None,
+    overwrite: bool,
+    estimate: bool,
+    **model: Any,
+) -> None:
+    """Make edits of question-answering sets, as QAEdit was made.
+
+    SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
+    answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
+    --locality, questions that the edit must not change: by rules, or by a model. Rows say which rule made what. What
+    `run-edit --edits` and EasyEdit read is written to --out, and how it was made beside it (.provenance.json).
+    """
+    from kgedit.api import qaedit
+
+    helper = _helper(model)
+    if estimate:
+        if helper is None:
+            raise ModelError("--estimate is about a model: give --model NAME.")
+        _tell_estimate(qaedit.estimate_qaedit(sources, helper, limit=limit))
+        return
+    with bars() as add:
+        shown: list[Update] = []
+
+        def progress(done: int, total: int) -> None:
+            if not shown or done == 1:
+                shown[:] = [add("Asking the model", total, "questions")]
+            shown[0](done, done)
+
+        made = qaedit.build_qaedit(
+            sources,
+            out,
+            names=names,
+            locality=locality,
+            locality_questions=locality_questions,
+            seed=seed,
+            limit=limit,
+            overwrite=overwrite,
+            model=helper,
+            progress=progress,
+        )
+    _tell(made)
+    click.echo(made.path)
+
+
+def _helper(options: Mapping[str, Any]) -> ModelHelp | None:
+    """The model that was named; None where none was."""
+    if not options["model"]:
+        return None
+    from kgedit.api.qaedit import ModelHelp
+    from kgedit.llm.remote.client import Effort
+    from kgedit.llm.remote.server import OPENAI, ChatServer
+
+    return ModelHelp(
+        model=options["model"],
+        parts=options["parts"],
+        server=ChatServer(url=(options["model_url"] or OPENAI).rstrip("/"), key_variable=options["model_key"]),
+        effort=Effort(workers=options["workers"]),
+        prices=options["prices"],
+        budget=options["budget"],
+        tokenizer=options["tokenizer"],
+    )
+
+
+def _tell(made: QaeditFile) -> None:
+    told = made.provenance
+    for source in told["sources"]:
+        say(f"{source['file']} ({source['form']}): {source['usable']:,} of {source['rows']:,} rows usable")
+        for reason, count in source["left_out"].items():
+            say(f"  left out: {reason}: {count:,}")
+    for reason, count in told["left_out"].items():
+        say(f"left out: {reason}: {count:,}")
+    for part, rules in told["done"].items():
+        say(f"{part}: " + ", ".join(f"{rule} {count:,}" for rule, count in sorted(rules.items(), key=_most_first)))
+    for reason, count in told.get("model", {}).get("kept", {}).items():
+        say(f"left to the rules: {reason}: {count:,}")
+    if told["locality"] is None:
+        say("No locality questions: --locality FILE draws them from a set of questions.")
+
+
+def _most_first(counted: tuple[str, int]) -> tuple[int, str]:
+    return -counted[1], counted[0]
+
+
+def _tell_estimate(estimates: Mapping[Any, Any]) -> None:
+    for part, estimate in estimates.items():
+        counted = "by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
+        money = "unknown: no price, give --prices FILE" if estimate.dollars is None else f"${estimate.dollars:.4f}"
+        calls = estimate.requests - estimate.cached
+        click.echo(f"{part}: {calls:,} calls ({estimate.cached:,} more are in the cache)")
+        click.echo(f"  tokens: {estimate.prompt_tokens:,} in, {estimate.new_tokens:,} out, counted {counted}")
+        click.echo(f"  cost: {money}")
