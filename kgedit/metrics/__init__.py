@@ -8,6 +8,9 @@ from kgedit.registry import Registry
 METRICS: Registry[Metric] = Registry(
     "metric",
     {
+        "bertscore": "kgedit.metrics.bertscore:BERTSCORE",
+        "bertscore_precision": "kgedit.metrics.bertscore:BERTSCORE_PRECISION",
+        "bertscore_recall": "kgedit.metrics.bertscore:BERTSCORE_RECALL",
         "bleedover": "kgedit.metrics.probability:BLEEDOVER",
         "contains": "kgedit.metrics.contains:CONTAINS",
         "contains_any": "kgedit.metrics.contains_any:CONTAINS_ANY",

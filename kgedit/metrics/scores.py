@@ -17,7 +17,16 @@ from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
 from kgedit.records.cases import AXES
 from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset
-from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Judging, Retrieval, RunScores, Score
+from kgedit.records.scores import (
+    POOLED_STAGES,
+    EditTotals,
+    Encoding,
+    EvaluationStage,
+    Judging,
+    Retrieval,
+    RunScores,
+    Score,
+)
 from kgedit.resampling import REPLICATES, SEED, clustered_interval
 
 
@@ -32,6 +41,7 @@ def score_answers(
     ability: Iterable[AbilityMeasurement] = (),
     also: Sequence[str] = (),
     judging: Judging | None = None,
+    encoding: Encoding | None = None,
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -45,6 +55,7 @@ def score_answers(
         ability: Measurements of the run's general ability.
         also: Names of metrics to judge by beside the presets' own and the side metrics.
         judging: Who gave the verdicts that the answers carry; None where they carry none.
+        encoding: What the BERTScores come from that the answers carry; None where they carry none.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
@@ -75,6 +86,7 @@ def score_answers(
         speed=survey.costs.speeds(names),
         edits=_edit_totals(costs, preparation),
         judging=judging and replace(judging, agreement=agreements(groups, names)),
+        encoding=encoding,
         ability=ability_scores(ability),
     )
 

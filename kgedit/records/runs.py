@@ -6,7 +6,7 @@ names the first three and keeps the prompt and the text, so that every metric ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from kgedit.records.cases import Axis
@@ -116,14 +116,44 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedAnswer(Answer):
-    """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
+class BertScore:
+    """How near a text is to its nearest reference by the embeddings of their tokens (Zhang et al. 2020).
 
     Attributes:
-        right: The judge's verdict; None where it gave none.
+        precision: Of the text's tokens: mean cosine with the most similar token of the reference.
+        recall: Of the reference's tokens: the same with the text's.
+        f1: Their harmonic mean; 0 where neither is above 0.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedAnswer(Answer):
+    """An answer with what models said of it, put together when a run is scored; answers.jsonl has none of it.
+
+    Attributes:
+        right: A judge's verdict; None where it gave none.
+        bertscore: What an encoder measured; None where none did.
     """
 
     right: bool | None = None
+    bertscore: BertScore | None = None
+
+
+_FIELDS = [field.name for field in fields(Answer)]
+
+
+def with_judgement(answer: Answer, *, right: bool | None = None, bertscore: BertScore | None = None) -> JudgedAnswer:
+    """The answer with one more judgement, those that it has kept."""
+    earlier = answer if isinstance(answer, JudgedAnswer) else None
+    return JudgedAnswer(
+        **{name: getattr(answer, name) for name in _FIELDS},
+        right=right if right is not None or earlier is None else earlier.right,
+        bertscore=bertscore if bertscore is not None or earlier is None else earlier.bertscore,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,6 +219,29 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """What encoder the BERTScores of a run come from: those of different ones do not compare.
+
+    Attributes:
+        encoder: Name of its folder.
+        fingerprint: Hash of its configuration and weights.
+        layer: Hidden layer that was compared.
+        idf: Whether rare tokens of the references weigh more.
+        baseline_sha256: Of the file that scores were rescaled by; None for the cosines as they are.
+        measured: Distinct answers that were measured.
+        later: Distinct answers that the run got after that; they count in no such score.
+    """
+
+    encoder: str
+    fingerprint: str
+    layer: int
+    idf: bool
+    baseline_sha256: str | None
+    measured: int
+    later: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunScores:
     """The content of scores.json.
 
@@ -238,6 +261,7 @@ class RunScores:
         speed: One for each preset, before and after editing.
         edits: Costs of editing.
         judging: Who judged; None where nobody has.
+        encoding: What the BERTScores come from; None where there are none.
         ability: One for each state in which it was measured; empty where the run did not ask for it.
     """
 
@@ -256,4 +280,5 @@ class RunScores:
     speed: tuple[Speed, ...]
     edits: EditTotals
     judging: Judging | None = None
+    encoding: Encoding | None = None
     ability: tuple[AbilityScore, ...] = ()

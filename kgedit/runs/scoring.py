@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,9 +10,12 @@ import pyarrow.parquet as pq
 
 from kgedit.files import replace_file
 from kgedit.metrics.answer_table import answer_table
+from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import score_answers
 from kgedit.records.answer_table import ANSWERS
+from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
+from kgedit.runs.bert_scoring import read_bertscores
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import (
     answers_sha256,
@@ -36,8 +39,15 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
     """
     spec = read_spec(run_folder)
     verdicts = read_verdicts(run_folder) if "judge" in also else None
+    bertscores = read_bertscores(run_folder) if any(name in also for name in BERTSCORES) else None
+
+    def judged_answers() -> Iterable[Answer]:
+        answers: Iterable[Answer] = read_answers(run_folder)
+        answers = verdicts.on(answers) if verdicts else answers
+        return bertscores.on(answers) if bertscores else answers
+
     return score_answers(
-        lambda: verdicts.on(read_answers(run_folder)) if verdicts else read_answers(run_folder),
+        judged_answers,
         spec.presets,
         answers_sha256=answers_sha256(run_folder),
         train_context=spec.train_context,
@@ -46,6 +56,7 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         ability=read_ability(run_folder),
         also=also,
         judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
+        encoding=bertscores.encoding_of(read_answers(run_folder)) if bertscores else None,
     )
 
 

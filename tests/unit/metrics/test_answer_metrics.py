@@ -11,7 +11,7 @@ from world.small_runs import SYNTHETIC, answer
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.normalization import comparable, normalize
-from kgedit.records.runs import JudgedAnswer
+from kgedit.records.runs import BertScore, JudgedAnswer, with_judgement
 
 
 def judge(metric: str, text: str, *answers: str, before: str | None = None, **changes: object) -> float | None:
@@ -119,6 +119,16 @@ def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
     told = [JudgedAnswer(**same, right=right) for right in (True, False)]
     assert [metric.judge(one, None) for one in told] == [1.0, 0.0]
     assert metric.judge(plain, None) is None
+
+
+def test_bertscores_are_read_beside_a_verdict_and_without_them_nothing_is_said() -> None:
+    measured = BertScore(precision=0.5, recall=0.75, f1=0.6)
+    told = with_judgement(with_judgement(answer(), right=True), bertscore=measured)
+    assert METRICS["bertscore"].judge(told, None) == 0.6
+    assert METRICS["bertscore_precision"].judge(told, None) == 0.5
+    assert METRICS["bertscore_recall"].judge(told, None) == 0.75
+    assert METRICS["judge"].judge(told, None) == 1.0
+    assert METRICS["bertscore"].judge(answer(), None) is None
 
 
 def test_token_match_is_what_was_measured_under_any_generation() -> None:
