@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgedit.analysis.answers import estimate_of, rows_of
+from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Change, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of
@@ -18,8 +19,8 @@ from kgedit.records.cases import Axis
 Counts = Mapping[str, int]
 """Label or id -> how often a corpus names it, or a page was viewed."""
 
-BREAKDOWNS = ("relation", "tag", "kind", "year", "subject_count", "object_count")
-"""What scores can be broken down by; the last two need counts."""
+BREAKDOWNS = ("relation", "tag", "kind", "year", "subject_count", "object_count", *NEIGHBOUR_BREAKDOWNS)
+"""What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
 
 _UNKNOWN = "not known"
 _DECILES = 10
@@ -32,6 +33,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         by: One of BREAKDOWNS.
         counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
     """
+    if by in NEIGHBOUR_BREAKDOWNS:
+        return bleedover_split_table(runs, by, preset=preset, counts=counts)
     asked = asked_axes(runs, preset)
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):

@@ -11,7 +11,7 @@ from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
 from kgedit.records.answer_table import ERROR_CLASSES
-from kgedit.records.cases import AXES, Axis
+from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
 from kgedit.records.scores import EvaluationStage
 
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}
@@ -57,7 +57,7 @@ def _shares(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> tuple[
     classified = rows["error"].drop_null()
     if not len(classified) and not _asked_freely(run, preset):
         return None
-    if not len(rows) or axis == "locality":
+    if not len(rows) or axis in LOCALITY_AXES:
         return None
     total = len(rows)
     found = {item["values"]: item["counts"] for item in classified.value_counts().to_pylist()}

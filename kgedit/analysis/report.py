@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kgedit.analysis.axes import axis_table
+from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import Counts, breakdown_table
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
@@ -22,6 +23,7 @@ from kgedit.records.cases import AXES
 _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
+_NEIGHBOURS: tuple[_OfPreset, ...] = (bleedover_table,)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
 
 
@@ -78,7 +80,7 @@ def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
     tables = _each(runs, (paired_table,)) + [table for table in axes if table]
-    tables += _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
+    tables += _each(runs, _NEIGHBOURS) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
     speed = speed_table(runs)
     return [*tables, *([speed] if speed else [])]
 

@@ -77,6 +77,11 @@ _MOST_FAILURES = 5
     help="Format that edits are trained in: a context, default question_only, or asked for those of the presets.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
+@click.option(
+    "--neighbours",
+    metavar="N",
+    help="Of a WikiFactDiff timestep, ask N nearest and N random neighbours of each case. Default 1.",
+)
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="N cases of each timestep, drawn by --seed.")
 @click.option("--stratify", metavar="relation", help="A sample with each relation's share.")

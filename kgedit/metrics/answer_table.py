@@ -8,10 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.error_classes import classify_error
+from kgedit.metrics.judged import BeforeKey
+from kgedit.metrics.probability import BLEEDOVER
 from kgedit.metrics.stages import stage_of
 from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
+from kgedit.records.cases import LOCALITY_AXES
 from kgedit.records.runs import Answer
 
 ErrorJudge = Callable[[Answer], ErrorClass | None]
@@ -26,6 +29,7 @@ def answer_table(
     *,
     timesteps: Sequence[str],
     old_answers: Mapping[int, Sequence[str]],
+    before: Mapping[BeforeKey, Earlier] | None = None,
     error_judge: ErrorJudge | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of ANSWERS, in file order; of a question that was answered twice in the same state the first answer.
@@ -34,6 +38,7 @@ def answer_table(
         own_metrics: Preset -> name of its metric.
         timesteps: As in RunScores.
         old_answers: `case_hash` of a case -> the answers that were right before its edit.
+        before: Locality answers before any edit, for bleedover; None where there is none.
         error_judge: Whose error classes count before those of the rules.
     """
     metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
@@ -67,12 +72,27 @@ def answer_table(
                 "second_found": answer.second_case_id in answer.retrieved,
                 "error": error,
                 "error_by": error_by,
+                **_about_neighbour(answer, before or {}),
             }
         )
         if len(rows) == _ROWS:
             yield pa.RecordBatch.from_pylist(rows, schema=ANSWERS)
             rows = []
     yield pa.RecordBatch.from_pylist(rows, schema=ANSWERS)
+
+
+def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
+    """What a locality answer is about, and what its probability has lost."""
+    if answer.neighbour is None:
+        return {}
+    earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+    return {
+        "neighbour": answer.neighbour.subject,
+        "neighbour_label": answer.neighbour.label,
+        "similarity": answer.neighbour.similarity,
+        "popularity": answer.neighbour.popularity,
+        "bleedover": BLEEDOVER.judge(answer, earlier),
+    }
 
 
 def _is_right(value: float | None, metric: Metric) -> bool | None:
@@ -85,7 +105,7 @@ def _error(
     answer: Answer, right: bool | None, old_answers: Sequence[str], error_judge: ErrorJudge | None
 ) -> tuple[ErrorClass | None, str | None]:
     """The error class of a wrong free answer and who says so; locality has no right answer to miss."""
-    if right is not False or answer.generation == "teacher_forcing" or answer.axis == "locality":
+    if right is not False or answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES:
         return None, None
     judged = error_judge(answer) if error_judge else None
     if judged is not None:

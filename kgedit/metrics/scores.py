@@ -15,7 +15,7 @@ from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
-from kgedit.records.cases import AXES
+from kgedit.records.cases import AXES, LOCALITY_AXES
 from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset
 from kgedit.records.scores import (
     POOLED_STAGES,
@@ -116,9 +116,8 @@ class _Survey:
             self.retrieves = self.retrieves or bool(answer.retrieved)
             if answer.model_state.timestep is not None:
                 learned[answer.model_state.timestep] = None
-            elif answer.axis == "locality":
-                key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
-                self.before.setdefault(key, Earlier(answer.text, answer.probability))
+            else:
+                _remember(answer, self.before)
             self.costs.add(answer)
         self.cases_sha256 = hashlib.sha256("\n".join(sorted(cases)).encode()).hexdigest()
         self.learned = list(learned)
@@ -146,6 +145,21 @@ class _Survey:
         preset = presets.index(asked.preset)
         edits = (1, 0) if state.edits is None else (0, state.edits)
         return last, *edits, timestep, AXES.index(asked.axis), preset
+
+
+def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
+    """Locality answers of the unedited model, which later ones are compared with."""
+    before: dict[BeforeKey, Earlier] = {}
+    for answer in answers:
+        if answer.model_state.timestep is None:
+            _remember(answer, before)
+    return before
+
+
+def _remember(answer: Answer, before: dict[BeforeKey, Earlier]) -> None:
+    if answer.axis in LOCALITY_AXES:
+        key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
+        before.setdefault(key, Earlier(answer.text, answer.probability))
 
 
 def _scores(
@@ -197,7 +211,9 @@ def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
     return tuple(
         retrieval(asked, group)
         for asked, group in groups.items()
-        if asked.model_state.timestep is not None and asked.model_state.edits is None and asked.axis != "locality"
+        if asked.model_state.timestep is not None
+        and asked.model_state.edits is None
+        and asked.axis not in LOCALITY_AXES
     )
 
 

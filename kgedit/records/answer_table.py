@@ -40,13 +40,20 @@ ANSWERS = pa.schema(
         ("second_found", pa.bool_()),
         ("error", pa.string()),
         ("error_by", pa.string()),
+        ("neighbour", pa.string()),
+        ("neighbour_label", pa.string()),
+        ("similarity", pa.float64()),
+        ("popularity", pa.float64()),
+        ("bleedover", pa.float64()),
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
 `question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
 metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
 wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
-ErrorClass for a wrong free answer, else null. error_by: "rules" or "judge"."""
+ErrorClass for a wrong free answer, else null. error_by: "rules" or "judge". neighbour, neighbour_label, similarity,
+popularity: what a locality question is about (kgedit.records.runs.Neighbour). bleedover: what the probability of its
+answer has lost since before any edit; null for free answers."""
 
 CASES = pa.schema(
     [

@@ -5,13 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality"]
+Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality", "random_locality"]
 """What a probe tests. Five are WikiBigEdit's (section 3).
 
-The other two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies).
+Two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies). locality asks of
+facts near the edit, random_locality of facts drawn by lot (WikiFactDiff, section 5).
 """
 
-AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence", "locality")
+AXES: tuple[Axis, ...] = (
+    "update",
+    "rephrase",
+    "personas",
+    "alias",
+    "mhop",
+    "consequence",
+    "locality",
+    "random_locality",
+)
+
+LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
+"""Of facts that the edit must leave as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,9 @@ class Probe:
             Set by the run (kgedit.runs.expiry).
         changed: Whether the fact of a locality probe became true in the window itself: a model of the older date does
             not know it.
+        cloze: The same as a statement that breaks off where the answer stands; "" where there is none.
+        similarity: Of a locality probe's subject to the edit's, the higher the nearer; None where nobody knows.
+        popularity: Of a locality probe's subject, ln(median monthly views + 1); None where nobody knows.
     """
 
     axis: Axis
@@ -49,6 +65,9 @@ class Probe:
     second_case_id: str | None = None
     expires: str | None = None
     changed: bool = False
+    cloze: str = ""
+    similarity: float | None = None
+    popularity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

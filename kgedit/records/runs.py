@@ -30,7 +30,7 @@ class Preset:
         metric: Name in the registry of metrics.
         shots: Known facts that are shown as answered questions ahead of every question.
         shots_seed: Which ones.
-        wording: "question", or "cloze": the update probe is asked as the case's cloze, where it has one.
+        wording: "question", or "cloze": update, generalization and neighbours are asked as clozes, where there are some.
     """
 
     name: str
@@ -62,6 +62,23 @@ UNEDITED = ModelState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What a locality question is about.
+
+    Attributes:
+        subject: Id of the entity.
+        label: Its label.
+        similarity: To the edit's subject, the higher the nearer; None where nobody knows.
+        popularity: ln(median monthly views + 1); None where nobody knows.
+    """
+
+    subject: str
+    label: str
+    similarity: float | None
+    popularity: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One question asked of one state of the model. One line of answers.jsonl.
 
@@ -89,6 +106,7 @@ class Answer:
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
         expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
+        neighbour: What a locality question is about; None on other axes.
     """
 
     model_state: ModelState
@@ -113,6 +131,7 @@ class Answer:
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
     expires: str | None = None
+    neighbour: Neighbour | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +362,8 @@ class RunSpec:
         presets: Ways of asking; every probe is asked under each.
         train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
             that train nothing.
+        neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
+            has by itself.
         limit: At most so many cases of each timestep, in file order; None for all.
         sample: So many cases of each timestep, drawn by the seed, in file order; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
@@ -371,6 +392,7 @@ class RunSpec:
     presets: tuple[Preset, ...]
     train_context: str | None
     limit: int | None
+    neighbours: int | None = None
     sample: int | None = None
     stratify: Literal["relation"] | None = None
     only_failed: bool = False

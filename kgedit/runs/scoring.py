@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from kgedit.files import replace_file
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
-from kgedit.metrics.scores import score_answers
+from kgedit.metrics.scores import answers_before, score_answers
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
@@ -78,11 +78,13 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     """Write answers.parquet, which names the answers.jsonl that it was made from."""
+    bleeds = any(score.metric == "bleedover" for score in scores.scores)
     batches = answer_table(
         read_answers(run_folder),
         {preset.name: preset.metric for preset in read_spec(run_folder).presets},
         timesteps=scores.timesteps,
         old_answers=old_answers(read_edited_cases(run_folder)),
+        before=answers_before(read_answers(run_folder)) if bleeds else None,
     )
     path, aside = run_folder / "answers.parquet", run_folder / ".answers.parquet.aside"
     schema = ANSWERS.with_metadata({"answers_sha256": scores.answers_sha256})

@@ -52,7 +52,7 @@ class GivenPreset(BaseModel):
     shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
     shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
     wording: Literal["question", "cloze"] = Field(
-        "question", description="cloze: the update probe is asked as the case's cloze"
+        "question", description="cloze: update, generalization and neighbours are asked as clozes"
     )
 
 
@@ -79,6 +79,7 @@ class GivenRun(BaseModel):
     train_context: str | None = Field(
         None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
     )
+    neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
     stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
@@ -132,6 +133,8 @@ def write_spec(spec: RunSpec) -> str:
     plain = asdict(spec)
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
+    if spec.neighbours is None:
+        del plain["neighbours"]
     if spec.backend == DEFAULT:  # runs of before there were others resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
@@ -231,6 +234,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         batch_size=_batch_size(given.batch_size, protocol, method, problems),
         presets=presets,
         train_context=_train_context(given.train_context, method, problems),
+        neighbours=given.neighbours,
         limit=given.limit,
         sample=given.sample,
         stratify=given.stratify,

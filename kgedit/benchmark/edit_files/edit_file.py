@@ -16,7 +16,7 @@ from kgedit.benchmark.edit_files.contract import CaseDetails, EditFormat, ReadCa
 from kgedit.benchmark.edit_files.registry import EDIT_FORMATS
 from kgedit.benchmark.edit_files.rows import NotRowsError, read_rows
 from kgedit.errors import BenchmarkError
-from kgedit.records.cases import Case, KnownFact, Probe
+from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact, Probe
 
 _SHOWN_FIELDS = 12
 
@@ -101,9 +101,15 @@ class EditFile:
         """What of the file is not used, in words: fields, then objects and questions by reason."""
         return self.unused_fields + tuple(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
-    def cases(self) -> Iterator[Case]:
-        """The cases of all objects, in file order."""
-        return (case for case, _ in self.read)
+    def cases(self, *, neighbours: int | None = None) -> Iterator[Case]:
+        """The cases of all objects, in file order.
+
+        Args:
+            neighbours: At most so many probes on each locality axis; None for all.
+        """
+        if neighbours is None:
+            return (case for case, _ in self.read)
+        return (dataclasses.replace(case, probes=_first_neighbours(case.probes, neighbours)) for case, _ in self.read)
 
     def details(self) -> Iterator[tuple[Case, CaseDetails]]:
         """The cases, each with what else the file says of it."""
@@ -123,6 +129,15 @@ class EditFile:
                 if probe.axis == "locality":
                     facts.append(KnownFact(probe.facts[0], probe.question, "", "", probe.answers[0]))
         return facts
+
+
+def _first_neighbours(probes: Sequence[Probe], most: int) -> tuple[Probe, ...]:
+    kept, counts = [], Counter[str]()
+    for probe in probes:
+        counts[probe.axis] += 1
+        if probe.axis not in LOCALITY_AXES or counts[probe.axis] <= most:
+            kept.append(probe)
+    return tuple(kept)
 
 
 def _name(path: Path) -> str:

@@ -21,7 +21,7 @@ from kgedit.benchmark.edit_files.values import (
     texts_of,
     without_blank,
 )
-from kgedit.records.cases import Case, Fact, Probe
+from kgedit.records.cases import Axis, Case, Fact, Probe
 
 _DECISIONS = {"learn": "new", "forget": "obsolete", "keep": "static"}
 """Decisions as the builder's own files call them -> as published."""
@@ -66,7 +66,8 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 probes=(
                     Probe("update", prompt, (fact.object_label,), (fact,)),
                     *probes_of("rephrase", generalizations, (fact.object_label,), fact),
-                    *_neighbours(row, fact),
+                    *_neighbours(row, fact, "neighborhood", "locality"),
+                    *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
             ),
             CaseDetails(
@@ -104,11 +105,12 @@ def _objects(row: Row) -> dict[str, list[Row]]:
     return found
 
 
-def _neighbours(row: Row, edited: Fact) -> Iterator[Probe]:
+def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Probe]:
     """Every question about a neighbour; each accepts all objects that the neighbour has."""
-    for number, neighbour in enumerate(row.get("neighborhood") or ()):
+    for number, neighbour in enumerate(row.get(field) or ()):
         subject, entries = mapping_at(neighbour, "subject"), neighbour.get("objects") or ()
         labels = texts_of([text_at(mapping_at(entry, "object"), "label") for entry in entries])
+        relation, distance = text_at(neighbour, "relation"), _number(neighbour.get("dist"))
         asked = set()
         for index, entry in enumerate(entries):
             thing, question = mapping_at(entry, "object"), without_blank(text_at(entry, "prompt"))
@@ -116,16 +118,24 @@ def _neighbours(row: Row, edited: Fact) -> Iterator[Probe]:
             if not question or not answer or question in asked:
                 continue
             asked.add(question)
-            own = f"{edited.subject}-{number}-{index}"
+            own = f"{edited.subject}-{axis}-{number}-{index}"
             fact = Fact(
                 text_at(subject, "id") or f"near-{own}",
                 text_at(subject, "label"),
-                edited.property,
-                edited.property_label,
+                relation or edited.property,
+                relation or edited.property_label,
                 text_at(thing, "id") or f"near-object-{own}",
                 answer,
             )
-            yield Probe("locality", question, tuple(dict.fromkeys((answer, *labels))), (fact,))
+            yield Probe(
+                axis,
+                question,
+                tuple(dict.fromkeys((answer, *labels))),
+                (fact,),
+                cloze=question,
+                similarity=None if distance is None else round(1 - distance, 6),
+                popularity=_number(neighbour.get("popularity")),
+            )
 
 
 def _number(value: Any) -> float | None:
@@ -133,6 +143,7 @@ def _number(value: Any) -> float | None:
 
 
 _ENTITY = ("id", "label")
+_NEAR = ("neighborhood", "random_neighborhood")
 
 WIKIFACTDIFF = EditFormat(
     name="wikifactdiff",
@@ -148,9 +159,9 @@ WIKIFACTDIFF = EditFormat(
         "subject_popularity",
         "scenario",
         "kind",
-        *(f"neighborhood.subject.{field}" for field in _ENTITY),
-        *(f"neighborhood.objects.object.{field}" for field in _ENTITY),
-        "neighborhood.objects.prompt",
+        *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.objects.object.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.{field}" for near in _NEAR for field in ("relation", "objects.prompt", "dist", "popularity")),
     ),
     unusable={
         "subject.description": "no method reads it",
@@ -158,12 +169,12 @@ WIKIFACTDIFF = EditFormat(
         "objects.description": "no method reads it",
         "neighborhood.subject.description": "no method reads it",
         "neighborhood.objects.object.description": "no method reads it",
-        "neighborhood.dist": "a probe has no distance",
+        "random_neighborhood.subject.description": "no method reads it",
+        "random_neighborhood.objects.object.description": "no method reads it",
         "relation_is_temp_func": "it follows from the relation",
         "is_replace": "it follows from the objects",
         "in_replacement_set": "which rows to run is chosen when a run is",
         "projected": "it says how the snapshots were made",
-        "random_neighborhood*": "locality asks about the nearest neighbours",
     },
     read_row=_read_row,
     one_value=False,

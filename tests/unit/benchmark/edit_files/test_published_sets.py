@@ -6,7 +6,16 @@ import copy
 from pathlib import Path
 
 import pytest
-from world.edit_files import COUNTERFACT, WIKIBIGEDIT, WIKIFACTDIFF, ZSRE, Json, write_json, write_lines
+from world.edit_files import (
+    COUNTERFACT,
+    RANDOM_NEIGHBOUR,
+    WIKIBIGEDIT,
+    WIKIFACTDIFF,
+    ZSRE,
+    Json,
+    write_json,
+    write_lines,
+)
 
 from kgedit.benchmark.edit_files import EditFile
 from kgedit.errors import BenchmarkError
@@ -68,6 +77,20 @@ def test_wikifactdiffs_clozes_lose_their_blank_and_neighbours_are_locality(tmp_p
     ]
     assert case.probes[3].facts[0].object == "Q19"
     assert (details.scenario, details.popularity, details.other_objects) == ("ReplaceObject", 4.5, ())
+
+
+def test_random_neighbours_are_an_axis_of_their_own_and_as_many_are_read_as_wanted(tmp_path: Path) -> None:
+    others = [RANDOM_NEIGHBOUR, copy.deepcopy(RANDOM_NEIGHBOUR)]
+    others[1]["objects"][0]["prompt"] = "Siljan is a lake of ____"
+    edits = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF | {"random_neighborhood": others}))
+    assert not [field for field in edits.unused_fields if "random" in field and "description" not in field]
+    (case,) = edits.cases()
+    near, drawn, _ = case.probes[3:]
+    assert (near.axis, near.similarity, near.popularity) == ("locality", 0.75, None)
+    assert (drawn.axis, drawn.similarity, drawn.popularity) == ("random_locality", None, 2.5)
+    assert (drawn.facts[0].subject, drawn.facts[0].property, drawn.answers) == ("Q300", "P17", ("Sweden",))
+    (fewer,) = edits.cases(neighbours=1)
+    assert fewer.probes == case.probes[:5]
 
 
 def _with_objects(*decisions: str, **changes: object) -> Json:
