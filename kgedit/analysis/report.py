@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kgedit.analysis.agreement import agreement_table
 from kgedit.analysis.axes import axis_table
 from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import Counts, breakdown_table
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
-from kgedit.analysis.errors import error_table
+from kgedit.analysis.errors import error_table, judged_error_table
 from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
 from kgedit.analysis.runs import Run
@@ -24,6 +25,7 @@ _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
 _NEIGHBOURS: tuple[_OfPreset, ...] = (bleedover_table,)
+_ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
 
 
@@ -80,9 +82,8 @@ def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
     tables = _each(runs, (paired_table,)) + [table for table in axes if table]
-    tables += _each(runs, _NEIGHBOURS) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
-    speed = speed_table(runs)
-    return [*tables, *([speed] if speed else [])]
+    tables += _each(runs, _NEIGHBOURS) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, _ERRORS)
+    return [*tables, *(table for table in (agreement_table(runs), speed_table(runs)) if table)]
 
 
 def _each(runs: Sequence[Run], kinds: Sequence[_OfPreset]) -> list[Table]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +14,8 @@ from kgedit.metrics.judged import BeforeKey
 from kgedit.metrics.probability import BLEEDOVER
 from kgedit.metrics.stages import stage_of
 from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
-from kgedit.records.cases import LOCALITY_AXES
-from kgedit.records.runs import Answer
-
-ErrorJudge = Callable[[Answer], ErrorClass | None]
-"""What a judge said of a wrong answer; None where it said nothing, and the rules decide."""
+from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
+from kgedit.records.runs import Answer, JudgedAnswer
 
 _ROWS = 65_536
 
@@ -30,7 +27,6 @@ def answer_table(
     timesteps: Sequence[str],
     old_answers: Mapping[int, Sequence[str]],
     before: Mapping[BeforeKey, Earlier] | None = None,
-    error_judge: ErrorJudge | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of ANSWERS, in file order; of a question that was answered twice in the same state the first answer.
 
@@ -39,7 +35,6 @@ def answer_table(
         timesteps: As in RunScores.
         old_answers: `case_hash` of a case -> the answers that were right before its edit.
         before: Locality answers before any edit, for bleedover; None where there is none.
-        error_judge: Whose error classes count before those of the rules.
     """
     metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
     seen: set[tuple[object, str, int]] = set()
@@ -53,7 +48,7 @@ def answer_table(
         value = metrics[answer.preset].judge(answer, None)  # no preset's own metric compares with an earlier answer
         right = _is_right(value, metrics[answer.preset])
         case = case_hash(answer.timestep, answer.case_id)
-        error, error_by = _error(answer, right, old_answers.get(case, ()), error_judge)
+        judged = answer if isinstance(answer, JudgedAnswer) else None
         rows.append(
             {
                 "stage": stage_of(answer.model_state, answer.timestep, timesteps),
@@ -70,8 +65,9 @@ def answer_table(
                 "right": right,
                 "first_found": answer.case_id in answer.retrieved,
                 "second_found": answer.second_case_id in answer.retrieved,
-                "error": error,
-                "error_by": error_by,
+                "error": _error(answer, right, old_answers.get(case, ())),
+                "judged_right": judged and judged.right,
+                "judged_error": judged and judged.error,
                 **_about_neighbour(answer, before or {}),
             }
         )
@@ -101,15 +97,9 @@ def _is_right(value: float | None, metric: Metric) -> bool | None:
     return value == (metric.maximum if metric.higher_is_better else metric.minimum)
 
 
-def _error(
-    answer: Answer, right: bool | None, old_answers: Sequence[str], error_judge: ErrorJudge | None
-) -> tuple[ErrorClass | None, str | None]:
-    """The error class of a wrong free answer and who says so; locality has no right answer to miss."""
+def _error(answer: Answer, right: bool | None, old_answers: Sequence[str]) -> ErrorClass | None:
+    """The error class of a wrong free answer by the rules; locality has no right answer to miss."""
     if right is not False or answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES:
-        return None, None
-    judged = error_judge(answer) if error_judge else None
-    if judged is not None:
-        return judged, "judge"
-    # Only where the edited fact itself is asked for is its old value an old answer.
-    old = old_answers if answer.axis in ("update", "rephrase", "personas", "alias") else ()
-    return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old), "rules"
+        return None
+    old = old_answers if answer.axis in EDIT_AXES else ()
+    return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old)

@@ -11,7 +11,8 @@ from typing import Literal
 import pyarrow as pa
 
 ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
-"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes."""
+"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes. A judge that calls an answer
+wrong never says that it is more than the answer."""
 
 ERROR_CLASSES: tuple[ErrorClass, ...] = (
     "empty",
@@ -39,7 +40,8 @@ ANSWERS = pa.schema(
         ("first_found", pa.bool_()),
         ("second_found", pa.bool_()),
         ("error", pa.string()),
-        ("error_by", pa.string()),
+        ("judged_right", pa.bool_()),
+        ("judged_error", pa.string()),
         ("neighbour", pa.string()),
         ("neighbour_label", pa.string()),
         ("similarity", pa.float64()),
@@ -51,7 +53,8 @@ ANSWERS = pa.schema(
 `question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
 metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
 wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
-ErrorClass for a wrong free answer, else null. error_by: "rules" or "judge". neighbour, neighbour_label, similarity,
+ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
+ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
 popularity: what a locality question is about (kgedit.records.runs.Neighbour). bleedover: what the probability of its
 answer has lost since before any edit; null for free answers."""
 

@@ -23,6 +23,9 @@ AXES: tuple[Axis, ...] = (
     "random_locality",
 )
 
+EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
+"""That ask for the edited fact itself: there, and only there, its old value is an old answer."""
+
 LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
 """Of facts that the edit must leave as they are."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from kgedit.records.answer_table import ErrorClass
 from kgedit.records.cases import Axis
 
 Setting = int | float | bool | str | None
@@ -30,7 +31,7 @@ class Preset:
         metric: Name in the registry of metrics.
         shots: Known facts that are shown as answered questions ahead of every question.
         shots_seed: Which ones.
-        wording: "question", or "cloze": update, generalization and neighbours are asked as clozes, where there are some.
+        wording: "question", or "cloze": update, generalization and neighbours are asked as clozes where they exist.
     """
 
     name: str
@@ -155,24 +156,29 @@ class JudgedAnswer(Answer):
 
     Attributes:
         right: A judge's verdict; None where it gave none.
+        error: What the judge says is wrong with the answer; None where it does not say.
         bertscore: What an encoder measured; None where none did.
     """
 
     right: bool | None = None
+    error: ErrorClass | None = None
     bertscore: BertScore | None = None
 
 
 _FIELDS = [field.name for field in fields(Answer)]
 
 
-def with_judgement(answer: Answer, *, right: bool | None = None, bertscore: BertScore | None = None) -> JudgedAnswer:
-    """The answer with one more judgement, those that it has kept."""
-    earlier = answer if isinstance(answer, JudgedAnswer) else None
-    return JudgedAnswer(
-        **{name: getattr(answer, name) for name in _FIELDS},
-        right=right if right is not None or earlier is None else earlier.right,
-        bertscore=bertscore if bertscore is not None or earlier is None else earlier.bertscore,
-    )
+def with_judgement(
+    answer: Answer,
+    *,
+    right: bool | None = None,
+    error: ErrorClass | None = None,
+    bertscore: BertScore | None = None,
+) -> JudgedAnswer:
+    """The answer with one more judgement; those that it has stay."""
+    given: dict[str, Any] = {"right": right, "error": error, "bertscore": bertscore}
+    kept = {name: getattr(answer, name, None) if value is None else value for name, value in given.items()}
+    return JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, **kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

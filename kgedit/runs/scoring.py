@@ -17,6 +17,7 @@ from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
 from kgedit.runs.bert_scoring import read_bertscores
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.error_judging import read_judged_errors
 from kgedit.runs.run_files import (
     answers_sha256,
     read_ability,
@@ -80,7 +81,7 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     """Write answers.parquet, which names the answers.jsonl that it was made from."""
     bleeds = any(score.metric == "bleedover" for score in scores.scores)
     batches = answer_table(
-        read_answers(run_folder),
+        _with_verdicts(run_folder, scores),
         {preset.name: preset.metric for preset in read_spec(run_folder).presets},
         timesteps=scores.timesteps,
         old_answers=old_answers(read_edited_cases(run_folder)),
@@ -92,6 +93,16 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     aside.replace(path)
+
+
+def _with_verdicts(run_folder: Path, scores: RunScores) -> Iterable[Answer]:
+    """The run's answers, with what a judge said of them where scores count it."""
+    answers: Iterable[Answer] = read_answers(run_folder)
+    verdicts = read_verdicts(run_folder) if scores.judging else None
+    if verdicts is None:
+        return answers
+    errors = read_judged_errors(run_folder)
+    return errors.on(verdicts.on(answers)) if errors else verdicts.on(answers)
 
 
 class _ScoredBy(msgspec.Struct):

@@ -111,7 +111,6 @@ def test_errors_are_shares_of_all_answers_before_and_after(run: Run) -> None:
     before, after = rows
     assert (before["right"], before["incorrect"], before["n"]) == ("0.0", "100.0", "3")
     assert (after["right"], after["old answer"], after["incorrect"]) == ("66.7", "33.3", "0.0")
-    assert "by a judge" not in after
     assert error_table([run], "synthetic") is None
 
 
