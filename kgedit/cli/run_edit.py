@@ -110,6 +110,18 @@ _MOST_FAILURES = 5
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @click.option("--backend", metavar="NAME", help="What answers: transformers, vllm or openai. Default transformers.")
 @click.option("--backend-url", metavar="URL", help="The server of the backend openai, as http://127.0.0.1:8000/v1.")
+@click.option(
+    "--backend-budget",
+    metavar="USD",
+    type=click.FloatRange(min=0),
+    help="Stop before the server of the backend openai costs more. No part of the spec.",
+)
+@click.option(
+    "--backend-prices",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="YAML of prices for that, instead of the shipped one.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",
@@ -126,6 +138,8 @@ def run_edit(
     settings: tuple[str, ...],
     out: Path | None,
     save_model: Path | None,
+    backend_budget: float | None,
+    backend_prices: Path | None,
     overwrite: bool,
     **flags: Any,
 ) -> None:
@@ -154,7 +168,15 @@ def run_edit(
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
-        folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
+        folder = run(
+            raw,
+            out=out,
+            overwrite=overwrite,
+            save_model=save_model,
+            backend_budget=backend_budget,
+            backend_prices=backend_prices,
+            progress=progress,
+        ).folder
     _tell_failures(folder)
     click.echo(folder)
 

@@ -176,9 +176,11 @@ def with_judgement(
     bertscore: BertScore | None = None,
 ) -> JudgedAnswer:
     """The answer with one more judgement; those that it has stay."""
-    given: dict[str, Any] = {"right": right, "error": error, "bertscore": bertscore}
-    kept = {name: getattr(answer, name, None) if value is None else value for name, value in given.items()}
-    return JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, **kept)
+    given = {"right": right, "error": error, "bertscore": bertscore}
+    values: dict[str, Any] = {name: getattr(answer, name) for name in _FIELDS}
+    for name, value in given.items():
+        values[name] = getattr(answer, name, None) if value is None else value
+    return JudgedAnswer(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,12 @@ from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import Backend
+from kgedit.llm.backends.contract import NO_LIMIT, Backend
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
+from kgedit.llm.remote.prices import Spending
 from kgedit.llm.served import describe_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
@@ -56,6 +57,7 @@ def run(
     *,
     overwrite: bool = False,
     save_model: Path | None = None,
+    spending: Spending | None = None,
     progress: RunProgress | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
@@ -64,6 +66,8 @@ def run(
         out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
         overwrite: Discard a run that the folder holds and start again.
         save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
+        spending: What a backend's server may be paid in this call; None for no limit. No part of the spec: a run that it
+            stopped resumes with more.
         progress: Called at every step.
 
     Returns:
@@ -75,11 +79,15 @@ def run(
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of RunProgress
     if save_model is not None:
         _check_saving(spec, save_model)
+    if spending is not None and not BACKENDS[spec.backend].needs_url:
+        raise SpecError([f"the backend {spec.backend} is paid nothing; leave out --backend-budget, --backend-prices"])
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
-    backend = BACKENDS[spec.backend](model, spec.backend_url, batch_tokens=spec.batch_tokens)
+    backend = BACKENDS[spec.backend](
+        model, spec.backend_url, batch_tokens=spec.batch_tokens, spending=spending or NO_LIMIT
+    )
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
