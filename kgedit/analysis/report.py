@@ -10,7 +10,7 @@ from kgedit.analysis.axes import axis_table
 from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import Counts, breakdown_table
 from kgedit.analysis.comparisons import paired_table, seeds_table
-from kgedit.analysis.costs import ability_table, speed_table
+from kgedit.analysis.costs import ability_table, speed_table, tasks_table
 from kgedit.analysis.errors import error_table, judged_error_table
 from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
@@ -68,8 +68,8 @@ def _overviews(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
     tables += _each(runs, (seeds_table, schedule_table))
-    ability = ability_table(runs)
-    return [*tables, *([ability] if ability else []), runs_table(runs)]
+    ability = [table for table in (ability_table(runs), tasks_table(runs)) if table]
+    return [*tables, *ability, runs_table(runs)]
 
 
 def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -> list[Table]:

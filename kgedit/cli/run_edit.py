@@ -102,9 +102,12 @@ _MOST_FAILURES = 5
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
 @click.option(
     "--ability",
-    metavar="prose|FILE",
-    help="Measure perplexity before and after, on the prose that kgedit has or on a text file.",
+    multiple=True,
+    metavar="prose|FILE|lm-eval:TASK",
+    help="Measure before and after: perplexity of the prose that kgedit has or of a text file; a task of "
+    "lm-evaluation-harness by name or YAML file; repeat.",
 )
+@click.option("--ability-limit", metavar="N", help="Documents of each such task. Default all.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
@@ -135,6 +138,7 @@ def run_edit(
     timesteps: tuple[str, ...],
     edits: tuple[str, ...],
     presets: tuple[str, ...],
+    ability: tuple[str, ...],
     settings: tuple[str, ...],
     out: Path | None,
     save_model: Path | None,
@@ -162,7 +166,8 @@ def run_edit(
         click.echo(f"{spec}: ignored: {note}", err=True)
     raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
-    raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
+    several = {"timesteps": timesteps + edits, "presets": presets, "ability": ability}
+    raw |= {name: list(values) for name, values in several.items() if values}
     in_file = raw.get("settings") or {}
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kgedit.metrics.ability import ability_scores
+from kgedit.metrics.ability import ability_scores, task_scores
 from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
@@ -16,7 +16,7 @@ from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
 from kgedit.records.cases import AXES, LOCALITY_AXES
-from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset
+from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset, TaskMeasurement
 from kgedit.records.scores import (
     POOLED_STAGES,
     EditTotals,
@@ -39,6 +39,7 @@ def score_answers(
     costs: Iterable[EditCost],
     preparation: Preparation | None,
     ability: Iterable[AbilityMeasurement] = (),
+    ability_tasks: Iterable[TaskMeasurement] = (),
     also: Sequence[str] = (),
     judging: Judging | None = None,
     encoding: Encoding | None = None,
@@ -53,6 +54,7 @@ def score_answers(
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
         ability: Measurements of the run's general ability.
+        ability_tasks: The same by tasks of lm-evaluation-harness.
         also: Names of metrics to judge by beside the presets' own and the side metrics.
         judging: Who gave the verdicts that the answers carry; None where they carry none.
         encoding: What the BERTScores come from that the answers carry; None where they carry none.
@@ -88,6 +90,7 @@ def score_answers(
         judging=judging and replace(judging, agreement=agreements(groups, names)),
         encoding=encoding,
         ability=ability_scores(ability),
+        ability_tasks=task_scores(ability_tasks),
     )
 
 

@@ -240,6 +240,33 @@ class AbilityMeasurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMeasurement:
+    """One line of ability_tasks.jsonl: one metric of a task of lm-evaluation-harness for one state of the model.
+
+    Attributes:
+        model_state: The edits that the model had received.
+        case_id: Under "single" the case whose edit it had received; else None.
+        task: Name of the task.
+        metric: As the harness names it.
+        value: The metric over all documents.
+        error: Its standard error; None where the harness tells none.
+        n: Documents.
+        version: Of the task.
+        higher_is_better: None where the harness does not say.
+    """
+
+    model_state: ModelState
+    case_id: str | None
+    task: str
+    metric: str
+    value: float
+    error: float | None
+    n: int
+    version: str
+    higher_is_better: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
     """What came before the first edit: the content of prepared.json, written once.
 
@@ -384,6 +411,8 @@ class RunSpec:
         batch_tokens: Most tokens, padding included, in one batch of questions.
         ability: Text whose perplexity is measured before and after the edits: "prose" for the one that kgedit has, or a
             file; None for no such measurement.
+        ability_tasks: Tasks of lm-evaluation-harness that are measured then, by name or as YAML files.
+        ability_limit: Documents of each of them; None for all.
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
@@ -410,6 +439,8 @@ class RunSpec:
     checkpoint_every: int
     batch_tokens: int
     ability: str | None = None
+    ability_tasks: tuple[str, ...] = ()
+    ability_limit: int | None = None
     seed: int
     device: str
     dtype: str

@@ -21,6 +21,7 @@ from kgedit.runs.error_judging import read_judged_errors
 from kgedit.runs.run_files import (
     answers_sha256,
     read_ability,
+    read_ability_tasks,
     read_answers,
     read_edit_costs,
     read_preparation,
@@ -55,6 +56,7 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
         ability=read_ability(run_folder),
+        ability_tasks=read_ability_tasks(run_folder),
         also=also,
         judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
         encoding=bertscores.encoding_of(read_answers(run_folder)) if bertscores else None,
