@@ -15,6 +15,7 @@ from kgedit.analysis.errors import error_table, judged_error_table
 from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
 from kgedit.analysis.runs import Run
+from kgedit.analysis.scenarios import scenarios_table
 from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
@@ -24,7 +25,7 @@ from kgedit.records.cases import AXES
 _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
-_NEIGHBOURS: tuple[_OfPreset, ...] = (bleedover_table,)
+_WIKIFACTDIFF: tuple[_OfPreset, ...] = (bleedover_table, scenarios_table)
 _ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
 
@@ -82,7 +83,7 @@ def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
     tables = _each(runs, (paired_table,)) + [table for table in axes if table]
-    tables += _each(runs, _NEIGHBOURS) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, _ERRORS)
+    tables += _each(runs, _WIKIFACTDIFF) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, _ERRORS)
     return [*tables, *(table for table in (agreement_table(runs), speed_table(runs)) if table)]
 
 

@@ -185,12 +185,13 @@ class Timestep:
             for row in self.table("known_facts").to_pylist()
         ]
 
-    def cases(self, *, neighbours: int | None = None) -> Iterator[Case]:
+    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:  # noqa: ARG002
         """Every case with its probes, ordered by case_id.
 
         Args:
             neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
                 None for one of each.
+            archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
         """
         rows = self.table("cases").to_pylist()
         facts = {row["case_id"]: fact_in(row) for row in rows}

@@ -78,6 +78,11 @@ _MOST_FAILURES = 5
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
 @click.option(
+    "--archive-as",
+    metavar="TEXT",
+    help="What archived facts of a WikiFactDiff file are edited to, such as nobody. Default: they are left out.",
+)
+@click.option(
     "--neighbours",
     metavar="N",
     help="Of a WikiFactDiff timestep, ask N nearest and N random neighbours of each case. Default 1.",

@@ -12,6 +12,7 @@ from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.error_classes import classify_error
 from kgedit.metrics.judged import BeforeKey
 from kgedit.metrics.probability import BLEEDOVER
+from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
 from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
 from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
@@ -69,6 +70,7 @@ def answer_table(
                 "judged_right": judged and judged.right,
                 "judged_error": judged and judged.error,
                 **_about_neighbour(answer, before or {}),
+                **_in_scenario(answer, before or {}),
             }
         )
         if len(rows) == _ROWS:
@@ -89,6 +91,14 @@ def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dic
         "popularity": answer.neighbour.popularity,
         "bleedover": BLEEDOVER.judge(answer, earlier),
     }
+
+
+def _in_scenario(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
+    """The scenario of an answer, and its scores."""
+    if answer.scenario is None:
+        return {}
+    earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+    return {"scenario": answer.scenario, **{name: METRICS[name].judge(answer, earlier) for name in SCENARIOS}}
 
 
 def _is_right(value: float | None, metric: Metric) -> bool | None:

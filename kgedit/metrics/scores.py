@@ -151,7 +151,7 @@ class _Survey:
 
 
 def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
-    """Locality answers of the unedited model, which later ones are compared with."""
+    """Answers of the unedited model that later ones are compared with: locality, scenarios with their own scores."""
     before: dict[BeforeKey, Earlier] = {}
     for answer in answers:
         if answer.model_state.timestep is None:
@@ -160,9 +160,17 @@ def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
 
 
 def _remember(answer: Answer, before: dict[BeforeKey, Earlier]) -> None:
-    if answer.axis in LOCALITY_AXES:
+    if answer.axis in LOCALITY_AXES or answer.scenario is not None:
         key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
-        before.setdefault(key, Earlier(answer.text, answer.probability))
+        earlier = Earlier(
+            text=answer.text,
+            probability=answer.probability,
+            old_probability=answer.old_probability,
+            static_probability=answer.static_probability,
+            alternative_probability=answer.alternative_probability,
+            highest_alternative=answer.highest_alternative,
+        )
+        before.setdefault(key, earlier)
 
 
 def _scores(

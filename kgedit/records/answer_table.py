@@ -23,6 +23,9 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
     "incorrect",
 )
 
+SCENARIO_SCORES = ("gain", "preferred", "static_loss", "archive_drop", "archived", "replaced")
+"""Metrics that only some scenarios have (kgedit.metrics.scenarios)."""
+
 ANSWERS = pa.schema(
     [
         ("stage", pa.string()),
@@ -47,6 +50,8 @@ ANSWERS = pa.schema(
         ("similarity", pa.float64()),
         ("popularity", pa.float64()),
         ("bleedover", pa.float64()),
+        ("scenario", pa.string()),
+        *((name, pa.float64()) for name in SCENARIO_SCORES),
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
@@ -56,7 +61,8 @@ wrong. first_found, second_found: whether retrieval put the case, and the second
 ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
 ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
 popularity: what a locality question is about (kgedit.records.runs.Neighbour). bleedover: what the probability of its
-answer has lost since before any edit; null for free answers."""
+answer has lost since before any edit; null for free answers.
+scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
 
 CASES = pa.schema(
     [

@@ -95,6 +95,9 @@ class Case:
             not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
+        scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.
+        static_answers: What stays right beside the answer.
+        alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
     """
 
     case_id: str
@@ -112,6 +115,9 @@ class Case:
     kind: str | None = None
     as_of: str | None = None
     clozes: tuple[str, ...] = ()
+    scenario: str | None = None
+    static_answers: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

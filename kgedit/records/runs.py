@@ -108,6 +108,10 @@ class Answer:
             no case, and on other axes.
         expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
         neighbour: What a locality question is about; None on other axes.
+        scenario: The case's, where it has scores of its own and the edited fact is asked for.
+        static_probability: Of the answers that stay right, their mean probability; None where there is none.
+        alternative_probability: Of the case's alternatives, likewise.
+        highest_alternative: Of these, the highest.
     """
 
     model_state: ModelState
@@ -133,6 +137,10 @@ class Answer:
     second_case_id: str | None = None
     expires: str | None = None
     neighbour: Neighbour | None = None
+    scenario: str | None = None
+    static_probability: float | None = None
+    alternative_probability: float | None = None
+    highest_alternative: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,6 +405,7 @@ class RunSpec:
         presets: Ways of asking; every probe is asked under each.
         train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
             that train nothing.
+        archive_as: What facts that ceased without a successor are edited to; None leaves them out.
         neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
             has by itself.
         limit: At most so many cases of each timestep, in file order; None for all.
@@ -429,6 +438,7 @@ class RunSpec:
     presets: tuple[Preset, ...]
     train_context: str | None
     limit: int | None
+    archive_as: str | None = None
     neighbours: int | None = None
     sample: int | None = None
     stratify: Literal["relation"] | None = None

@@ -165,6 +165,8 @@ def cached_replies(backend: Backend, asked: Sequence[Asked], cache: AnswerCache)
 
 
 _NO_PREFIX = Prefix()
+_NOTHING_FED = Question(prompt="", gold="")
+_ASKS_FOR_THE_EDIT = ("update", "rephrase", "personas")
 
 
 def probes_under(case: Case, preset: Preset) -> tuple[Probe, ...]:
@@ -185,11 +187,16 @@ def word(
 ) -> WordedProbe:
     """A probe as it is sent: in its context, behind as much of the prefix as the model has room for."""
     case, probe = asked.case, asked.probe
-    old = _old_answers(case, probe) if preset.generation == "teacher_forcing" else ()
-    cloze = _cloze(case, probe) if preset.wording == "cloze" else ""
-    kept, question = fit_prefix(
-        model, prefix, cloze or probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
+    forced = preset.generation == "teacher_forcing" and probe.axis in _ASKS_FOR_THE_EDIT
+    fed = Question(
+        prompt="",
+        gold=probe.answers[0],
+        old=_others(case.old_answers, probe) if forced else (),
+        static=_others(case.static_answers, probe) if forced else (),
+        alternatives=_others(case.alternatives, probe) if forced else (),
     )
+    cloze = _cloze(case, probe) if preset.wording == "cloze" else ""
+    kept, question = fit_prefix(model, prefix, cloze or probe.question, context=context, fed=fed, preset=preset)
     return WordedProbe(asked, kept, question, preset)
 
 
@@ -197,12 +204,9 @@ def _cloze(case: Case, probe: Probe) -> str:
     return case.cloze if probe.axis == "update" else probe.cloze
 
 
-def _old_answers(case: Case, probe: Probe) -> tuple[str, ...]:
-    """What was correct before the edit, on the axes that ask for the edited fact."""
-    asks_for_it = probe.axis in ("update", "rephrase", "personas")
-    return (
-        tuple(dict.fromkeys(old for old in case.old_answers if old and old not in probe.answers)) if asks_for_it else ()
-    )
+def _others(answers: Sequence[str], probe: Probe) -> tuple[str, ...]:
+    """Answers beside those of a probe."""
+    return tuple(dict.fromkeys(answer for answer in answers if answer and answer not in probe.answers))
 
 
 def fit_prefix(
@@ -212,8 +216,7 @@ def fit_prefix(
     *,
     context: Context,
     preset: Preset,
-    gold: str = "",
-    old: tuple[str, ...] = (),
+    fed: Question = _NOTHING_FED,
 ) -> tuple[Prefix, Question]:
     """A question behind as much of a prefix as the model has room for, its last part at least.
 
@@ -221,7 +224,7 @@ def fit_prefix(
     """
 
     def question(left_out: int) -> Question:
-        return Question(context.prompt(asked, facts=prefix.without(left_out).worded(context)), gold, old)
+        return replace(fed, prompt=context.prompt(asked, facts=prefix.without(left_out).worded(context)))
 
     def fits(left_out: int) -> bool:
         return model.positions is None or longest(model, question(left_out), preset) <= model.positions
@@ -254,6 +257,7 @@ def to_answer(item: WordedProbe, reply: Reply, state: ModelState) -> Answer:
         second_case_id=probe.second_case_id,
         expires=probe.expires,
         neighbour=_neighbour(probe),
+        scenario=case.scenario if probe.axis in _ASKS_FOR_THE_EDIT else None,
         **asdict(reply),
     )
 

@@ -12,7 +12,7 @@ from kgedit.files import replace_file
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
-from kgedit.records.answer_table import ANSWERS
+from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
 from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
 from kgedit.runs.bert_scoring import read_bertscores
@@ -81,13 +81,13 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     """Write answers.parquet, which names the answers.jsonl that it was made from."""
-    bleeds = any(score.metric == "bleedover" for score in scores.scores)
+    compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in scores.scores)
     batches = answer_table(
         _with_verdicts(run_folder, scores),
         {preset.name: preset.metric for preset in read_spec(run_folder).presets},
         timesteps=scores.timesteps,
         old_answers=old_answers(read_edited_cases(run_folder)),
-        before=answers_before(read_answers(run_folder)) if bleeds else None,
+        before=answers_before(read_answers(run_folder)) if compared else None,
     )
     path, aside = run_folder / "answers.parquet", run_folder / ".answers.parquet.aside"
     schema = ANSWERS.with_metadata({"answers_sha256": scores.answers_sha256})

@@ -81,6 +81,7 @@ class GivenRun(BaseModel):
     train_context: str | None = Field(
         None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
     )
+    archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
     neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
@@ -138,7 +139,7 @@ def write_spec(spec: RunSpec) -> str:
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
     plain["ability_tasks"] = list(spec.ability_tasks)
-    for name in ("neighbours", "ability_tasks", "ability_limit"):  # runs of before there were any resume
+    for name in ("archive_as", "neighbours", "ability_tasks", "ability_limit"):  # runs of before there were any resume
         if not plain[name]:
             del plain[name]
     if spec.backend == DEFAULT:  # runs of before there were others resume
@@ -247,6 +248,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         batch_size=_batch_size(given.batch_size, protocol, method, problems),
         presets=presets,
         train_context=_train_context(given.train_context, method, problems),
+        archive_as=given.archive_as,
         neighbours=given.neighbours,
         limit=given.limit,
         sample=given.sample,

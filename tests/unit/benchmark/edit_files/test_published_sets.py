@@ -18,6 +18,7 @@ from world.edit_files import (
 )
 
 from kgedit.benchmark.edit_files import EditFile
+from kgedit.benchmark.edit_files.alternatives import ObjectPool
 from kgedit.errors import BenchmarkError
 from kgedit.records.cases import Case
 
@@ -117,10 +118,44 @@ def test_every_new_object_of_a_scenario_is_a_case(
     assert [details.other_objects for _, details in read] == others
 
 
-def test_an_archived_fact_has_nothing_to_teach_and_is_counted(tmp_path: Path) -> None:
+def test_an_archived_fact_is_a_case_where_a_run_says_what_to_teach(tmp_path: Path) -> None:
     edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete")))
-    assert len(edits.read) == 1
+    assert len(edits.read) == len(list(edits.cases())) == 1
+    assert edits.left_out == {"archived facts, which a run takes with --archive-as only": 1}
+    _, archived = edits.cases(archive_as="nobody")
+    assert (archived.scenario, archived.answer, archived.old_answers) == ("Archive", "nobody", ("Thing 0",))
+    assert {probe.answers for probe in archived.probes if probe.axis != "locality"} == {("nobody",)}
+    assert [probe.answers for probe in archived.probes if probe.axis == "locality"] == [("Siv Nyman",)]
+    assert set(archived.alternatives) == {"Nils Ek", "Siv Nyman", "Olof Gren"}
+
+
+def test_a_row_that_neither_adds_nor_archives_is_counted(tmp_path: Path) -> None:
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete", "static")))
     assert edits.left_out == {"rows without a new object: there is nothing to teach": 1}
+
+
+def test_an_added_object_has_static_answers_and_alternatives(tmp_path: Path) -> None:
+    added = _with_objects("new", "static", "static")
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, added))
+    replaced, case = edits.cases()
+    assert (replaced.scenario, replaced.alternatives) == (None, ()), "its old answer is what it is compared with"
+    assert (case.scenario, case.static_answers) == ("AddObject", ("Thing 1", "Thing 2"))
+    assert set(case.alternatives) == {"Olof Gren", "Nils Ek", "Siv Nyman"}
+
+
+def test_alternatives_are_about_as_frequent_and_never_right() -> None:
+    said = [("P6", f"Q{n}", "common") for n in range(9)] + [("P6", f"Q{n}", "frequent") for n in range(8)]
+    said += [("P6", f"Q{n}", f"rare {n}") for n in range(20)] + [("P6", "Q1", "twice"), ("P6", "Q2", "twice")]
+    said += [("P9", "Q1", "elsewhere"), ("P6", "Q0", "common")]
+    pool = ObjectPool(said)
+    assert pool.alternatives("P6", "common", own=(), most=2) == ("frequent", "twice")
+    rare = pool.alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert len(set(rare)) == 5
+    assert all(name.startswith("rare") for name in rare)
+    assert not {"rare 3", "rare 4"} & set(rare)
+    assert rare == ObjectPool(reversed(said)).alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert pool.alternatives("P6", "unheard of", own=(), most=1)[0].startswith("rare")
+    assert pool.alternatives("P7", "common", own=()) == ()
 
 
 def test_a_literal_has_a_label_and_no_id(tmp_path: Path) -> None:
