@@ -36,7 +36,7 @@ def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
     note = (
         "In % with 95 % intervals (bootstrap over relations); definitions and reasons: docs/evaluation.md. gain: of "
         "the new answer's probability. preferred: likelier than every alternative. static loss: of what stays right. "
-        "archive drop: of the archived answer's standing against alternatives. archived: no likelier than they. replaced: rise "
+        "archive drop: of the archived answer's standing against alternatives. archived: no likelier. replaced: rise "
         "of the likeliest alternative. Alternatives: of the relation, about as frequent, never right. Less is better "
         "for static loss and replaced."
     )
