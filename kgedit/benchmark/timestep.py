@@ -193,6 +193,9 @@ class Timestep:
                 None for one of each.
             archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
         """
+        from kgedit.benchmark.wikifactdiff.probes import subject_popularities
+
+        popularity = subject_popularities(self)
         rows = self.table("cases").to_pylist()
         facts = {row["case_id"]: fact_in(row) for row in rows}
         probes: dict[str, list[Probe]] = defaultdict(list)
@@ -223,6 +226,7 @@ class Timestep:
                 kind=row["kind"],
                 as_of=row["as_of"],
                 clozes=tuple(row["clozes"] or ()),
+                popularity=popularity.get((row["subject"], row["property"])),
             )
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:

@@ -79,10 +79,11 @@ CASES = pa.schema(
         ("object", pa.string()),
         ("object_label", pa.string()),
         ("old_answers", pa.list_(pa.string())),
+        ("popularity", pa.float64()),
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
-where the statement says neither."""
+where the statement says neither. popularity: of the subject, as the timestep tells it."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:

@@ -95,6 +95,7 @@ class Case:
             not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
+        popularity: Of the subject, ln(median monthly views + 1); None where nobody knows.
         scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.
         static_answers: What stays right beside the answer.
         alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
@@ -115,6 +116,7 @@ class Case:
     kind: str | None = None
     as_of: str | None = None
     clozes: tuple[str, ...] = ()
+    popularity: float | None = None
     scenario: str | None = None
     static_answers: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()

@@ -80,6 +80,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                     *_neighbours(row, fact, "neighborhood", "locality"),
                     *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
+                popularity=_number(row.get("subject_popularity")),
                 scenario=scenario if scenario in SCORED else None,
                 static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
                 alternatives=texts_of((row.get("alternatives") or {}).get(text_at(compared, "label"))),

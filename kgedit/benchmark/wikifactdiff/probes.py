@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.benchmark.timestep import Timestep, answers_in, fact_in
-from kgedit.benchmark.wikifactdiff.tables import NEIGHBOURS, has_own_tables
+from kgedit.benchmark.wikifactdiff.tables import NEIGHBOURS, has_own_tables, own_table
 from kgedit.benchmark.wording import gives_away
 from kgedit.records.cases import Axis, Probe
 
@@ -50,6 +50,14 @@ def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe
                 popularity=row["popularity"],
             ),
         )
+
+
+def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
+    """Subject and property of each update -> popularity of the subject, where the timestep tells it."""
+    if not has_own_tables(timestep):
+        return {}
+    rows = own_table(timestep, "updates").select(["subject", "property", "popularity"]).to_pylist()
+    return {(row["subject"], row["property"]): row["popularity"] for row in rows if row["popularity"] is not None}
 
 
 def _read_neighbours(timestep: Timestep) -> pa.Table:

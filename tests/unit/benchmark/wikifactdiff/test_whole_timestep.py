@@ -182,6 +182,8 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     assert popular.manifest["settings"]["pageviews"].keys() == {views.name}
     told = {row["neighbour"]: row["popularity"] for row in own_table(popular, "neighbours").to_pylist()}
     assert told["Q4"] == pytest.approx(math.log(11), abs=1e-6), "Falun was read ten times a month"
+    (known,) = (case.popularity for case in popular.cases() if case.fact.subject == "Q2")
+    assert known == pytest.approx(math.log(901), abs=1e-6)
     assert any(probe.popularity is not None for case in popular.cases() for probe in case.probes)
 
 
