@@ -15,6 +15,7 @@ EXTRAS = {
     "classifier": ("sklearn",),
     "openai": ("openai",),
     "vllm": ("vllm",),
+    "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgedit.analysis.answers import estimate_of, rows_of
+from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Change, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of
@@ -18,8 +19,8 @@ from kgedit.records.cases import Axis
 Counts = Mapping[str, int]
 """Label or id -> how often a corpus names it, or a page was viewed."""
 
-BREAKDOWNS = ("relation", "tag", "kind", "year", "subject_count", "object_count")
-"""What scores can be broken down by; the last two need counts."""
+BREAKDOWNS = ("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count", *NEIGHBOUR_BREAKDOWNS)
+"""What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
 
 _UNKNOWN = "not known"
 _DECILES = 10
@@ -32,6 +33,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         by: One of BREAKDOWNS.
         counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
     """
+    if by in NEIGHBOUR_BREAKDOWNS:
+        return bleedover_split_table(runs, by, preset=preset, counts=counts)
     asked = asked_axes(runs, preset)
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
@@ -50,6 +53,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits; 95 % interval over "
         "relations, within a single relation over its answers."
     )
+    if by == "popularity":
+        note += " Tenths of the cases by the popularity of the subject, as the timestep tells it, 1 the least."
     if by.endswith("_count"):
         note += f" Tenths of the cases by how often the {by.partition('_')[0]} is counted, 1 the rarest."
     return Table(f"By {name}, preset {preset}", columns, tuple(rows), note)
@@ -60,6 +65,8 @@ def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
     cases = run.cases
     if by.endswith("_count"):
         names = tenths(_counted(cases, by.partition("_")[0], counts))
+    elif by == "popularity":
+        names = tenths(cases["popularity"].to_pylist())
     elif by == "relation":
         pairs = zip(cases["relation"].to_pylist(), cases["relation_label"].to_pylist(), strict=True)
         names = [f"{label} ({relation})" if label and label != relation else relation for relation, label in pairs]
@@ -73,13 +80,13 @@ def _counted(cases: pa.Table, part: str, counts: Counts) -> list[int | None]:
     return [counts.get(entity, counts.get(label)) for entity, label in pairs]
 
 
-def tenths(counts: Sequence[int | None]) -> list[str]:
+def tenths(counts: Sequence[float | None]) -> list[str]:
     """The tenth of each count among all that are known, "1" the lowest; equal counts fall into the same one."""
     known = np.array(sorted(count for count in counts if count is not None))
     return [_UNKNOWN if count is None else _tenth(count, known) for count in counts]
 
 
-def _tenth(count: int, known: np.ndarray[Any, Any]) -> str:
+def _tenth(count: float, known: np.ndarray[Any, Any]) -> str:
     # By the middle of its rank among equals, which is below the number of all.
     low, high = np.searchsorted(known, count, "left"), np.searchsorted(known, count, "right")
     return str(1 + int(_DECILES * (low + high) / 2 / len(known)))

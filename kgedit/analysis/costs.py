@@ -73,6 +73,43 @@ def ability_table(runs: Sequence[Run]) -> Table | None:
     return Table("General ability", columns, tuple(rows), note)
 
 
+def tasks_table(runs: Sequence[Run]) -> Table | None:
+    """Tasks of lm-evaluation-harness before and after; None where no run measured any."""
+    rows = []
+    for number, run in enumerate(runs, start=1):
+        scores = run.scores.ability_tasks
+        before = {(score.task, score.metric): score for score in scores if score.model_state == UNEDITED}
+        for score in scores:
+            first = before.get((score.task, score.metric))
+            if score.model_state != UNEDITED:
+                rows.append(
+                    (
+                        *(number, run.spec.method, dates(score.model_state.timestep or ""), score.task, score.metric),
+                        *(score.n, first.value if first else None, score.value),
+                        *(score.value - first.value if first else None, score.error),
+                        *(score.measured, score.worst),
+                    )
+                )
+    if not rows:
+        return None
+    columns = (
+        *METHOD,
+        *(Column(name, key=True) for name in ("after", "task", "metric")),
+        Column("n", "count"),
+        *(Column(name, "plain") for name in ("value before", "value", "difference", "standard error")),
+        Column("edits measured", "count"),
+        Column("worst", "plain"),
+    )
+    note = (
+        "lm-evaluation-harness's own values, in its units, over n documents. Standard error: of the value, over "
+        "documents; that of the difference is smaller, since the documents are the same."
+    )
+    if all(row[-2] == 1 for row in rows):
+        return Table("General ability: tasks", columns[:-2], tuple(row[:-2] for row in rows), note)
+    note += " Under the protocol single after each edit: the mean, and the worst."
+    return Table("General ability: tasks", columns, tuple(rows), note)
+
+
 def _with_unedited(run: Run) -> list[tuple[AbilityScore, AbilityScore | None]]:
     """Every score after edits with that of the unedited model on the same text."""
     before = {score.text_sha256: score for score in run.scores.ability if score.model_state == UNEDITED}

@@ -1,70 +1,109 @@
-"""What is wrong with wrong free answers, as shares of all answers."""
+"""What is wrong with wrong free answers, as shares of all answers: by rules, and by a judge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import rows_of
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
-from kgedit.records.answer_table import ERROR_CLASSES
-from kgedit.records.cases import AXES, Axis
-from kgedit.records.scores import EvaluationStage
+from kgedit.records.answer_table import ERROR_CLASSES, ErrorClass
+from kgedit.records.cases import AXES, LOCALITY_AXES
+from kgedit.records.runs import Preset
 
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}
+_JUDGED_CLASSES: tuple[ErrorClass, ...] = tuple(name for name in ERROR_CLASSES if name != "more than the answer")
+_MEANINGS = "empty: no word. repetition: the same words again and again. old: an answer that was right before the edit."
+
+_SharesOf = Callable[[pa.Table], tuple[Cell, ...] | None]
+"""From the answers of one run on one axis to the cells behind its name."""
 
 
 def error_table(runs: Sequence[Run], preset: str) -> Table | None:
     """Answers by error class, on every axis but locality; None where nothing was answered freely."""
-    rows: list[tuple[Cell, ...]] = []
-    for axis in AXES:
-        # Before any edit the runs of a group are the same model: one row stands for all.
-        unedited = next((shares for run in runs if (shares := _shares(run, "before", axis, preset))), None)
-        if unedited:
-            rows.append((None, "unedited", axis, *unedited))
-        for number, run in enumerate(runs, start=1):
-            shares = _shares(run, "own", axis, preset)
-            if shares:
-                rows.append((number, run.spec.method, axis, *shares))
+    rows = _rows(runs, preset, _shares_by_rules)
     if not rows:
         return None
     columns = (
-        *METHOD,
-        Column("axis", key=True),
-        Column("n", "count"),
-        Column("right", "percent"),
+        *(*METHOD, Column("axis", key=True), Column("n", "count"), Column("right", "percent")),
         *(Column(name, "percent", heading=_HEADINGS.get(name, name)) for name in ERROR_CLASSES),
-        Column("by a judge", "percent"),
     )
     note = (
-        "Shares of all answers in %, by the first rule that fits (docs/reading-results.md). empty: no word. "
-        "repetition: the same words again and again. old: an answer that was right before the edit. more: the answer "
-        "and other words, which exact match calls wrong. irrelevant: nothing but words of the question. incorrect: "
-        "anything else."
+        f"Shares of all answers in %, by the first rule that fits (docs/reading-results.md). {_MEANINGS} more: the "
+        "answer and other words, which exact match calls wrong. irrelevant: nothing but words of the question. "
+        "incorrect: anything else."
     )
-    if not any(row[-1] for row in rows):
-        return Table(f"Errors, preset {preset}", columns[:-1], tuple(row[:-1] for row in rows), note)
-    note += " By a judge: answers whose class a judge gave instead."
     return Table(f"Errors, preset {preset}", columns, tuple(rows), note)
 
 
-def _shares(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> tuple[Cell, ...] | None:
-    rows = rows_of(run, stage, axis, preset)
+def judged_error_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """The same as a judge sees it; None where no judge was asked for error classes."""
+    rows = _rows(runs, preset, _shares_by_judge)
+    if not rows:
+        return None
+    columns = (
+        *(*METHOD, Column("axis", key=True), Column("n", "count"), Column("right", "percent")),
+        *(Column(name, "percent", heading=_HEADINGS.get(name, name)) for name in _JUDGED_CLASSES),
+        Column("no class", "percent"),
+        Column("as by rules", "percent"),
+    )
+    note = (
+        f"Shares of the answers with a verdict, in %, by what the judge says is wrong. {_MEANINGS} irrelevant: no "
+        "try to answer the question. incorrect: anything else. no class: the judge named none. as by rules: of the "
+        "answers that rules and judge both gave a class, those with the same one."
+    )
+    return Table(f"Errors by the judge, preset {preset}", columns, tuple(rows), note)
+
+
+def _rows(runs: Sequence[Run], preset: str, shares_of: _SharesOf) -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    asking = [run if _asks_freely(run, preset) else None for run in runs]
+    for axis in (axis for axis in AXES if axis not in LOCALITY_AXES):
+        # Before any edit the runs of a group are the same model: one row stands for all.
+        unedited = next(
+            (cells for run in asking if run and (cells := shares_of(rows_of(run, "before", axis, preset)))), None
+        )
+        if unedited:
+            rows.append((None, "unedited", axis, *unedited))
+        for number, run in enumerate(asking, start=1):
+            cells = shares_of(rows_of(run, "own", axis, preset)) if run else None
+            if run and cells:
+                rows.append((number, run.spec.method, axis, *cells))
+    return rows
+
+
+def _asks_freely(run: Run, preset: str) -> bool:
+    return any(_is_free(item) for item in run.spec.presets if item.name == preset)
+
+
+def _is_free(preset: Preset) -> bool:
+    return preset.generation != "teacher_forcing"
+
+
+def _shares_by_rules(rows: pa.Table) -> tuple[Cell, ...] | None:
     rows = rows.filter(pc.field("right").is_valid())
-    classified = rows["error"].drop_null()
-    if not len(classified) and not _asked_freely(run, preset):
+    if not len(rows):
         return None
-    if not len(rows) or axis == "locality":
+    classified, total = rows["error"].drop_null(), len(rows)
+    return (total, (total - len(classified)) / total, *_shares(classified, ERROR_CLASSES, total))
+
+
+def _shares_by_judge(rows: pa.Table) -> tuple[Cell, ...] | None:
+    rows = rows.filter(pc.field("judged_right").is_valid())
+    classified, total = rows["judged_error"].drop_null(), len(rows)
+    if not len(classified):
         return None
-    total = len(rows)
+    right = pc.sum(rows["judged_right"]).as_py()
+    both = rows.filter(pc.field("error").is_valid() & pc.field("judged_error").is_valid())
+    same = pc.mean(pc.equal(both["error"], both["judged_error"])).as_py() if len(both) else None
+    unclassified = (total - right - len(classified)) / total
+    return (total, right / total, *_shares(classified, _JUDGED_CLASSES, total), unclassified, same)
+
+
+def _shares(classified: pa.ChunkedArray, classes: Sequence[ErrorClass], total: int) -> list[float]:
     found = {item["values"]: item["counts"] for item in classified.value_counts().to_pylist()}
-    judged = pc.sum(pc.equal(rows["error_by"], "judge")).as_py() or 0
-    right = (total - len(classified)) / total
-    return (total, right, *(found.get(name, 0) / total for name in ERROR_CLASSES), judged / total)
-
-
-def _asked_freely(run: Run, preset: str) -> bool:
-    return any(item.name == preset and item.generation != "teacher_forcing" for item in run.spec.presets)
+    return [found.get(name, 0) / total for name in classes]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kgedit.analysis.agreement import agreement_table
 from kgedit.analysis.axes import axis_table
+from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import Counts, breakdown_table
 from kgedit.analysis.comparisons import paired_table, seeds_table
-from kgedit.analysis.costs import ability_table, speed_table
-from kgedit.analysis.errors import error_table
+from kgedit.analysis.costs import ability_table, speed_table, tasks_table
+from kgedit.analysis.errors import error_table, judged_error_table
 from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
 from kgedit.analysis.runs import Run
+from kgedit.analysis.scenarios import scenarios_table
 from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
@@ -22,6 +25,8 @@ from kgedit.records.cases import AXES
 _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
+_WIKIFACTDIFF: tuple[_OfPreset, ...] = (bleedover_table, scenarios_table)
+_ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
 
 
@@ -64,8 +69,8 @@ def _overviews(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
     tables += _each(runs, (seeds_table, schedule_table))
-    ability = ability_table(runs)
-    return [*tables, *([ability] if ability else []), runs_table(runs)]
+    ability = [table for table in (ability_table(runs), tasks_table(runs)) if table]
+    return [*tables, *ability, runs_table(runs)]
 
 
 def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -> list[Table]:
@@ -78,9 +83,8 @@ def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
     tables = _each(runs, (paired_table,)) + [table for table in axes if table]
-    tables += _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, (error_table,))
-    speed = speed_table(runs)
-    return [*tables, *([speed] if speed else [])]
+    tables += _each(runs, _WIKIFACTDIFF) + _each(runs, _OVER_TIME) + _each(runs, _TWO_HOPS) + _each(runs, _ERRORS)
+    return [*tables, *(table for table in (agreement_table(runs), speed_table(runs)) if table)]
 
 
 def _each(runs: Sequence[Run], kinds: Sequence[_OfPreset]) -> list[Table]:

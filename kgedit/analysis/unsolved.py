@@ -11,7 +11,7 @@ from kgedit.analysis.answers import Booleans, Hashes, rows_of
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Column, Table
-from kgedit.records.cases import AXES, Axis
+from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
 from kgedit.records.runs import Preset
 from kgedit.records.scores import EvaluationStage
 
@@ -54,7 +54,7 @@ def _same_questions(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def _cells(runs: Sequence[Run], axis: Axis, preset: Preset) -> tuple[Cell, ...] | None:
-    if axis == "locality" or len(runs) < 2:
+    if axis in LOCALITY_AXES or len(runs) < 2:
         return None
     models = list({run.spec.model: run for run in reversed(runs)}.values())
     before = [found for run in models if len((found := _right(run, "before", axis, preset.name))[0])]

@@ -78,8 +78,10 @@ def report(
         csv: File for the scores, instead of report.csv.
         json: File for the tables with numbers, instead of report.json.
         brief: Only the overviews: every run in one row of each table.
-        by: What scores are broken down by: relation, tag, kind, year, subject_count, object_count.
-        counts: For the last two: label or id -> how often a corpus names it, or a file of such pairs.
+        by: What scores are broken down by: relation, tag, kind, year, popularity, subject_count, object_count; or
+            bleedover by neighbour_similarity, neighbour_popularity.
+        counts: Label or id -> how often a corpus names it, or a file of such pairs: for what ends in _count, and for
+            neighbour_popularity in place of what the timestep tells.
         rescore: Score the answers of every run again first, and replace its scores.json.
         overwrite: Whether files of an earlier report are replaced.
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgedit.analysis.runs import Run
+    from kgedit.llm.remote.prices import Spending
 
 
 @names_extra
@@ -24,6 +25,8 @@ def run(
     home: Home | str | Path | None = None,
     overwrite: bool = False,
     save_model: str | Path | None = None,
+    backend_budget: float | None = None,
+    backend_prices: str | Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Run:
     """Edit a model and evaluate it before and after; what was stopped resumes with the same call.
@@ -35,6 +38,8 @@ def run(
             trained networks, `tiny`. None for `$KGEDIT_HOME`, else `./kgedit-data`.
         overwrite: Begin afresh where the folder holds a run.
         save_model: Folder for the edited model.
+        backend_budget: Most dollars that the server of the backend openai may be paid in this call; None for no limit.
+        backend_prices: YAML of prices, instead of the shipped one.
         progress: Told the stage, how many of its steps are done, and how many there are.
 
     Raises:
@@ -53,10 +58,19 @@ def run(
             None if out is None else Path(out),
             overwrite=overwrite,
             save_model=None if save_model is None else Path(save_model),
+            spending=_spending(backend_budget, backend_prices),
             progress=progress,
         )
     write_scores(folder)
     return read_run(folder)
+
+
+def _spending(budget: float | None, prices: str | Path | None) -> Spending | None:
+    from kgedit.llm.remote.prices import SHIPPED, Spending
+
+    if budget is None and prices is None:
+        return None
+    return Spending(budget=budget, prices=SHIPPED if prices is None else Path(prices))
 
 
 @names_extra

@@ -181,28 +181,35 @@ class Timestep:
     def known_facts(self) -> list[KnownFact]:
         """Facts of the older snapshot with questions, in file order."""
         return [
-            KnownFact(_fact(row), row["question"], row["rephrase"], row["cloze"], row["object_label"])
+            KnownFact(fact_in(row), row["question"], row["rephrase"], row["cloze"], row["object_label"])
             for row in self.table("known_facts").to_pylist()
         ]
 
-    def cases(self) -> Iterator[Case]:
-        """Every case with its probes, ordered by case_id."""
+    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:  # noqa: ARG002
+        """Every case with its probes, ordered by case_id.
+
+        Args:
+            neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
+                None for one of each.
+            archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
+        """
+        from kgedit.benchmark.wikifactdiff.probes import subject_popularities
+
+        popularity = subject_popularities(self)
         rows = self.table("cases").to_pylist()
-        facts = {row["case_id"]: _fact(row) for row in rows}
+        facts = {row["case_id"]: fact_in(row) for row in rows}
         probes: dict[str, list[Probe]] = defaultdict(list)
         for row in self.table("two_hops").to_pylist():
             if row["chosen"]:
-                hops = (facts[row["case_id"]], _fact(row))
-                probe = Probe("mhop", row["question"], _answers(row), hops, row["second_case_id"])
+                hops = (facts[row["case_id"]], fact_in(row))
+                probe = Probe("mhop", row["question"], answers_in(row), hops, row["second_case_id"])
                 probes[row["case_id"]].append(probe)
-        for row in self.table("locality").to_pylist():
-            changed = row["basis"] == CHANGED
-            probe = Probe("locality", row["question"], _answers(row), (_fact(row),), changed=changed)
-            probes[row["case_id"]].append(probe)
+        for case_id, probe in self._locality_probes(neighbours):
+            probes[case_id].append(probe)
         for row in rows:
             fact = facts[row["case_id"]]
             asked = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
-            own = tuple(Probe(axis, asked[axis], _answers(row), (fact,)) for axis in AXES if asked.get(axis))
+            own = tuple(Probe(axis, asked[axis], answers_in(row), (fact,)) for axis in AXES if asked.get(axis))
             yield Case(
                 case_id=row["case_id"],
                 timestep=self.name,
@@ -219,17 +226,40 @@ class Timestep:
                 kind=row["kind"],
                 as_of=row["as_of"],
                 clozes=tuple(row["clozes"] or ()),
+                popularity=popularity.get((row["subject"], row["property"])),
             )
+
+    def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:
+        """Case ids with locality probes."""
+        from kgedit.benchmark.wikifactdiff.probes import has_neighbours, neighbour_probes
+
+        if has_neighbours(self):
+            yield from neighbour_probes(self, 1 if neighbours is None else neighbours)
+            return
+        for row in self.table("locality").to_pylist():
+            yield (
+                row["case_id"],
+                Probe(
+                    "locality",
+                    row["question"],
+                    answers_in(row),
+                    (fact_in(row),),
+                    changed=row["basis"] == CHANGED,
+                    similarity=row["similarity"],
+                ),
+            )
+
+
+def fact_in(row: dict[str, Any]) -> Fact:
+    """The fact in a row that has the columns of FACT."""
+    return Fact(*(row[name] for name in FACT))
+
+
+def answers_in(row: dict[str, Any]) -> tuple[str, ...]:
+    """Label and aliases of the object in a row."""
+    return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))
 
 
 def timestep_folder(benchmark: Path, older: int, newer: int, profile: str) -> Path:
     """Where the timestep of two snapshots lies in a folder of timesteps, or would."""
     return benchmark / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))
-
-
-def _fact(row: dict[str, Any]) -> Fact:
-    return Fact(*(row[name] for name in FACT))
-
-
-def _answers(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))

@@ -27,6 +27,8 @@ _OPTIONS = (
     click.option("--judge-local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit."),
     click.option("--judge-tokenizer", metavar="NAME",
                  help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
+    click.option("--judge-errors", is_flag=True,
+                 help="Ask a server's judge also what is wrong with each answer that it calls wrong."),
     click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
     click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the judge costs more."),
     click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
@@ -53,6 +55,7 @@ class JudgeOptions:
     judge_key: str
     judge_local: str | None
     judge_tokenizer: str | None
+    judge_errors: bool
     estimate: bool
     budget: float | None
     prices: Path | None
@@ -75,6 +78,11 @@ class JudgeOptions:
             raise ModelError("Give one judge: --judge-model for a server's, or --judge-local for one on this machine.")
         if self.estimate and not self.judge_model:
             raise ModelError("--estimate is about a server's judge: give --metric judge --judge-model NAME.")
+        if self.judge_errors and not self.judge_model:
+            raise ModelError(
+                "--judge-errors asks a server's judge: give --metric judge --judge-model NAME. A model on this machine "
+                "compares two words and names no class."
+            )
         from kgedit.runs.verdicts import FILE
 
         unjudged = [run for run in runs if not (run / FILE).is_file()]
@@ -117,7 +125,10 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
             started[0](done, done)
 
         if remote:
-            _tell(remote.judge(runs, progress=progress))
+            asked = remote.judge(runs, progress=progress)
+            _tell(asked, "Judged", "No verdict")
+            if options.judge_errors:
+                _tell(remote.judge_errors(runs, spent=asked.dollars or 0.0), "Classes of errors", "No class")
         elif options.judge_local:
             from kgedit.runs.judging import LocalModelJudge
 
@@ -138,15 +149,17 @@ def tell_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
     click.echo(f"tokens: {estimate.prompt_tokens:,} in, {estimate.new_tokens:,} out, {counted}")
     money = "unknown: no price, give --prices FILE" if estimate.dollars is None else f"${estimate.dollars:.4f}"
     click.echo(f"cost: {money}")
+    if options.judge_errors:
+        click.echo("error classes: at most one more call for each answer, for those that are called wrong")
 
 
-def _tell(asked: Asked) -> None:
+def _tell(asked: Asked, done: str, failed: str) -> None:
     cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
     say(
-        f"Judged: {asked.requests:,} distinct answers, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
+        f"{done}: {asked.requests:,} distinct answers, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
         f"{asked.prompt_tokens:,} tokens in, {asked.new_tokens:,} out{cost}"
     )
-    for what, counts in (("Tried again or given up", asked.retried), ("No verdict", asked.failed)):
+    for what, counts in (("Tried again or given up", asked.retried), (failed, asked.failed)):
         if counts:
             say(f"{what}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))
 

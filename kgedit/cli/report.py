@@ -43,7 +43,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--by",
     multiple=True,
     metavar="NAME",
-    help="Break scores down by relation, tag, kind, year, subject_count or object_count; repeat.",
+    help="Break scores down by relation, tag, kind, year, popularity, subject_count or object_count, or bleedover by "
+    "neighbour_similarity or neighbour_popularity; repeat.",
 )
 @click.option(
     "--counts",

@@ -77,6 +77,16 @@ _MOST_FAILURES = 5
     help="Format that edits are trained in: a context, default question_only, or asked for those of the presets.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method.")
+@click.option(
+    "--archive-as",
+    metavar="TEXT",
+    help="What archived facts of a WikiFactDiff file are edited to, such as nobody. Default: they are left out.",
+)
+@click.option(
+    "--neighbours",
+    metavar="N",
+    help="Of a WikiFactDiff timestep, ask N nearest and N random neighbours of each case. Default 1.",
+)
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="N cases of each timestep, drawn by --seed.")
 @click.option("--stratify", metavar="relation", help="A sample with each relation's share.")
@@ -97,14 +107,29 @@ _MOST_FAILURES = 5
 @click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
 @click.option(
     "--ability",
-    metavar="prose|FILE",
-    help="Measure perplexity before and after, on the prose that kgedit has or on a text file.",
+    multiple=True,
+    metavar="prose|FILE|lm-eval:TASK",
+    help="Measure before and after: perplexity of the prose that kgedit has or of a text file; a task of "
+    "lm-evaluation-harness by name or YAML file; repeat.",
 )
+@click.option("--ability-limit", metavar="N", help="Documents of each such task. Default all.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @click.option("--backend", metavar="NAME", help="What answers: transformers, vllm or openai. Default transformers.")
 @click.option("--backend-url", metavar="URL", help="The server of the backend openai, as http://127.0.0.1:8000/v1.")
+@click.option(
+    "--backend-budget",
+    metavar="USD",
+    type=click.FloatRange(min=0),
+    help="Stop before the server of the backend openai costs more. No part of the spec.",
+)
+@click.option(
+    "--backend-prices",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="YAML of prices for that, instead of the shipped one.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",
@@ -118,9 +143,12 @@ def run_edit(
     timesteps: tuple[str, ...],
     edits: tuple[str, ...],
     presets: tuple[str, ...],
+    ability: tuple[str, ...],
     settings: tuple[str, ...],
     out: Path | None,
     save_model: Path | None,
+    backend_budget: float | None,
+    backend_prices: Path | None,
     overwrite: bool,
     **flags: Any,
 ) -> None:
@@ -143,13 +171,22 @@ def run_edit(
         click.echo(f"{spec}: ignored: {note}", err=True)
     raw = dict(given.raw) if given else {}
     raw |= {name: value for name, value in flags.items() if value is not None}
-    raw |= {name: list(values) for name, values in (("timesteps", timesteps + edits), ("presets", presets)) if values}
+    several = {"timesteps": timesteps + edits, "presets": presets, "ability": ability}
+    raw |= {name: list(values) for name, values in several.items() if values}
     in_file = raw.get("settings") or {}
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
-        folder = run(raw, out=out, overwrite=overwrite, save_model=save_model, progress=progress).folder
+        folder = run(
+            raw,
+            out=out,
+            overwrite=overwrite,
+            save_model=save_model,
+            backend_budget=backend_budget,
+            backend_prices=backend_prices,
+            progress=progress,
+        ).folder
     _tell_failures(folder)
     click.echo(folder)
 

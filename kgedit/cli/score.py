@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kgedit.cli import completion
+from kgedit.cli.bertscore import BertScoreOptions, bertscore_options
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.judge import judge_options
+from kgedit.cli.judge import JudgeOptions, judge_options
 
 _EPILOG = examples(
     "kgedit score runs/ft_m --metric first_line --metric fluency",
     "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --estimate",
-    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --budget 2.50",
+    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --judge-errors --budget 2.50",
     "kgedit score runs/ft_m --metric judge --judge-model qwen3 --judge-url http://127.0.0.1:8000/v1",
+    "kgedit score runs/ft_m --metric bertscore --bertscore-model ./roberta-large --bertscore-layer 17",
 )
 
 
@@ -33,7 +35,8 @@ _EPILOG = examples(
     help="A metric; repeat.",
 )
 @judge_options
-def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **judge_by: Any) -> None:
+@bertscore_options
+def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -> None:
     """Judge stored answers by further metrics.
 
     Each RUN is a folder that run-edit wrote. Its answers.jsonl is judged again, the edited model is not asked, and
@@ -43,10 +46,15 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **judge_by: Any) 
     The metric judge asks a language model for a verdict on each distinct free answer. Verdicts go to verdicts.jsonl in
     the run folder; replies are cached, so that the same command resumes what was stopped and pays nothing twice. How
     far the judge and the rules agree is printed and stands in scores.json.
+
+    The metrics bertscore (F1), bertscore_precision and bertscore_recall compare each free answer with the accepted ones
+    by an encoder's embeddings, which --bertscore-model names. What it measured goes to bertscores.jsonl.
     """
-    from kgedit.cli.judge import JudgeOptions, judge, tell_estimate
+    from kgedit.cli.bertscore import measure
+    from kgedit.cli.judge import judge, tell_estimate
     from kgedit.cli.progress import say
     from kgedit.metrics import METRICS
+    from kgedit.metrics.bertscore import NAMES as BERTSCORES
     from kgedit.runs.run_files import require_finished
     from kgedit.runs.scoring import write_scores
 
@@ -54,25 +62,36 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **judge_by: Any) 
         name: f"{METRICS[name].formula}; {'higher' if METRICS[name].higher_is_better else 'lower'} is better."
         for name in metrics
     }
-    options = JudgeOptions(**judge_by)
+    judging, encoding = _split(options)
+    embeddings = any(name in BERTSCORES for name in metrics)
     for folder in runs:
         require_finished(folder)
-    options.check(runs, asked_for="judge" in metrics)
-    if options.estimate:
-        tell_estimate(runs, options)
+    judging.check(runs, asked_for="judge" in metrics)
+    encoding.check(runs, asked_for=embeddings)
+    if judging.estimate:
+        tell_estimate(runs, judging)
         return
     if "judge" in metrics:
-        judge(runs, options)
+        judge(runs, judging)
+    if embeddings:
+        measure(runs, encoding)
     for folder in runs:
         say(f"Scored: {write_scores(folder, also=metrics)}")
     _show(runs, notes)
 
 
+def _split(options: Mapping[str, Any]) -> tuple[JudgeOptions, BertScoreOptions]:
+    encoding = {name: value for name, value in options.items() if name.startswith("bertscore_")}
+    return JudgeOptions(**{name: options[name] for name in options.keys() - encoding}), BertScoreOptions(**encoding)
+
+
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
     from kgedit.analysis.metric_table import metric_table
+    from kgedit.cli.bertscore import encoding_line
     from kgedit.cli.judge import agreement_line
     from kgedit.cli.progress import say
     from kgedit.cli.report import print_tables
+    from kgedit.metrics.bertscore import NAMES as BERTSCORES
     from kgedit.runs.run_files import read_runs
 
     found = read_runs(runs)
@@ -81,6 +100,9 @@ def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
     for table in tables:
         if not table.rows:
             say(f"{table.title} can judge no answer of these runs.")
+    for encoding in dict.fromkeys(run.scores.encoding for run in found if any(name in BERTSCORES for name in notes)):
+        if encoding:
+            click.echo(encoding_line(encoding))
     for run in found if "judge" in notes else []:
         judging = run.scores.judging
         for reason, count in judging.unjudged.items() if judging else ():

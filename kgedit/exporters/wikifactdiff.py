@@ -119,4 +119,5 @@ def _neighbour(row: Row) -> Row:
         **drawn,
         "objects": [{"object": _object(row), "prompt": _blank(row["cloze"])}],
         "dist": None if row["similarity"] is None else round(1 - row["similarity"], 6),
+        "popularity": row["popularity"],
     }

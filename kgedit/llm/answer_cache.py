@@ -46,7 +46,7 @@ class AnswerCache:
 
 def _key(question: Question, preset: Preset) -> str:
     forced = preset.generation == "teacher_forcing"
-    parts = [
+    parts: list[object] = [
         _VERSION,
         question.prompt,
         question.gold,
@@ -55,4 +55,6 @@ def _key(question: Question, preset: Preset) -> str:
         preset.truncation,
         preset.max_new_tokens,
     ]
+    if forced and (question.static or question.alternatives):
+        parts += [question.static, question.alternatives]
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

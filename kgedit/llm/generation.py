@@ -13,7 +13,7 @@ from kgedit.llm.devices import enough_memory
 from kgedit.llm.forcing import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
-from kgedit.llm.replies import Reply, match_of, six_digits, truncate
+from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
 from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
@@ -28,11 +28,20 @@ class Question:
         prompt: As sent.
         gold: The correct answer, which teacher forcing feeds and "gold_length" measures; "" where nobody knows it.
         old: Answers that were correct before the edit; teacher forcing tells their probability too.
+        static: Answers that stay correct, likewise.
+        alternatives: Answers that never were, likewise.
     """
 
     prompt: str
     gold: str
     old: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+
+    @property
+    def fed(self) -> tuple[str, ...]:
+        """All that teacher forcing feeds, the gold answer first."""
+        return (self.gold, *self.old, *self.static, *self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ class Asked:
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
     """Tokens of a prompt and its longest possible answer."""
-    fed = (question.gold, *question.old) if preset.generation == "teacher_forcing" else (question.gold,)
+    fed = question.fed if preset.generation == "teacher_forcing" else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
     return len(model.encode(question.prompt)) + room
@@ -70,7 +79,7 @@ def plan(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int) -> 
         batch_tokens: Most tokens in a batch, padding and the longest possible answers included.
     """
     lengths = [longest(model, one.question, one.preset) for one in asked]
-    rows = [1 + len(one.question.old) if one.is_forced else 1 for one in asked]
+    rows = [len(one.question.fed) if one.is_forced else 1 for one in asked]
     batches: list[list[int]] = []
     filled = 0
     for index in sorted(range(len(asked)), key=lambda i: (not asked[i].is_forced, -lengths[i], i)):
@@ -122,23 +131,24 @@ def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int 
 def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
     """Replies by teacher forcing: gold and old answers of all questions in one forward pass."""
     prompts = [model.encode(one.question.prompt) for one in asked]
-    targets = [_targets(model, one.question, (one.question.gold, *one.question.old)) for one in asked]
+    targets = [_targets(model, one.question, one.question.fed) for one in asked]
     rows = [(prompt, target) for prompt, own in zip(prompts, targets, strict=True) for target in own]
     found = iter(feed(model, [prompt for prompt, _ in rows], [target for _, target in rows], most_tokens=batch_tokens))
     replies = []
-    for prompt, (gold, *old) in zip(prompts, targets, strict=True):
-        fed, others = next(found), [next(found).probability for _ in old]
-        replies.append(
-            Reply(
-                text=model.decode(fed.best).strip(),
-                token_match=match_of(fed.best, gold),
-                prompt_tokens=len(prompt),
-                new_tokens=len(gold),
-                seconds=0.0,
-                probability=six_digits(fed.probability),
-                old_probability=six_digits(max(others)) if others else None,
-            )
+    for one, prompt, (gold, *_) in zip(asked, prompts, targets, strict=True):
+        fed, question = next(found), one.question
+        old, static, alternatives = (
+            [next(found).probability for _ in answers]
+            for answers in (question.old, question.static, question.alternatives)
         )
+        reply = Reply(
+            text=model.decode(fed.best).strip(),
+            token_match=match_of(fed.best, gold),
+            prompt_tokens=len(prompt),
+            new_tokens=len(gold),
+            seconds=0.0,
+        )
+        replies.append(fed_reply(reply, fed.probability, old, static, alternatives))
     return replies
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -50,20 +51,16 @@ class Judgement:
 
     def prompt(self) -> str:
         """The text that asks for a verdict."""
-        record = self._record()
-        fence = f"=== {hashlib.sha256(record.encode()).hexdigest()[:16]} ==="
-        # The record comes last: what stands in it is never taken for a slot.
-        return _template().replace("{fence}", fence).replace("{record}", record)
+        return fenced(_template(), self._record())
 
     def _record(self) -> str:
-        shown = {
-            "question": _cut(self.question),
-            "accepted": [_cut(text) for text in self.accepted[:_MOST_ACCEPTED]],
-            "answer": _cut(self.answer),
-        }
-        text = json.dumps(shown, ensure_ascii=False)
-        # JSON leaves these as they are, and to a model they end the line.
-        return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+        return one_line(
+            {
+                "question": cut(self.question),
+                "accepted": [cut(text) for text in self.accepted[:_MOST_ACCEPTED]],
+                "answer": cut(self.answer),
+            }
+        )
 
 
 def judge_request(judgement: Judgement, model: str) -> ChatRequest:
@@ -87,5 +84,20 @@ def _template() -> str:
     return read_template(data_folder("prompts") / "judge" / "verdict.txt")
 
 
-def _cut(text: str) -> str:
+def fenced(template: str, record: str) -> str:
+    """A template with a record between two lines that the record cannot contain."""
+    fence = f"=== {hashlib.sha256(record.encode()).hexdigest()[:16]} ==="
+    # The record comes last: what stands in it is never taken for a slot.
+    return template.replace("{fence}", fence).replace("{record}", record)
+
+
+def one_line(shown: Mapping[str, object]) -> str:
+    """A JSON object on one line, whatever its texts hold."""
+    text = json.dumps(shown, ensure_ascii=False)
+    # JSON leaves these as they are, and to a model they end the line.
+    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+
+
+def cut(text: str) -> str:
+    """As much of a text as a judge is shown."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

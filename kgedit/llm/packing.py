@@ -12,8 +12,11 @@ from itertools import pairwise
 
 import numpy as np
 
-NODES = 256
-"""Nodes of a tree: attention costs their square, and a beginning stands once in each tree."""
+NODES = 128
+"""Nodes of a tree: attention costs their square, and a beginning stands once in each tree.
+
+With 256 the questions of `synthetic` took 9 % longer, with 64 as long as with 128.
+"""
 
 
 @dataclass(frozen=True, slots=True)

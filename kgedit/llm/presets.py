@@ -58,7 +58,7 @@ PRESETS: dict[str, Preset] = {
 
 MEANINGS = {
     "synthetic": "the bare question; the answer is fed, its arg max counted",
-    "cloze": "synthetic, the update worded as a cloze (WikiFactDiff)",
+    "cloze": "synthetic, worded as clozes where there are some (WikiFactDiff)",
     "wild": "an instruction as plain text, up to a newline or period",
     "wild_chat": "the same as a user's turn in the model's chat template",
     "wild_line": "wild up to a newline, for answers as Robert C. Newton",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,30 @@ class Reply:
     seconds: float
     probability: float | None = None
     old_probability: float | None = None
+    static_probability: float | None = None
+    alternative_probability: float | None = None
+    highest_alternative: float | None = None
+
+
+def fed_reply(
+    reply: Reply, gold: float, old: Sequence[float], static: Sequence[float], alternatives: Sequence[float]
+) -> Reply:
+    """A reply with the probabilities of all that was fed.
+
+    Args:
+        gold: Of the gold answer.
+        old: Of the answers before the edit.
+        static: Of those that stay right.
+        alternatives: Of those that never were.
+    """
+    return replace(
+        reply,
+        probability=six_digits(gold),
+        old_probability=six_digits(max(old)) if old else None,
+        static_probability=six_digits(fmean(static)) if static else None,
+        alternative_probability=six_digits(fmean(alternatives)) if alternatives else None,
+        highest_alternative=six_digits(max(alternatives)) if alternatives else None,
+    )
 
 
 def truncate(text: str, stops: Sequence[str]) -> str:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Metric
+from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.error_classes import classify_error
+from kgedit.metrics.judged import BeforeKey
+from kgedit.metrics.probability import BLEEDOVER
+from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
 from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
-from kgedit.records.runs import Answer
-
-ErrorJudge = Callable[[Answer], ErrorClass | None]
-"""What a judge said of a wrong answer; None where it said nothing, and the rules decide."""
+from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
+from kgedit.records.runs import Answer, JudgedAnswer
 
 _ROWS = 65_536
 
@@ -26,7 +27,7 @@ def answer_table(
     *,
     timesteps: Sequence[str],
     old_answers: Mapping[int, Sequence[str]],
-    error_judge: ErrorJudge | None = None,
+    before: Mapping[BeforeKey, Earlier] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Rows of ANSWERS, in file order; of a question that was answered twice in the same state the first answer.
 
@@ -34,7 +35,7 @@ def answer_table(
         own_metrics: Preset -> name of its metric.
         timesteps: As in RunScores.
         old_answers: `case_hash` of a case -> the answers that were right before its edit.
-        error_judge: Whose error classes count before those of the rules.
+        before: Locality answers before any edit, for bleedover; None where there is none.
     """
     metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
     seen: set[tuple[object, str, int]] = set()
@@ -48,7 +49,7 @@ def answer_table(
         value = metrics[answer.preset].judge(answer, None)  # no preset's own metric compares with an earlier answer
         right = _is_right(value, metrics[answer.preset])
         case = case_hash(answer.timestep, answer.case_id)
-        error, error_by = _error(answer, right, old_answers.get(case, ()), error_judge)
+        judged = answer if isinstance(answer, JudgedAnswer) else None
         rows.append(
             {
                 "stage": stage_of(answer.model_state, answer.timestep, timesteps),
@@ -65,8 +66,11 @@ def answer_table(
                 "right": right,
                 "first_found": answer.case_id in answer.retrieved,
                 "second_found": answer.second_case_id in answer.retrieved,
-                "error": error,
-                "error_by": error_by,
+                "error": _error(answer, right, old_answers.get(case, ())),
+                "judged_right": judged and judged.right,
+                "judged_error": judged and judged.error,
+                **_about_neighbour(answer, before or {}),
+                **_in_scenario(answer, before or {}),
             }
         )
         if len(rows) == _ROWS:
@@ -75,21 +79,37 @@ def answer_table(
     yield pa.RecordBatch.from_pylist(rows, schema=ANSWERS)
 
 
+def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
+    """What a locality answer is about, and what its probability has lost."""
+    if answer.neighbour is None:
+        return {}
+    earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+    return {
+        "neighbour": answer.neighbour.subject,
+        "neighbour_label": answer.neighbour.label,
+        "similarity": answer.neighbour.similarity,
+        "popularity": answer.neighbour.popularity,
+        "bleedover": BLEEDOVER.judge(answer, earlier),
+    }
+
+
+def _in_scenario(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
+    """The scenario of an answer, and its scores."""
+    if answer.scenario is None:
+        return {}
+    earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+    return {"scenario": answer.scenario, **{name: METRICS[name].judge(answer, earlier) for name in SCENARIOS}}
+
+
 def _is_right(value: float | None, metric: Metric) -> bool | None:
     if value is None or not metric.of_correctness:
         return None
     return value == (metric.maximum if metric.higher_is_better else metric.minimum)
 
 
-def _error(
-    answer: Answer, right: bool | None, old_answers: Sequence[str], error_judge: ErrorJudge | None
-) -> tuple[ErrorClass | None, str | None]:
-    """The error class of a wrong free answer and who says so; locality has no right answer to miss."""
-    if right is not False or answer.generation == "teacher_forcing" or answer.axis == "locality":
-        return None, None
-    judged = error_judge(answer) if error_judge else None
-    if judged is not None:
-        return judged, "judge"
-    # Only where the edited fact itself is asked for is its old value an old answer.
-    old = old_answers if answer.axis in ("update", "rephrase", "personas", "alias") else ()
-    return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old), "rules"
+def _error(answer: Answer, right: bool | None, old_answers: Sequence[str]) -> ErrorClass | None:
+    """The error class of a wrong free answer by the rules; locality has no right answer to miss."""
+    if right is not False or answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES:
+        return None
+    old = old_answers if answer.axis in EDIT_AXES else ()
+    return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old)

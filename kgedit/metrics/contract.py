@@ -16,6 +16,10 @@ class Earlier:
 
     text: str
     probability: float | None = None
+    old_probability: float | None = None
+    static_probability: float | None = None
+    alternative_probability: float | None = None
+    highest_alternative: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

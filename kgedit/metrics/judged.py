@@ -17,6 +17,7 @@ import numpy as np
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier, Metric
+from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
 from kgedit.resampling import Floats, Integers
@@ -33,6 +34,7 @@ SIDE_METRICS = (
     "token_match",
     "bleedover",
     "unchanged",
+    *SCENARIOS,
 )
 """Judged in addition to each preset's own metric, wherever they apply."""
 

@@ -1,13 +1,14 @@
 """Probabilities that teacher forcing measured, and what follows from them: WikiFactDiff's Table 7.
 
 P(o | c) is exp of the mean log-probability of o's tokens after c. Efficacy is difference and success on the axis
-update, generalization the same on rephrase and personas, bleedover what locality answers lose.
+update, generalization the same on rephrase and personas, bleedover what locality answers lose: k-nearest neighbours on
+the axis locality, random ones on random_locality.
 """
 
 from __future__ import annotations
 
 from kgedit.metrics.contract import Earlier, Metric
-from kgedit.records.cases import Axis
+from kgedit.records.cases import LOCALITY_AXES, Axis
 from kgedit.records.runs import UNEDITED, Answer
 
 _CITATION = "Ammar Khodja et al. 2024, WikiFactDiff, section 5 and table 7"
@@ -81,7 +82,7 @@ BLEEDOVER = Metric(
     formula="max(0, P before any edit - P now) of a neighbour's own answer, given the same prompt",
     citation=_CITATION,
     generation="teacher_forcing",
-    axes=("locality",),
+    axes=LOCALITY_AXES,
     of_correctness=False,
     judge=_bleedover,
 )

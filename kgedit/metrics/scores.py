@@ -8,16 +8,25 @@ from dataclasses import replace
 
 import numpy as np
 
-from kgedit.metrics.ability import ability_scores
+from kgedit.metrics.ability import ability_scores, task_scores
 from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
-from kgedit.records.cases import AXES
-from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset
-from kgedit.records.scores import POOLED_STAGES, EditTotals, EvaluationStage, Judging, Retrieval, RunScores, Score
+from kgedit.records.cases import AXES, LOCALITY_AXES
+from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset, TaskMeasurement
+from kgedit.records.scores import (
+    POOLED_STAGES,
+    EditTotals,
+    Encoding,
+    EvaluationStage,
+    Judging,
+    Retrieval,
+    RunScores,
+    Score,
+)
 from kgedit.resampling import REPLICATES, SEED, clustered_interval
 
 
@@ -30,8 +39,10 @@ def score_answers(
     costs: Iterable[EditCost],
     preparation: Preparation | None,
     ability: Iterable[AbilityMeasurement] = (),
+    ability_tasks: Iterable[TaskMeasurement] = (),
     also: Sequence[str] = (),
     judging: Judging | None = None,
+    encoding: Encoding | None = None,
 ) -> RunScores:
     """Everything that is measured of one run.
 
@@ -43,8 +54,10 @@ def score_answers(
         costs: Of the run's edits.
         preparation: What came before the first edit; None where a run has not come that far.
         ability: Measurements of the run's general ability.
+        ability_tasks: The same by tasks of lm-evaluation-harness.
         also: Names of metrics to judge by beside the presets' own and the side metrics.
         judging: Who gave the verdicts that the answers carry; None where they carry none.
+        encoding: What the BERTScores come from that the answers carry; None where they carry none.
 
     Raises:
         BenchmarkError: if an answer's preset is unknown or its metric does not fit.
@@ -75,7 +88,9 @@ def score_answers(
         speed=survey.costs.speeds(names),
         edits=_edit_totals(costs, preparation),
         judging=judging and replace(judging, agreement=agreements(groups, names)),
+        encoding=encoding,
         ability=ability_scores(ability),
+        ability_tasks=task_scores(ability_tasks),
     )
 
 
@@ -104,9 +119,8 @@ class _Survey:
             self.retrieves = self.retrieves or bool(answer.retrieved)
             if answer.model_state.timestep is not None:
                 learned[answer.model_state.timestep] = None
-            elif answer.axis == "locality":
-                key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
-                self.before.setdefault(key, Earlier(answer.text, answer.probability))
+            else:
+                _remember(answer, self.before)
             self.costs.add(answer)
         self.cases_sha256 = hashlib.sha256("\n".join(sorted(cases)).encode()).hexdigest()
         self.learned = list(learned)
@@ -134,6 +148,29 @@ class _Survey:
         preset = presets.index(asked.preset)
         edits = (1, 0) if state.edits is None else (0, state.edits)
         return last, *edits, timestep, AXES.index(asked.axis), preset
+
+
+def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
+    """Answers of the unedited model that later ones are compared with: locality, scenarios with their own scores."""
+    before: dict[BeforeKey, Earlier] = {}
+    for answer in answers:
+        if answer.model_state.timestep is None:
+            _remember(answer, before)
+    return before
+
+
+def _remember(answer: Answer, before: dict[BeforeKey, Earlier]) -> None:
+    if answer.axis in LOCALITY_AXES or answer.scenario is not None:
+        key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
+        earlier = Earlier(
+            text=answer.text,
+            probability=answer.probability,
+            old_probability=answer.old_probability,
+            static_probability=answer.static_probability,
+            alternative_probability=answer.alternative_probability,
+            highest_alternative=answer.highest_alternative,
+        )
+        before.setdefault(key, earlier)
 
 
 def _scores(
@@ -185,7 +222,9 @@ def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
     return tuple(
         retrieval(asked, group)
         for asked, group in groups.items()
-        if asked.model_state.timestep is not None and asked.model_state.edits is None and asked.axis != "locality"
+        if asked.model_state.timestep is not None
+        and asked.model_state.edits is None
+        and asked.axis not in LOCALITY_AXES
     )
 
 

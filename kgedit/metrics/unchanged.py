@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgedit.metrics.contract import Earlier, Metric
+from kgedit.records.cases import LOCALITY_AXES
 from kgedit.records.runs import UNEDITED, Answer
 
 
@@ -18,6 +19,6 @@ UNCHANGED = Metric(
     formula="1 if text = text before any edit to the same question under the same preset, else 0",
     citation="Yang et al. 2025, The Mirage of Model Editing (locality: same output before and after)",
     generation="any",
-    axes=("locality",),
+    axes=LOCALITY_AXES,
     judge=_judge,
 )

@@ -11,7 +11,8 @@ from typing import Literal
 import pyarrow as pa
 
 ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
-"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes."""
+"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes. A judge that calls an answer
+wrong never says that it is more than the answer."""
 
 ERROR_CLASSES: tuple[ErrorClass, ...] = (
     "empty",
@@ -21,6 +22,9 @@ ERROR_CLASSES: tuple[ErrorClass, ...] = (
     "irrelevant",
     "incorrect",
 )
+
+SCENARIO_SCORES = ("gain", "preferred", "static_loss", "archive_drop", "archived", "replaced")
+"""Metrics that only some scenarios have (kgedit.metrics.scenarios)."""
 
 ANSWERS = pa.schema(
     [
@@ -39,14 +43,26 @@ ANSWERS = pa.schema(
         ("first_found", pa.bool_()),
         ("second_found", pa.bool_()),
         ("error", pa.string()),
-        ("error_by", pa.string()),
+        ("judged_right", pa.bool_()),
+        ("judged_error", pa.string()),
+        ("neighbour", pa.string()),
+        ("neighbour_label", pa.string()),
+        ("similarity", pa.float64()),
+        ("popularity", pa.float64()),
+        ("bleedover", pa.float64()),
+        ("scenario", pa.string()),
+        *((name, pa.float64()) for name in SCENARIO_SCORES),
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
 `question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
 metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
 wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
-ErrorClass for a wrong free answer, else null. error_by: "rules" or "judge"."""
+ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
+ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
+popularity: what a locality question is about (kgedit.records.runs.Neighbour). bleedover: what the probability of its
+answer has lost since before any edit; null for free answers.
+scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
 
 CASES = pa.schema(
     [
@@ -63,10 +79,11 @@ CASES = pa.schema(
         ("object", pa.string()),
         ("object_label", pa.string()),
         ("old_answers", pa.list_(pa.string())),
+        ("popularity", pa.float64()),
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
-where the statement says neither."""
+where the statement says neither. popularity: of the subject, as the timestep tells it."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:

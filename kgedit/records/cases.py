@@ -5,13 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality"]
+Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality", "random_locality"]
 """What a probe tests. Five are WikiBigEdit's (section 3).
 
-The other two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies).
+Two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies). locality asks of
+facts near the edit, random_locality of facts drawn by lot (WikiFactDiff, section 5).
 """
 
-AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence", "locality")
+AXES: tuple[Axis, ...] = (
+    "update",
+    "rephrase",
+    "personas",
+    "alias",
+    "mhop",
+    "consequence",
+    "locality",
+    "random_locality",
+)
+
+EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
+"""That ask for the edited fact itself: there, and only there, its old value is an old answer."""
+
+LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
+"""Of facts that the edit must leave as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,9 @@ class Probe:
             Set by the run (kgedit.runs.expiry).
         changed: Whether the fact of a locality probe became true in the window itself: a model of the older date does
             not know it.
+        cloze: The same as a statement that breaks off where the answer stands; "" where there is none.
+        similarity: Of a locality probe's subject to the edit's, the higher the nearer; None where nobody knows.
+        popularity: Of a locality probe's subject, ln(median monthly views + 1); None where nobody knows.
     """
 
     axis: Axis
@@ -49,6 +68,9 @@ class Probe:
     second_case_id: str | None = None
     expires: str | None = None
     changed: bool = False
+    cloze: str = ""
+    similarity: float | None = None
+    popularity: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +95,10 @@ class Case:
             not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
+        popularity: Of the subject, ln(median monthly views + 1); None where nobody knows.
+        scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.
+        static_answers: What stays right beside the answer.
+        alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
     """
 
     case_id: str
@@ -90,6 +116,10 @@ class Case:
     kind: str | None = None
     as_of: str | None = None
     clozes: tuple[str, ...] = ()
+    popularity: float | None = None
+    scenario: str | None = None
+    static_answers: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

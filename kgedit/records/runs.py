@@ -6,9 +6,10 @@ names the first three and keeps the prompt and the text, so that every metric ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from kgedit.records.answer_table import ErrorClass
 from kgedit.records.cases import Axis
 
 Setting = int | float | bool | str | None
@@ -30,7 +31,7 @@ class Preset:
         metric: Name in the registry of metrics.
         shots: Known facts that are shown as answered questions ahead of every question.
         shots_seed: Which ones.
-        wording: "question", or "cloze": the update probe is asked as the case's cloze, where it has one.
+        wording: "question", or "cloze": update, generalization and neighbours are asked as clozes where they exist.
     """
 
     name: str
@@ -62,6 +63,23 @@ UNEDITED = ModelState()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """What a locality question is about.
+
+    Attributes:
+        subject: Id of the entity.
+        label: Its label.
+        similarity: To the edit's subject, the higher the nearer; None where nobody knows.
+        popularity: ln(median monthly views + 1); None where nobody knows.
+    """
+
+    subject: str
+    label: str
+    similarity: float | None
+    popularity: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One question asked of one state of the model. One line of answers.jsonl.
 
@@ -89,6 +107,11 @@ class Answer:
         second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
             no case, and on other axes.
         expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
+        neighbour: What a locality question is about; None on other axes.
+        scenario: The case's, where it has scores of its own and the edited fact is asked for.
+        static_probability: Of the answers that stay right, their mean probability; None where there is none.
+        alternative_probability: Of the case's alternatives, likewise.
+        highest_alternative: Of these, the highest.
     """
 
     model_state: ModelState
@@ -113,17 +136,59 @@ class Answer:
     retrieved: tuple[str, ...] = ()
     second_case_id: str | None = None
     expires: str | None = None
+    neighbour: Neighbour | None = None
+    scenario: str | None = None
+    static_probability: float | None = None
+    alternative_probability: float | None = None
+    highest_alternative: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertScore:
+    """How near a text is to its nearest reference by the embeddings of their tokens (Zhang et al. 2020).
+
+    Attributes:
+        precision: Of the text's tokens: mean cosine with the most similar token of the reference.
+        recall: Of the reference's tokens: the same with the text's.
+        f1: Their harmonic mean; 0 where neither is above 0.
+    """
+
+    precision: float
+    recall: float
+    f1: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedAnswer(Answer):
-    """An answer with what a judge said of it, put together when a run is scored; answers.jsonl has no verdicts.
+    """An answer with what models said of it, put together when a run is scored; answers.jsonl has none of it.
 
     Attributes:
-        right: The judge's verdict; None where it gave none.
+        right: A judge's verdict; None where it gave none.
+        error: What the judge says is wrong with the answer; None where it does not say.
+        bertscore: What an encoder measured; None where none did.
     """
 
     right: bool | None = None
+    error: ErrorClass | None = None
+    bertscore: BertScore | None = None
+
+
+_FIELDS = [field.name for field in fields(Answer)]
+
+
+def with_judgement(
+    answer: Answer,
+    *,
+    right: bool | None = None,
+    error: ErrorClass | None = None,
+    bertscore: BertScore | None = None,
+) -> JudgedAnswer:
+    """The answer with one more judgement; those that it has stay."""
+    given = {"right": right, "error": error, "bertscore": bertscore}
+    values: dict[str, Any] = {name: getattr(answer, name) for name in _FIELDS}
+    for name, value in given.items():
+        values[name] = getattr(answer, name, None) if value is None else value
+    return JudgedAnswer(**values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +245,33 @@ class AbilityMeasurement:
     text_bytes: int
     loss: float
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMeasurement:
+    """One line of ability_tasks.jsonl: one metric of a task of lm-evaluation-harness for one state of the model.
+
+    Attributes:
+        model_state: The edits that the model had received.
+        case_id: Under "single" the case whose edit it had received; else None.
+        task: Name of the task.
+        metric: As the harness names it.
+        value: The metric over all documents.
+        error: Its standard error; None where the harness tells none.
+        n: Documents.
+        version: Of the task.
+        higher_is_better: None where the harness does not say.
+    """
+
+    model_state: ModelState
+    case_id: str | None
+    task: str
+    metric: str
+    value: float
+    error: float | None
+    n: int
+    version: str
+    higher_is_better: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +405,9 @@ class RunSpec:
         presets: Ways of asking; every probe is asked under each.
         train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
             that train nothing.
+        archive_as: What facts that ceased without a successor are edited to; None leaves them out.
+        neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
+            has by itself.
         limit: At most so many cases of each timestep, in file order; None for all.
         sample: So many cases of each timestep, drawn by the seed, in file order; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
@@ -325,6 +420,8 @@ class RunSpec:
         batch_tokens: Most tokens, padding included, in one batch of questions.
         ability: Text whose perplexity is measured before and after the edits: "prose" for the one that kgedit has, or a
             file; None for no such measurement.
+        ability_tasks: Tasks of lm-evaluation-harness that are measured then, by name or as YAML files.
+        ability_limit: Documents of each of them; None for all.
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
@@ -341,6 +438,8 @@ class RunSpec:
     presets: tuple[Preset, ...]
     train_context: str | None
     limit: int | None
+    archive_as: str | None = None
+    neighbours: int | None = None
     sample: int | None = None
     stratify: Literal["relation"] | None = None
     only_failed: bool = False
@@ -350,6 +449,8 @@ class RunSpec:
     checkpoint_every: int
     batch_tokens: int
     ability: str | None = None
+    ability_tasks: tuple[str, ...] = ()
+    ability_limit: int | None = None
     seed: int
     device: str
     dtype: str

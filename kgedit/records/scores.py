@@ -150,6 +150,33 @@ class AbilityScore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskScore:
+    """One metric of a task of lm-evaluation-harness for one state of the model.
+
+    Attributes:
+        model_state: The edits that the model had received.
+        task: Name of the task.
+        metric: As the harness names it.
+        version: Of the task; values of different ones do not compare.
+        n: Documents.
+        measured: How often: once, or after each edit of the protocol "single".
+        value: The metric; the mean where measured several times.
+        error: Its standard error over documents; None where the harness tells none, or it was measured several times.
+        worst: The worst of several; None where it is not known whether more is better.
+    """
+
+    model_state: ModelState
+    task: str
+    metric: str
+    version: str
+    n: int
+    measured: int
+    value: float
+    error: float | None
+    worst: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EditTotals:
     """What the edits cost.
 
@@ -219,6 +246,29 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """What encoder the BERTScores of a run come from: those of different ones do not compare.
+
+    Attributes:
+        encoder: Name of its folder.
+        fingerprint: Hash of its configuration and weights.
+        layer: Hidden layer that was compared.
+        idf: Whether rare tokens of the references weigh more.
+        baseline_sha256: Of the file that scores were rescaled by; None for the cosines as they are.
+        measured: Distinct answers that were measured.
+        later: Distinct answers that the run got after that; they count in no such score.
+    """
+
+    encoder: str
+    fingerprint: str
+    layer: int
+    idf: bool
+    baseline_sha256: str | None
+    measured: int
+    later: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunScores:
     """The content of scores.json.
 
@@ -238,7 +288,9 @@ class RunScores:
         speed: One for each preset, before and after editing.
         edits: Costs of editing.
         judging: Who judged; None where nobody has.
+        encoding: What the BERTScores come from; None where there are none.
         ability: One for each state in which it was measured; empty where the run did not ask for it.
+        ability_tasks: One for each state, task and metric, likewise.
     """
 
     answers_sha256: str
@@ -256,4 +308,6 @@ class RunScores:
     speed: tuple[Speed, ...]
     edits: EditTotals
     judging: Judging | None = None
+    encoding: Encoding | None = None
     ability: tuple[AbilityScore, ...] = ()
+    ability_tasks: tuple[TaskScore, ...] = ()

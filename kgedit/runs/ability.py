@@ -1,18 +1,23 @@
-"""General ability of a run's model: its loss on a text that has nothing to do with the edits, in ability.jsonl."""
+"""General ability of a run's model in each of its states, beside the edits: its loss on a text, in ability.jsonl, and
+tasks of lm-evaluation-harness, in ability_tasks.jsonl.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 
 from kgedit.errors import SpecError
+from kgedit.llm.harness import measure_tasks
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.perplexity import text_loss
-from kgedit.records.runs import AbilityMeasurement, ModelState
+from kgedit.records.runs import AbilityMeasurement, ModelState, RunSpec, TaskMeasurement
 
 PROSE = "prose"
 """The text that kgedit has."""
@@ -80,3 +85,56 @@ class AbilityMeter:
         )
         append_lines(self._path, [msgspec.json.encode(measurement).decode()])
         self._done.add((state, case_id))
+
+
+class TaskMeter:
+    """Puts tasks to each state of a model once; a resumed run measures what is missing.
+
+    Args:
+        folder: The run's.
+        model: In its present state.
+        tasks: The spec's `ability_tasks`.
+        most: Documents of each; None for all.
+    """
+
+    def __init__(self, folder: Path, model: LanguageModel, tasks: Sequence[str], *, most: int | None) -> None:
+        self._path = folder / "ability_tasks.jsonl"
+        self._model = model
+        self._tasks = tasks
+        self._most = most
+        cut_half_line(self._path)
+        done = [msgspec.json.decode(line, type=TaskMeasurement) for line in read_lines(self._path)]
+        self._done = {(item.model_state, item.case_id) for item in done}
+
+    def measure(self, state: ModelState, *, case_id: str | None = None) -> None:
+        """Measure the model as it is now, unless that was done.
+
+        Args:
+            case_id: Under "single" the case whose edit it has received.
+
+        Raises:
+            MissingExtraError: without lm-eval.
+            ModelError: if a task is not known or its data cannot be had.
+        """
+        if (state, case_id) in self._done:
+            return
+        found = [
+            TaskMeasurement(model_state=state, case_id=case_id, **asdict(value))
+            for value in measure_tasks(self._model, self._tasks, most=self._most)
+        ]
+        # All values of a state in one write: those of a killed run are all there or none.
+        append_lines(self._path, [msgspec.json.encode(item).decode() for item in found])
+        self._done.add((state, case_id))
+
+
+Meter = AbilityMeter | TaskMeter
+
+
+def meters_of(folder: Path, model: LanguageModel, spec: RunSpec) -> tuple[Meter, ...]:
+    """What a spec asks to be measured."""
+    found: list[Meter] = []
+    if spec.ability:
+        found.append(AbilityMeter(folder, model, spec.ability))
+    if spec.ability_tasks:
+        found.append(TaskMeter(folder, model, spec.ability_tasks, most=spec.ability_limit))
+    return tuple(found)

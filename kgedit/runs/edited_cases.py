@@ -50,6 +50,7 @@ def _row(case: Case) -> dict[str, object]:
         "object": fact.object,
         "object_label": fact.object_label,
         "old_answers": list(case.old_answers),
+        "popularity": case.popularity,
     }
 
 

@@ -18,8 +18,8 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.generation import Asked, Question, longest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.replies import Reply
-from kgedit.records.cases import Case, Probe
-from kgedit.records.runs import Answer, ModelState, Preset
+from kgedit.records.cases import LOCALITY_AXES, Case, Probe
+from kgedit.records.runs import Answer, ModelState, Neighbour, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
 
 Advance = Callable[[int], None]
@@ -81,11 +81,15 @@ class Evaluator:
 
     def count(self, cases: Sequence[Case]) -> int:
         """Questions that `evaluate` asks for these cases."""
-        return len(self._presets) * sum(len(case.probes) for case in cases)
+        return sum(len(probes_under(case, preset)) for preset in self._presets for case in cases)
 
     def has(self, case: Case, state: ModelState) -> bool:
         """Whether every probe of a case has its answers."""
-        return all(_key(state, case, probe, preset) in self._done for preset in self._presets for probe in case.probes)
+        return all(
+            _key(state, case, probe, preset) in self._done
+            for preset in self._presets
+            for probe in probes_under(case, preset)
+        )
 
     def evaluate(
         self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Advance
@@ -98,16 +102,25 @@ class Evaluator:
                 come from the cache if they are there.
             advance: Called after each batch.
         """
-        asked = [AskedProbe(case, probe) for case in cases for probe in case.probes]
-        questions = [item.probe.question for item in asked]
-        prefixes = editor.prefixes(questions) if editor else [Prefix() for _ in questions]
+        asked = {
+            preset.name: [AskedProbe(case, probe) for case in cases for probe in probes_under(case, preset)]
+            for preset in self._presets
+        }
+        questions = list(dict.fromkeys(item.probe.question for items in asked.values() for item in items))
+        prefixes = dict(zip(questions, editor.prefixes(questions) if editor else (), strict=editor is not None))
         edited = editor is not None and editor.capabilities.changes_model
-        kept = not edited and not any(prefix.parts for prefix in prefixes)
+        kept = not edited and not any(prefix.parts for prefix in prefixes.values())
         for presets in self._asked_together(kept):
             items = [
-                word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix)
+                word(
+                    self._model,
+                    item,
+                    preset,
+                    context=self._contexts[preset.name],
+                    prefix=prefixes.get(item.probe.question, _NO_PREFIX),
+                )
                 for preset in presets
-                for item, prefix in zip(asked, prefixes, strict=True)
+                for item in asked[preset.name]
             ]
             for batch in self._backend.plan([item.put for item in items]):
                 self._answer([items[index] for index in batch], state, kept=kept)
@@ -152,6 +165,21 @@ def cached_replies(backend: Backend, asked: Sequence[Asked], cache: AnswerCache)
 
 
 _NO_PREFIX = Prefix()
+_NOTHING_FED = Question(prompt="", gold="")
+_ASKS_FOR_THE_EDIT = ("update", "rephrase", "personas")
+
+
+def probes_under(case: Case, preset: Preset) -> tuple[Probe, ...]:
+    """What is asked of a case under a preset: its probes, or with clozes the case's others for rephrasings.
+
+    So generalization is that over the four further clozes of WikiFactDiff (section 5), where the case has them.
+    """
+    others = tuple(cloze for cloze in case.clozes if cloze != case.cloze)
+    if preset.wording != "cloze" or not others:
+        return case.probes
+    update = next(probe for probe in case.probes if probe.axis == "update")
+    clozes = tuple(Probe("rephrase", cloze, update.answers, update.facts, expires=update.expires) for cloze in others)
+    return (update, *clozes, *(probe for probe in case.probes if probe.axis not in ("update", "rephrase")))
 
 
 def word(
@@ -159,20 +187,26 @@ def word(
 ) -> WordedProbe:
     """A probe as it is sent: in its context, behind as much of the prefix as the model has room for."""
     case, probe = asked.case, asked.probe
-    old = _old_answers(case, probe) if preset.generation == "teacher_forcing" else ()
-    cloze = case.cloze if preset.wording == "cloze" and probe.axis == "update" else ""
-    kept, question = fit_prefix(
-        model, prefix, cloze or probe.question, context=context, gold=probe.answers[0], old=old, preset=preset
+    forced = preset.generation == "teacher_forcing" and probe.axis in _ASKS_FOR_THE_EDIT
+    fed = Question(
+        prompt="",
+        gold=probe.answers[0],
+        old=_others(case.old_answers, probe) if forced else (),
+        static=_others(case.static_answers, probe) if forced else (),
+        alternatives=_others(case.alternatives, probe) if forced else (),
     )
+    cloze = _cloze(case, probe) if preset.wording == "cloze" else ""
+    kept, question = fit_prefix(model, prefix, cloze or probe.question, context=context, fed=fed, preset=preset)
     return WordedProbe(asked, kept, question, preset)
 
 
-def _old_answers(case: Case, probe: Probe) -> tuple[str, ...]:
-    """What was correct before the edit, on the axes that ask for the edited fact."""
-    asks_for_it = probe.axis in ("update", "rephrase", "personas")
-    return (
-        tuple(dict.fromkeys(old for old in case.old_answers if old and old not in probe.answers)) if asks_for_it else ()
-    )
+def _cloze(case: Case, probe: Probe) -> str:
+    return case.cloze if probe.axis == "update" else probe.cloze
+
+
+def _others(answers: Sequence[str], probe: Probe) -> tuple[str, ...]:
+    """Answers beside those of a probe."""
+    return tuple(dict.fromkeys(answer for answer in answers if answer and answer not in probe.answers))
 
 
 def fit_prefix(
@@ -182,8 +216,7 @@ def fit_prefix(
     *,
     context: Context,
     preset: Preset,
-    gold: str = "",
-    old: tuple[str, ...] = (),
+    fed: Question = _NOTHING_FED,
 ) -> tuple[Prefix, Question]:
     """A question behind as much of a prefix as the model has room for, its last part at least.
 
@@ -191,7 +224,7 @@ def fit_prefix(
     """
 
     def question(left_out: int) -> Question:
-        return Question(context.prompt(asked, facts=prefix.without(left_out).worded(context)), gold, old)
+        return replace(fed, prompt=context.prompt(asked, facts=prefix.without(left_out).worded(context)))
 
     def fits(left_out: int) -> bool:
         return model.positions is None or longest(model, question(left_out), preset) <= model.positions
@@ -223,5 +256,16 @@ def to_answer(item: WordedProbe, reply: Reply, state: ModelState) -> Answer:
         retrieved=item.prefix.retrieved,
         second_case_id=probe.second_case_id,
         expires=probe.expires,
+        neighbour=_neighbour(probe),
+        scenario=case.scenario if probe.axis in _ASKS_FOR_THE_EDIT else None,
         **asdict(reply),
+    )
+
+
+def _neighbour(probe: Probe) -> Neighbour | None:
+    if probe.axis not in LOCALITY_AXES or not probe.facts:
+        return None
+    fact = probe.facts[0]
+    return Neighbour(
+        subject=fact.subject, label=fact.subject_label, similarity=probe.similarity, popularity=probe.popularity
     )

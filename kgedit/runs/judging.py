@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgedit.errors import ModelError
+from kgedit.llm.error_judging import WrongAnswer, error_prompt_sha256
 from kgedit.llm.judging import VERDICTS, Judgement, judge_request, prompt_sha256, read_verdict
 from kgedit.llm.remote.client import Asked, ChatClient, Effort, Estimate
 from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
@@ -18,6 +19,8 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall
 from kgedit.llm.remote.server import ChatServer
 from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
 from kgedit.resources import cache
+from kgedit.runs.error_judging import FILE as ERRORS_FILE
+from kgedit.runs.error_judging import ErrorLine, write_judged_errors, wrong_answers
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.verdicts import VerdictLine, judgement_of, write_verdicts
 
@@ -60,24 +63,49 @@ class RemoteJudge:
         judgements = _to_ask(runs)
         asked = self._client().ask(self._requests(judgements), progress=progress)
         if asked.not_asked:
-            raise ModelError(
-                f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {len(judgements):,} answers "
-                f"are not judged, ${asked.dollars or 0:.4f} are spent. What was judged is kept and costs nothing when "
-                "the command is given again, with a larger --budget."
-            )
+            raise self._out_of_money(asked, len(judgements), "are not judged")
         lines = {
             key: _line(key, reply) for key, reply in zip(judgements, asked.replies, strict=True) if reply is not None
         }
         _write(runs, lines, judge=self.model, where=self.server.url)
         return asked
 
+    def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None) -> Asked:
+        """Ask what is wrong with the answers that were called wrong, and write the runs' judged_errors.jsonl.
+
+        Args:
+            spent: Dollars of the budget that are gone.
+
+        Raises:
+            BenchmarkError: if a run has no verdicts.
+            ModelError: as `judge`.
+        """
+        own = {run: wrong_answers(run) for run in runs}
+        wrong = {key: answer for answers in own.values() for key, answer in answers.items()}
+        asked = self._client(spent).ask([answer.request(self.model) for answer in wrong.values()], progress=progress)
+        if asked.not_asked:
+            raise self._out_of_money(asked, len(wrong), "have no error class")
+        replies = dict(zip(wrong, asked.replies, strict=True))
+        for run, answers in own.items():
+            lines = [_error_line(answer, replies[key]) for key, answer in answers.items()]
+            write_judged_errors(run, lines, judge=self.model, where=self.server.url, prompt=error_prompt_sha256())
+        return asked
+
+    def _out_of_money(self, asked: Asked, of: int, what: str) -> ModelError:
+        return ModelError(
+            f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {of:,} answers {what}, "
+            f"${asked.dollars or 0:.4f} are spent. What was judged is kept and costs nothing when the command is given "
+            "again, with a larger --budget."
+        )
+
     def _requests(self, judgements: Mapping[str, Judgement]) -> list[ChatRequest]:
         return [judge_request(judgement, self.model) for judgement in judgements.values()]
 
-    def _client(self) -> ChatClient:
+    def _client(self, spent: float = 0.0) -> ChatClient:
         price = price_of(self.model, read_prices(self.prices))
         replies = ReplyCache(cache() / "replies")
-        return ChatClient(self.server, replies, model=self.model, effort=self.effort, price=price, budget=self.budget)
+        left = None if self.budget is None else max(0.0, self.budget - spent)
+        return ChatClient(self.server, replies, model=self.model, effort=self.effort, price=price, budget=left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +156,17 @@ def _line(key: str, reply: ChatReply | FailedCall) -> VerdictLine:
     return VerdictLine(key=key, verdict=verdict, reason="" if verdict else "the reply is no verdict")
 
 
+def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> ErrorLine:
+    if reply is None or isinstance(reply, FailedCall):
+        reason = f"no reply: {reply.reason}" if reply else "not asked"
+        return ErrorLine(key=wrong.key, error=None, reason=reason)
+    error = wrong.read(reply.text)
+    return ErrorLine(key=wrong.key, error=error, reason="" if error else "the reply is no class")
+
+
 def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str) -> None:
     for run in runs:
+        (run / ERRORS_FILE).unlink(missing_ok=True)  # another judge's; its replies are in the cache
         own = [
             lines[key] if judgement.answer.strip() else VerdictLine(key=key, verdict="INCORRECT")
             for key, judgement in _judgements(run).items()

@@ -15,7 +15,15 @@ import yaml
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.errors import BenchmarkError
 from kgedit.records.answer_table import ANSWERS
-from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, Preparation, RunEnvironment, RunSpec
+from kgedit.records.runs import (
+    AbilityMeasurement,
+    Answer,
+    EditCost,
+    Preparation,
+    RunEnvironment,
+    RunSpec,
+    TaskMeasurement,
+)
 from kgedit.records.scores import RunScores
 from kgedit.runs.edited_cases import read_edited_cases
 
@@ -65,6 +73,16 @@ def read_ability(folder: Path) -> Iterator[AbilityMeasurement]:
     """
     path = folder / "ability.jsonl"
     return _lines(path, AbilityMeasurement) if path.is_file() else iter(())
+
+
+def read_ability_tasks(folder: Path) -> Iterator[TaskMeasurement]:
+    """Every line of ability_tasks.jsonl, in file order; none where the run did not measure any.
+
+    Raises:
+        BenchmarkError: if a line is no TaskMeasurement.
+    """
+    path = folder / "ability_tasks.jsonl"
+    return _lines(path, TaskMeasurement) if path.is_file() else iter(())
 
 
 def read_preparation(folder: Path) -> Preparation | None:

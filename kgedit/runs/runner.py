@@ -22,17 +22,18 @@ from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import Backend
+from kgedit.llm.backends.contract import NO_LIMIT, Backend
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
+from kgedit.llm.remote.prices import Spending
 from kgedit.llm.served import describe_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
 from kgedit.resources import home
-from kgedit.runs.ability import AbilityMeter
+from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
@@ -56,6 +57,7 @@ def run(
     *,
     overwrite: bool = False,
     save_model: Path | None = None,
+    spending: Spending | None = None,
     progress: RunProgress | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
@@ -64,6 +66,8 @@ def run(
         out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
         overwrite: Discard a run that the folder holds and start again.
         save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
+        spending: What a backend's server may be paid in this call; None for no limit. No part of the spec: a run that
+            it stopped resumes with more.
         progress: Called at every step.
 
     Returns:
@@ -75,11 +79,15 @@ def run(
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of RunProgress
     if save_model is not None:
         _check_saving(spec, save_model)
+    if spending is not None and not BACKENDS[spec.backend].needs_url:
+        raise SpecError([f"the backend {spec.backend} is paid nothing; leave out --backend-budget, --backend-prices"])
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
-    backend = BACKENDS[spec.backend](model, spec.backend_url, batch_tokens=spec.batch_tokens)
+    backend = BACKENDS[spec.backend](
+        model, spec.backend_url, batch_tokens=spec.batch_tokens, spending=spending or NO_LIMIT
+    )
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
@@ -98,8 +106,7 @@ def run(
         cases = mark_expiring(cases)
         write_edited_cases(folder.path, [case for own in cases.values() for case in own])
         evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
-        meter = AbilityMeter(folder.path, model, spec.ability) if spec.ability else None
-        job = _Job(spec, editor, cases, evaluator, folder, report, meter)
+        job = _Job(spec, editor, cases, evaluator, folder, report, meters_of(folder.path, model, spec))
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
         job.measure_ability(UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
@@ -128,7 +135,7 @@ class _Job:
     evaluator: Evaluator
     folder: RunFolder
     report: RunProgress
-    meter: AbilityMeter | None
+    meters: tuple[Meter, ...]
 
     @property
     def all_cases(self) -> list[Case]:
@@ -150,10 +157,10 @@ class _Job:
 
     def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
         """Measure the general ability of the model as it is, where the spec asks for it."""
-        if self.meter is not None:
-            self.report("measure general ability", 0, 1)
-            self.meter.measure(state, case_id=case_id)
-            self.report("measure general ability", 1, 1)
+        for done, meter in enumerate(self.meters):
+            self.report("measure general ability", done, len(self.meters))
+            meter.measure(state, case_id=case_id)
+            self.report("measure general ability", done + 1, len(self.meters))
 
     def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
         """One call of the method."""
@@ -179,8 +186,8 @@ def _edit_one_by_one(job: _Job) -> None:
             cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
             if (timestep, cost.case_ids) not in written:
                 job.folder.add_edit(cost)
-            if job.meter is not None:
-                job.meter.measure(state, case_id=case.case_id)
+            for meter in job.meters:
+                meter.measure(state, case_id=case.case_id)
             job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
         job.report(f"edit and evaluate {timestep}", len(cases), len(cases))

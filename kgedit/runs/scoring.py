@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -10,13 +10,18 @@ import pyarrow.parquet as pq
 
 from kgedit.files import replace_file
 from kgedit.metrics.answer_table import answer_table
-from kgedit.metrics.scores import score_answers
-from kgedit.records.answer_table import ANSWERS
+from kgedit.metrics.bertscore import NAMES as BERTSCORES
+from kgedit.metrics.scores import answers_before, score_answers
+from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
+from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
+from kgedit.runs.bert_scoring import read_bertscores
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.error_judging import read_judged_errors
 from kgedit.runs.run_files import (
     answers_sha256,
     read_ability,
+    read_ability_tasks,
     read_answers,
     read_edit_costs,
     read_preparation,
@@ -36,16 +41,25 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
     """
     spec = read_spec(run_folder)
     verdicts = read_verdicts(run_folder) if "judge" in also else None
+    bertscores = read_bertscores(run_folder) if any(name in also for name in BERTSCORES) else None
+
+    def judged_answers() -> Iterable[Answer]:
+        answers: Iterable[Answer] = read_answers(run_folder)
+        answers = verdicts.on(answers) if verdicts else answers
+        return bertscores.on(answers) if bertscores else answers
+
     return score_answers(
-        lambda: verdicts.on(read_answers(run_folder)) if verdicts else read_answers(run_folder),
+        judged_answers,
         spec.presets,
         answers_sha256=answers_sha256(run_folder),
         train_context=spec.train_context,
         costs=read_edit_costs(run_folder),
         preparation=read_preparation(run_folder),
         ability=read_ability(run_folder),
+        ability_tasks=read_ability_tasks(run_folder),
         also=also,
         judging=verdicts.judging_of(read_answers(run_folder)) if verdicts else None,
+        encoding=bertscores.encoding_of(read_answers(run_folder)) if bertscores else None,
     )
 
 
@@ -67,11 +81,13 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     """Write answers.parquet, which names the answers.jsonl that it was made from."""
+    compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in scores.scores)
     batches = answer_table(
-        read_answers(run_folder),
+        _with_verdicts(run_folder, scores),
         {preset.name: preset.metric for preset in read_spec(run_folder).presets},
         timesteps=scores.timesteps,
         old_answers=old_answers(read_edited_cases(run_folder)),
+        before=answers_before(read_answers(run_folder)) if compared else None,
     )
     path, aside = run_folder / "answers.parquet", run_folder / ".answers.parquet.aside"
     schema = ANSWERS.with_metadata({"answers_sha256": scores.answers_sha256})
@@ -79,6 +95,16 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     aside.replace(path)
+
+
+def _with_verdicts(run_folder: Path, scores: RunScores) -> Iterable[Answer]:
+    """The run's answers, with what a judge said of them where scores count it."""
+    answers: Iterable[Answer] = read_answers(run_folder)
+    verdicts = read_verdicts(run_folder) if scores.judging else None
+    if verdicts is None:
+        return answers
+    errors = read_judged_errors(run_folder)
+    return errors.on(verdicts.on(answers)) if errors else verdicts.on(answers)
 
 
 class _ScoredBy(msgspec.Struct):

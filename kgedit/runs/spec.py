@@ -16,11 +16,13 @@ from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
 from kgedit.hparams.settings import Settings, as_given, explain, given_model, read_settings, unknown
+from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE, read_context
 from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
+from kgedit.runs.ability_settings import read_given_ability
 from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.wording import ASKED
 
@@ -52,7 +54,7 @@ class GivenPreset(BaseModel):
     shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
     shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
     wording: Literal["question", "cloze"] = Field(
-        "question", description="cloze: the update probe is asked as the case's cloze"
+        "question", description="cloze: update, generalization and neighbours are asked as clozes"
     )
 
 
@@ -79,6 +81,8 @@ class GivenRun(BaseModel):
     train_context: str | None = Field(
         None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
     )
+    archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
+    neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
     stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
@@ -92,9 +96,11 @@ class GivenRun(BaseModel):
     evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
     checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
     batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
-    ability: _Path | None = Field(
-        None, description="text whose perplexity is measured before and after: prose, which kgedit has, or a file"
+    ability: _Path | list[_Path] | None = Field(
+        None, description="measured before and after: prose or a file (perplexity), lm-eval:TASK; one or a list"
     )
+    ability_tasks: list[_Path] | None = Field(None, description="tasks of lm-evaluation-harness, without lm-eval:")
+    ability_limit: _FromOne = Field(None, description="documents of each task; default all")
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
     device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
@@ -132,6 +138,10 @@ def write_spec(spec: RunSpec) -> str:
     plain = asdict(spec)
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
+    plain["ability_tasks"] = list(spec.ability_tasks)
+    for name in ("archive_as", "neighbours", "ability_tasks", "ability_limit"):  # runs of before there were any resume
+        if not plain[name]:
+            del plain[name]
     if spec.backend == DEFAULT:  # runs of before there were others resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
@@ -222,6 +232,13 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
             presets=presets,
         )
     )
+    ability = read_given_ability(
+        [given.ability] if isinstance(given.ability, str) else given.ability or [],
+        given.ability_tasks or [],
+        limit=given.ability_limit,
+        has_weights=backend == DEFAULT or backend not in BACKENDS or BACKENDS[backend].needs_weights,
+    )
+    problems.extend(ability.problems)
     spec = RunSpec(
         timesteps=timesteps,
         model=given.model or "",
@@ -231,6 +248,8 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         batch_size=_batch_size(given.batch_size, protocol, method, problems),
         presets=presets,
         train_context=_train_context(given.train_context, method, problems),
+        archive_as=given.archive_as,
+        neighbours=given.neighbours,
         limit=given.limit,
         sample=given.sample,
         stratify=given.stratify,
@@ -239,7 +258,9 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         evaluate_earlier=bool(given.evaluate_earlier),
         evaluate_every=given.evaluate_every,
         checkpoint_every=given.checkpoint_every or 50,
-        ability=given.ability,
+        ability=ability.text,
+        ability_tasks=ability.tasks,
+        ability_limit=given.ability_limit,
         batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
         seed=given.seed or 0,
         device=device,
@@ -339,8 +360,6 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
         found.append("stratify is about a sample: give --sample N as well")
     if given.only_cases is not None and not Path(given.only_cases).is_file():
         found.append(f"only_cases: there is no file {given.only_cases}; give one with a case id a line")
-    if given.ability not in (None, "prose") and not Path(str(given.ability)).is_file():
-        found.append(f"ability: there is no file {given.ability}; give a text, or prose for the one that kgedit has")
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from kgedit.errors import BenchmarkError
 from kgedit.files import replace_file
 from kgedit.llm.jsonl import read_lines
 from kgedit.llm.judging import Judgement, Verdict
-from kgedit.records.runs import Answer, JudgedAnswer
+from kgedit.records.runs import Answer, with_judgement
 from kgedit.records.scores import Judging
 
 FILE = "verdicts.jsonl"
@@ -64,7 +64,7 @@ class Verdicts:
             if line is None or line.verdict is None:
                 yield answer
             else:
-                yield JudgedAnswer(**{name: getattr(answer, name) for name in _FIELDS}, right=line.verdict == "CORRECT")
+                yield with_judgement(answer, right=line.verdict == "CORRECT")
 
     def judging_of(self, answers: Iterable[Answer]) -> Judging:
         """Who judged, answers counted that came after the judge, in a run that was resumed."""
@@ -72,9 +72,6 @@ class Verdicts:
         later = len(keys - self.by_key.keys())
         unjudged = dict(self.judging.unjudged) | ({"never shown to the judge": later} if later else {})
         return replace(self.judging, unjudged=dict(sorted(unjudged.items())))
-
-
-_FIELDS = [field.name for field in fields(Answer)]
 
 
 def judgement_of(answer: Answer) -> Judgement | None:

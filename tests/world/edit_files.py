@@ -110,6 +110,17 @@ WIKIFACTDIFF: Json = {
         }
     ],
 }
+"""As published. kgedit's own files have random neighbours too, and how popular neighbours are."""
+
+RANDOM_NEIGHBOUR: Json = {
+    "subject": {"id": "Q300", "label": "Siljan", "description": "lake"},
+    "relation": "P17",
+    "objects": [
+        {"object": {"id": "Q34", "label": "Sweden", "description": "country"}, "prompt": "Siljan lies in ____"}
+    ],
+    "dist": None,
+    "popularity": 2.5,
+}
 
 ROWS: dict[str, Json] = {
     "counterfact": COUNTERFACT,

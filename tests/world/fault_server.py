@@ -24,6 +24,10 @@ request before, once more.
 """
 
 
+Complete = Callable[[dict[str, Any]], tuple[str, int, int]]
+"""The text that goes on from the prompt or message of a request's body, tokens of that, tokens of this."""
+
+
 class FaultServer:
     """The server, and what happened to it.
 
@@ -35,6 +39,7 @@ class FaultServer:
         under_way: Highest number of calls at once.
         retry_after: Seconds that a 429 asks for.
         silence: Seconds that "timeout" lasts.
+        complete: The server's model, in place of `reply`, where it must see the whole request.
         hold_after: After so many paid replies all further calls wait until the server ends; None for never.
     """
 
@@ -55,19 +60,23 @@ class FaultServer:
         self.now = 0
         self.delivered: dict[str, Any] | None = None
         self.url = ""
+        self.complete: Complete | None = None
 
-    def completion(self, message: str) -> dict[str, Any]:
-        """A correct reply; tokens are words."""
-        text = self.reply(message)
+    def completion(self, message: str, body: dict[str, Any]) -> dict[str, Any]:
+        """A correct reply; tokens are words, unless `complete` says otherwise."""
+        if self.complete:
+            text, prompt_tokens, new_tokens = self.complete(body)
+        else:
+            text = self.reply(message)
+            prompt_tokens, new_tokens = len(message.split()), len(text.split())
+        said = {"text": text} if "prompt" in body else {"message": {"role": "assistant", "content": text}}
         return {
             "id": f"chatcmpl-{self.tries.total()}",
-            "object": "chat.completion",
+            "object": "text_completion" if "prompt" in body else "chat.completion",
             "created": 0,
             "model": "fault",
-            "choices": [
-                {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"},
-            ],
-            "usage": {"prompt_tokens": len(message.split()), "completion_tokens": len(text.split())},
+            "choices": [{"index": 0, **said, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": new_tokens},
         }
 
 
@@ -80,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         world: FaultServer = self.server.world  # type: ignore[attr-defined]
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        message = body["messages"][-1]["content"]
+        message = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
         with world.lock:
             world.now += 1
             world.under_way = max(world.under_way, world.now)
@@ -89,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             world.headers.append({name.lower(): text for name, text in self.headers.items()})
             world.bodies.append(body)
             fault = world.fault(message, world.tries[message])
-            completion = world.completion(message)
+            completion = world.completion(message, body)
             hold = world.hold_after is not None and world.paid.total() >= world.hold_after
             if fault is None and not hold:
                 world.paid[message] += 1
@@ -137,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
             broken = {
                 "no choice": [],
                 "two choices": [choice, choice],
-                "no text": [{**choice, "message": {"role": "assistant", "content": None}}],
+                "no text": [{**choice, **_no_text(choice)}],
             }[fault]
             self._send(200, json.dumps({**completion, "choices": broken}).encode())
 
@@ -151,6 +160,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", str(retry_after))
         self.end_headers()
         self.wfile.write(content)
+
+
+def _no_text(choice: dict[str, Any]) -> dict[str, Any]:
+    return {"text": None} if "text" in choice else {"message": {"role": "assistant", "content": None}}
 
 
 class _Server(ThreadingHTTPServer):

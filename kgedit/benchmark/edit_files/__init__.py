@@ -32,8 +32,13 @@ class Edits(Protocol):
     def unused_fields(self) -> tuple[str, ...]:
         """Fields that are part of no case, in words."""
 
-    def cases(self) -> Iterator[Case]:
-        """Every case with its probes, in a fixed order."""
+    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:
+        """Every case with its probes, in a fixed order.
+
+        Args:
+            neighbours: At most so many probes on each locality axis; None for what there is by itself.
+            archive_as: What is taught in place of facts that ceased without a successor; None to leave them out.
+        """
 
     def known_facts(self) -> list[KnownFact]:
         """Facts that held before, with questions."""

@@ -14,6 +14,10 @@ Row = Mapping[str, Any]
 """One object of a file, as JSON or Parquet give it."""
 
 
+ARCHIVE = "Archive"
+"""The scenario of a fact that ceased without a successor."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDetails:
     """What a file says of a case beyond the edit and its probes: for audits and descriptions, not for runs.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.edit_files.contract import CaseDetails, EditFormat, ReadCase, RowPlace
+from kgedit.benchmark.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, RowPlace
 from kgedit.benchmark.edit_files.registry import EDIT_FORMATS
 from kgedit.benchmark.edit_files.rows import NotRowsError, read_rows
 from kgedit.errors import BenchmarkError
-from kgedit.records.cases import Case, KnownFact, Probe
+from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact, Probe
 
 _SHOWN_FIELDS = 12
 
@@ -50,6 +50,7 @@ class EditFile:
         read: Its cases with what else it says of them, in file order.
         left_out: What could not be read as a case or a probe, by reason.
         unused: Its fields that are part of no case, by path.
+        archived: Facts that ceased without a successor, as cases without an answer.
     """
 
     path: Path
@@ -58,6 +59,7 @@ class EditFile:
     read: tuple[ReadCase, ...]
     left_out: Mapping[str, int]
     unused: tuple[UnusedField, ...]
+    archived: tuple[Case, ...] = ()
 
     @classmethod
     def open(cls, path: Path) -> EditFile:
@@ -79,13 +81,18 @@ class EditFile:
         left_out: Counter[str] = Counter()
         unused = _unused_fields(rows, edit_format)
         complete = edit_format.complete_rows(path, rows) if edit_format.complete_rows else rows
-        read = tuple(_read_cases(complete, edit_format, _name(path), left_out))
-        if not read:
+        every = tuple(_read_cases(complete, edit_format, _name(path), left_out))
+        read = tuple(one for one in every if one[0].scenario != ARCHIVE)
+        archived = tuple(case for case, _ in every if case.scenario == ARCHIVE)
+        if archived:
+            left_out["archived facts, which a run takes with --archive-as only"] = len(archived)
+        if not every:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in sorted(left_out.items()))
             raise BenchmarkError(
                 f"{path} has the form {edit_format.name}, and none of its objects is an edit: {reasons}."
             )
-        return cls(path, hashlib.sha256(content).hexdigest(), edit_format, read, dict(sorted(left_out.items())), unused)
+        sha256, told = hashlib.sha256(content).hexdigest(), dict(sorted(left_out.items()))
+        return cls(path, sha256, edit_format, read, told, unused, archived)
 
     @property
     def name(self) -> str:
@@ -101,9 +108,18 @@ class EditFile:
         """What of the file is not used, in words: fields, then objects and questions by reason."""
         return self.unused_fields + tuple(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
-    def cases(self) -> Iterator[Case]:
-        """The cases of all objects, in file order."""
-        return (case for case, _ in self.read)
+    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:
+        """The cases of all objects, in file order; archived facts last.
+
+        Args:
+            neighbours: At most so many probes on each locality axis; None for all.
+            archive_as: What is taught in place of archived facts; None to leave them out.
+        """
+        every = [case for case, _ in self.read]
+        every += [_taught(case, archive_as) for case in self.archived] if archive_as else []
+        if neighbours is None:
+            return iter(every)
+        return (dataclasses.replace(case, probes=_first_neighbours(case.probes, neighbours)) for case in every)
 
     def details(self) -> Iterator[tuple[Case, CaseDetails]]:
         """The cases, each with what else the file says of it."""
@@ -123,6 +139,25 @@ class EditFile:
                 if probe.axis == "locality":
                     facts.append(KnownFact(probe.facts[0], probe.question, "", "", probe.answers[0]))
         return facts
+
+
+def _taught(case: Case, answer: str) -> Case:
+    """An archived fact with what is taught in its place."""
+    fact = dataclasses.replace(case.fact, object_label=answer)
+    probes = tuple(
+        probe if probe.axis in LOCALITY_AXES else dataclasses.replace(probe, answers=(answer,), facts=(fact,))
+        for probe in case.probes
+    )
+    return dataclasses.replace(case, fact=fact, answer=answer, probes=probes)
+
+
+def _first_neighbours(probes: Sequence[Probe], most: int) -> tuple[Probe, ...]:
+    kept, counts = [], Counter[str]()
+    for probe in probes:
+        counts[probe.axis] += 1
+        if probe.axis not in LOCALITY_AXES or counts[probe.axis] <= most:
+            kept.append(probe)
+    return tuple(kept)
 
 
 def _name(path: Path) -> str:

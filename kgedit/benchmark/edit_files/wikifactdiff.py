@@ -1,15 +1,18 @@
 """WikiFactDiff as JSON Lines or Parquet: a row is a subject and relation with every object and what became of it.
 
-Each object that is `new` gives a case; a row without one (an archived fact) teaches nothing and is counted. Prompts
-are clozes with a blank at the end. Rows without prompts take them from a file ``triple_verbs`` beside theirs.
+Each object that is `new` gives a case. An archived fact is a case too, for runs that say what to teach in its place; a
+row that is neither teaches nothing and is counted. Prompts are clozes with a blank at the end. Rows without any take
+them from a file ``triple_verbs`` beside theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
+from kgedit.benchmark.edit_files.alternatives import ObjectPool
+from kgedit.benchmark.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, Row, RowPlace
 from kgedit.benchmark.edit_files.triple_verbs import with_prompts
 from kgedit.benchmark.edit_files.values import (
     edited_fact,
@@ -21,7 +24,13 @@ from kgedit.benchmark.edit_files.values import (
     texts_of,
     without_blank,
 )
-from kgedit.records.cases import Case, Fact, Probe
+from kgedit.records.cases import Axis, Case, Fact, Probe
+
+SCORED = (ARCHIVE, "AddObject", "AddRelation", "AddEntity")
+"""Scenarios with scores of their own (kgedit.metrics.scenarios)."""
+
+NO_ANSWER = "none"
+"""Stands for the answer of an archived fact until a run says what it teaches instead."""
 
 _DECISIONS = {"learn": "new", "forget": "obsolete", "keep": "static"}
 """Decisions as the builder's own files call them -> as published."""
@@ -32,14 +41,15 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     prompt = without_blank(text_at(row, "update_prompt"))
     by_decision = _objects(row)
     new, obsolete = by_decision["new"], by_decision["obsolete"]
-    if not new:
+    scenario = text_at(row, "scenario") or scenario_of(row)
+    archived = scenario == ARCHIVE and not new
+    if not new and not archived:
         place.left_out["rows without a new object: there is nothing to teach"] += 1
         return
     if lacks(place, {"update_prompt": prompt, "subject.label": text_at(subject, "label")}):
         return
     generalizations = tuple(without_blank(text) for text in texts_at(row, "generalization_prompts"))
-    scenario = text_at(row, "scenario") or scenario_of(row)
-    for index, thing in enumerate(new):
+    for index, thing in enumerate(new or ({"label": NO_ANSWER, "id": NO_ANSWER},)):
         fact = edited_fact(
             place.number,
             text_at(subject, "label"),
@@ -49,6 +59,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             relation=text_at(relation, "label"),
             object_id=text_at(thing, "id") or f"object-{place.number}-{index}",
         )
+        compared = obsolete[0] if archived else thing
         others = [other for other in (*new, *by_decision["static"]) if other is not thing]
         yield (
             Case(
@@ -66,8 +77,13 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 probes=(
                     Probe("update", prompt, (fact.object_label,), (fact,)),
                     *probes_of("rephrase", generalizations, (fact.object_label,), fact),
-                    *_neighbours(row, fact),
+                    *_neighbours(row, fact, "neighborhood", "locality"),
+                    *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
+                popularity=_number(row.get("subject_popularity")),
+                scenario=scenario if scenario in SCORED else None,
+                static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
+                alternatives=texts_of((row.get("alternatives") or {}).get(text_at(compared, "label"))),
             ),
             CaseDetails(
                 scenario=scenario,
@@ -76,6 +92,42 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 other_objects=tuple(text_at(other, "id") or text_at(other, "label") for other in others),
             ),
         )
+
+
+def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows with the prompts that they lack, and with alternatives to the answers that have nothing to be compared with.
+
+    Raises:
+        BenchmarkError: as with_prompts.
+    """
+    prompted = with_prompts(path, rows)
+    pool = ObjectPool(said for row in prompted for said in _said(row))
+    return [_with_alternatives(row, pool) for row in prompted]
+
+
+def _said(row: Row) -> Iterator[tuple[str, str, str]]:
+    """Relation, subject and object of what a row says, its updates and its nearest neighbours."""
+    relation = text_at(mapping_at(row, "relation"), "id", "label")
+    subject = text_at(mapping_at(row, "subject"), "id", "label")
+    for things in _objects(row).values():
+        for thing in things:
+            yield relation, subject, text_at(thing, "label")
+    for neighbour in row.get("neighborhood") or ():
+        near = text_at(mapping_at(neighbour, "subject"), "id", "label")
+        for entry in neighbour.get("objects") or ():
+            if label := text_at(mapping_at(entry, "object"), "label"):
+                yield relation, near, label
+
+
+def _with_alternatives(row: Row, pool: ObjectPool) -> Row:
+    if (text_at(row, "scenario") or scenario_of(row)) not in SCORED:
+        return row
+    by_decision = _objects(row)
+    own = [text_at(thing, "label") for things in by_decision.values() for thing in things]
+    relation = text_at(mapping_at(row, "relation"), "id", "label")
+    compared = [text_at(thing, "label") for thing in by_decision["new"] or by_decision["obsolete"]]
+    found = {label: list(pool.alternatives(relation, label, own=own)) for label in compared}
+    return {**row, "alternatives": found}
 
 
 def scenario_of(row: Row) -> str:
@@ -104,11 +156,12 @@ def _objects(row: Row) -> dict[str, list[Row]]:
     return found
 
 
-def _neighbours(row: Row, edited: Fact) -> Iterator[Probe]:
+def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Probe]:
     """Every question about a neighbour; each accepts all objects that the neighbour has."""
-    for number, neighbour in enumerate(row.get("neighborhood") or ()):
+    for number, neighbour in enumerate(row.get(field) or ()):
         subject, entries = mapping_at(neighbour, "subject"), neighbour.get("objects") or ()
         labels = texts_of([text_at(mapping_at(entry, "object"), "label") for entry in entries])
+        relation, distance = text_at(neighbour, "relation"), _number(neighbour.get("dist"))
         asked = set()
         for index, entry in enumerate(entries):
             thing, question = mapping_at(entry, "object"), without_blank(text_at(entry, "prompt"))
@@ -116,16 +169,24 @@ def _neighbours(row: Row, edited: Fact) -> Iterator[Probe]:
             if not question or not answer or question in asked:
                 continue
             asked.add(question)
-            own = f"{edited.subject}-{number}-{index}"
+            own = f"{edited.subject}-{axis}-{number}-{index}"
             fact = Fact(
                 text_at(subject, "id") or f"near-{own}",
                 text_at(subject, "label"),
-                edited.property,
-                edited.property_label,
+                relation or edited.property,
+                relation or edited.property_label,
                 text_at(thing, "id") or f"near-object-{own}",
                 answer,
             )
-            yield Probe("locality", question, tuple(dict.fromkeys((answer, *labels))), (fact,))
+            yield Probe(
+                axis,
+                question,
+                tuple(dict.fromkeys((answer, *labels))),
+                (fact,),
+                cloze=question,
+                similarity=None if distance is None else round(1 - distance, 6),
+                popularity=_number(neighbour.get("popularity")),
+            )
 
 
 def _number(value: Any) -> float | None:
@@ -133,6 +194,7 @@ def _number(value: Any) -> float | None:
 
 
 _ENTITY = ("id", "label")
+_NEAR = ("neighborhood", "random_neighborhood")
 
 WIKIFACTDIFF = EditFormat(
     name="wikifactdiff",
@@ -148,9 +210,9 @@ WIKIFACTDIFF = EditFormat(
         "subject_popularity",
         "scenario",
         "kind",
-        *(f"neighborhood.subject.{field}" for field in _ENTITY),
-        *(f"neighborhood.objects.object.{field}" for field in _ENTITY),
-        "neighborhood.objects.prompt",
+        *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.objects.object.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.{field}" for near in _NEAR for field in ("relation", "objects.prompt", "dist", "popularity")),
     ),
     unusable={
         "subject.description": "no method reads it",
@@ -158,15 +220,15 @@ WIKIFACTDIFF = EditFormat(
         "objects.description": "no method reads it",
         "neighborhood.subject.description": "no method reads it",
         "neighborhood.objects.object.description": "no method reads it",
-        "neighborhood.dist": "a probe has no distance",
+        "random_neighborhood.subject.description": "no method reads it",
+        "random_neighborhood.objects.object.description": "no method reads it",
         "relation_is_temp_func": "it follows from the relation",
         "is_replace": "it follows from the objects",
         "in_replacement_set": "which rows to run is chosen when a run is",
         "projected": "it says how the snapshots were made",
-        "random_neighborhood*": "locality asks about the nearest neighbours",
     },
     read_row=_read_row,
     one_value=False,
-    complete_rows=with_prompts,
+    complete_rows=with_prompts_and_alternatives,
 )
 """Source: build/verbalize_wikifactdiff and clean_wikifactdiff.py of Orange-OpenSource/WikiFactDiff."""

@@ -241,10 +241,10 @@ _NEIGHBOURS = f"""
            coalesce(p.label, t.label, f.neighbour_property) AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,
-           u.place AS update_place
+           u.place AS update_place, pop.popularity
     FROM found f JOIN named n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
     JOIN template t ON t.property = f.neighbour_property AND t.subject_class = n.subject_class
-    LEFT JOIN known p ON p.id = f.neighbour_property
+    LEFT JOIN known p ON p.id = f.neighbour_property LEFT JOIN popularity pop ON pop.id = f.neighbour
     JOIN updates u ON u.subject = f.subject AND u.property = f.property
 """  # noqa: S608 - our own names
 

@@ -74,6 +74,7 @@ NEIGHBOURS = pa.schema(
         ("object_description", pa.string()),
         ("object_aliases", pa.list_(pa.string())),
         ("similarity", pa.float64()),  # cosine; null where drawn by lot
+        ("popularity", pa.float64()),  # the neighbour's; null without page views
         ("question", pa.string()),
         ("rephrase", pa.string()),
         ("cloze", pa.string()),

@@ -12,7 +12,10 @@ from typing import ClassVar
 
 from kgedit.llm.generation import BATCH_TOKENS, Asked, plan
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.remote.prices import Spending
 from kgedit.llm.replies import Reply
+
+NO_LIMIT = Spending()
 
 
 class Backend(ABC):
@@ -22,6 +25,7 @@ class Backend(ABC):
         model: The model; without weights where the backend does not need them here.
         url: Address of a server; None for backends that need none.
         batch_tokens: Most tokens that are held at once; a backend that plans its own batches ignores it.
+        spending: What a server may be paid; backends that ask none ignore it.
     """
 
     needs_weights: ClassVar[bool]
@@ -33,10 +37,18 @@ class Backend(ABC):
     package: ClassVar[tuple[str, str]]
     """The package that it needs, and the extra that brings it."""
 
-    def __init__(self, model: LanguageModel, url: str | None = None, *, batch_tokens: int = BATCH_TOKENS) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        url: str | None = None,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        spending: Spending = NO_LIMIT,
+    ) -> None:
         self._model = model
         self._url = url
         self._batch_tokens = batch_tokens
+        self._spending = spending
 
     def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
         """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""

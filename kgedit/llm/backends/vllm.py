@@ -18,7 +18,7 @@ from kgedit.errors import MissingExtraError
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.generation import Asked
 from kgedit.llm.presets import STOPS
-from kgedit.llm.replies import Reply, match_of, six_digits, truncate
+from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
 
 _AT_ONCE = 1024
 """Questions between two writes of a run."""
@@ -93,27 +93,25 @@ class VllmBackend(Backend):
     def _fed(self, asked: Sequence[Asked]) -> list[Reply]:
         model = self._model
         prompts = [model.encode(one.question.prompt) for one in asked]
-        targets = [
-            [model.encode_target(text, after=one.question.prompt) for text in (one.question.gold, *one.question.old)]
-            for one in asked
-        ]
+        targets = [[model.encode_target(text, after=one.question.prompt) for text in one.question.fed] for one in asked]
         rows = [prompt + target for prompt, own in zip(prompts, targets, strict=True) for target in own]
         found = iter(self._generate(rows, [{"max_tokens": 1, "prompt_logprobs": 1}] * len(rows)))
         replies = []
-        for prompt, own in zip(prompts, targets, strict=True):
+        for one, prompt, own in zip(asked, prompts, targets, strict=True):
             read = [_read_prompt(next(found).prompt_logprobs[len(prompt) :], target) for target in own]
-            (best, probability), others = read[0], [told for _, told in read[1:]]
-            replies.append(
-                Reply(
-                    text=model.decode(best).strip(),
-                    token_match=match_of(best, own[0]),
-                    prompt_tokens=len(prompt),
-                    new_tokens=len(own[0]),
-                    seconds=0.0,
-                    probability=six_digits(probability),
-                    old_probability=six_digits(max(others)) if others else None,
-                )
+            (best, probability), others = read[0], iter([told for _, told in read[1:]])
+            question = one.question
+            old, static, alternatives = (
+                [next(others) for _ in answers] for answers in (question.old, question.static, question.alternatives)
             )
+            reply = Reply(
+                text=model.decode(best).strip(),
+                token_match=match_of(best, own[0]),
+                prompt_tokens=len(prompt),
+                new_tokens=len(own[0]),
+                seconds=0.0,
+            )
+            replies.append(fed_reply(reply, probability, old, static, alternatives))
         return replies
 
 

@@ -17,7 +17,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.remote.pacing import Pace, StoppedError, backoff
 from kgedit.llm.remote.prices import Price, Purse
 from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ModelRequest, request_key
 from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection
 from kgedit.llm.remote.tokens import TokenCounter
 
@@ -81,6 +81,7 @@ class Asked:
         prompt_tokens: Of new replies, as the server counts.
         new_tokens: The same of what it wrote.
         dollars: Spent now; None where there is no price.
+        new: Whether a reply came now, for each request, in order.
     """
 
     replies: tuple[ChatReply | FailedCall | None, ...]
@@ -92,6 +93,7 @@ class Asked:
     prompt_tokens: int
     new_tokens: int
     dollars: float | None
+    new: tuple[bool, ...]
 
     @property
     def not_asked(self) -> int:
@@ -136,7 +138,7 @@ class ChatClient:
             counter: Of the model's tokens.
             likely_reply: A typical reply, whose tokens count for every request, with one for its end.
         """
-        distinct = self._distinct(requests)
+        distinct = {request_key(request, self._server.url): request for request in requests}
         open_ones = [request for key, request in distinct.items() if self._cache.get(key) is None]
         prompt_tokens = sum(counter.prompt(request) for request in open_ones)
         new_tokens = len(open_ones) * (counter.text(likely_reply) + 1)
@@ -149,7 +151,7 @@ class ChatClient:
             exact=counter.exact,
         )
 
-    def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> Asked:
+    def ask(self, requests: Sequence[ModelRequest], *, progress: Progress | None = None) -> Asked:
         """Replies to all requests.
 
         A kill loses no reply that had arrived; Ctrl-C waits for calls under way and keeps their replies.
@@ -179,9 +181,10 @@ class ChatClient:
             prompt_tokens=work.prompt_tokens,
             new_tokens=work.new_tokens,
             dollars=self._purse.spent,
+            new=tuple(found[request_key(request, self._server.url)] is None for request in requests),
         )
 
-    def _distinct(self, requests: Sequence[ChatRequest]) -> dict[str, ChatRequest]:
+    def _distinct(self, requests: Sequence[ModelRequest]) -> dict[str, ModelRequest]:
         return {request_key(request, self._server.url): request for request in requests}
 
     def _run(self, work: _Work) -> None:
@@ -214,7 +217,7 @@ class ChatClient:
             return
 
     def _ask_one(
-        self, key: str, request: ChatRequest, *, work: _Work, pace: Pace, connection: ServerConnection
+        self, key: str, request: ModelRequest, *, work: _Work, pace: Pace, connection: ServerConnection
     ) -> ChatReply | FailedCall | None:
         """A reply, after as many tries as it takes; None if the budget does not hold another try."""
         chance = random.Random(f"{self._effort.seed}:{key}")
@@ -246,7 +249,7 @@ class ChatClient:
                 pace.slow_down(pause)
             pace.wait(pause)
 
-    def _call(self, key: str, request: ChatRequest, *, work: _Work, connection: ServerConnection) -> ChatReply:
+    def _call(self, key: str, request: ModelRequest, *, work: _Work, connection: ServerConnection) -> ChatReply:
         completion_id, reply = connection.call(request)
         if not work.is_new(completion_id, key):
             raise CallError("the reply of another request", again=True)
@@ -267,7 +270,7 @@ class ChatClient:
 class _Work:
     """What the threads share."""
 
-    open_ones: deque[tuple[str, ChatRequest]]
+    open_ones: deque[tuple[str, ModelRequest]]
     replies: dict[str, ChatReply | FailedCall]
     total: int
     progress: Progress | None
@@ -280,7 +283,7 @@ class _Work:
     _ids: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def take(self) -> tuple[str, ChatRequest] | None:
+    def take(self) -> tuple[str, ModelRequest] | None:
         with self._lock:
             return self.open_ones.popleft() if self.open_ones else None
 

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from kgedit.errors import ModelError
-from kgedit.llm.remote.requests import ChatReply, ChatRequest
+from kgedit.llm.remote.requests import ChatReply, ModelRequest
 
 SHIPPED = Path(__file__).with_name("prices.yaml")
 
@@ -32,6 +32,19 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of(self, prompt_tokens: int, new_tokens: int) -> float:
         """Dollars."""
         return (prompt_tokens * self.prompt + new_tokens * self.reply) / 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What may be spent on a server.
+
+    Attributes:
+        budget: Most dollars; None for no limit.
+        prices: Table of prices.
+    """
+
+    budget: float | None = None
+    prices: Path = SHIPPED
 
 
 def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
@@ -58,13 +71,12 @@ def price_of(model: str, prices: dict[str, Price]) -> Price | None:
     return prices.get(model) or prices.get(_DATE.sub("", model))
 
 
-def most_tokens(request: ChatRequest) -> int:
+def most_tokens(request: ModelRequest) -> int:
     """An upper bound for the tokens of a prompt, whatever the tokenizer: no token is shorter than a byte.
 
     Templates add some to each message, and a few models a system message of their own.
     """
-    texts = [message.content for message in request.messages] + [request.schema or ""]
-    return sum(len(text.encode()) for text in texts) + 16 * len(request.messages) + 64
+    return sum(len(text.encode()) + 16 for text in request.texts) + 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,7 @@ class Purse:
         """Dollars; None where there is no price. Where a server does not say, the most that a call can have cost."""
         return None if self._price is None else self._spent
 
-    def reserve(self, request: ChatRequest) -> Reserved | None:
+    def reserve(self, request: ModelRequest) -> Reserved | None:
         """Set aside what a call may cost at most; None if the budget does not hold it.
 
         Waits for calls under way, which as a rule give back most of what was set aside for them.

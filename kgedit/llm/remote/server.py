@@ -11,12 +11,12 @@ import email.utils
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
-from kgedit.llm.remote.requests import ChatReply, ChatRequest
+from kgedit.llm.remote.requests import ChatReply, ModelRequest
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -68,7 +68,8 @@ class _Message(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    message: _Message
+    message: _Message | None = None
+    text: str | None = None
     finish_reason: str | None = None
 
 
@@ -106,7 +107,7 @@ class ServerConnection:
         """Close all sockets."""
         self._client.close()
 
-    def call(self, request: ChatRequest) -> tuple[str | None, ChatReply]:
+    def call(self, request: ModelRequest) -> tuple[str | None, ChatReply]:
         """Ask once.
 
         Returns:
@@ -118,7 +119,8 @@ class ServerConnection:
         """
         openai = self._openai
         try:
-            raw = self._client.chat.completions.with_raw_response.create(**request.body())
+            api = self._client.chat.completions if request.endpoint == "chat" else self._client.completions
+            raw = api.with_raw_response.create(**request.body())
             content: bytes = raw.content
         except openai.APITimeoutError as error:
             raise CallError("timeout", again=True) from error
@@ -126,9 +128,9 @@ class ServerConnection:
             raise CallError("no connection", again=True) from error
         except openai.APIStatusError as error:
             raise self._status_error(error, request) from error
-        return _decoded(content)
+        return _decoded(content, request.endpoint)
 
-    def _status_error(self, error: Any, request: ChatRequest) -> CallError | ModelError:
+    def _status_error(self, error: Any, request: ModelRequest) -> CallError | ModelError:
         status, code = int(error.status_code), str(error.code or "")
         if status in _POINTLESS or code == "insufficient_quota":
             said = " ".join(str(error.message).split())[:300]
@@ -151,7 +153,7 @@ def _key(server: ChatServer) -> str:
     return key or "none"
 
 
-def _decoded(content: bytes) -> tuple[str | None, ChatReply]:
+def _decoded(content: bytes, endpoint: Literal["chat", "text"]) -> tuple[str | None, ChatReply]:
     try:
         completion = msgspec.json.decode(content, type=_Completion)
     except msgspec.ValidationError as error:
@@ -161,10 +163,13 @@ def _decoded(content: bytes) -> tuple[str | None, ChatReply]:
     if len(completion.choices) != 1:
         raise CallError("not one choice", again=True)
     choice, usage = completion.choices[0], completion.usage or _Usage()
-    if choice.message.content is None:
+    if endpoint == "chat" and choice.message is None:
+        raise CallError("no chat completion", again=True)
+    text = choice.message.content if endpoint == "chat" and choice.message else choice.text
+    if text is None:
         raise CallError("no text", again=True)
     return completion.id, ChatReply(
-        text=choice.message.content,
+        text=text,
         finished=choice.finish_reason in {None, "stop"},
         prompt_tokens=usage.prompt_tokens,
         new_tokens=usage.completion_tokens,

@@ -68,7 +68,7 @@ def test_columns_that_a_profile_adds_are_described(tmp_path: Path) -> None:
 def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -> None:
     archived = WIKIFACTDIFF | {"objects": [{"id": "Q1", "label": "Nils Ek", "decision": "obsolete"}]}
     told = _told(write_json(tmp_path / "edits.json", WIKIFACTDIFF, archived))
-    assert told["not used", "rows without a new object: there is nothing to teach"] == (1, None)
+    assert told["not used", "archived facts, which a run takes with --archive-as only"] == (1, None)
     assert told["scenarios", "ReplaceObject"] == (1, 1.0)
     assert told["popularity", "decile 10"] == (4.5, None)
     assert told["relations", "head of government (P6)"] == (1, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,16 @@ from click.testing import CliRunner, Result
 from world.fault_server import FaultServer, fault_server
 from world.small_models import save, small_model
 from world.small_runs import SYNTHETIC, T1, answer, write_run
+from world.small_timestep import a_case
 
+from kgedit.analysis.agreement import agreement_table
+from kgedit.analysis.errors import error_table, judged_error_table
+from kgedit.analysis.report import report_tables
 from kgedit.cli import main
 from kgedit.llm.judging import Judgement
 from kgedit.llm.local_judge import LocalJudge
-from kgedit.runs.run_files import read_scores
+from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import read_runs, read_scores
 from kgedit.runs.scoring import write_scores
 
 TEXTS = {
@@ -116,6 +122,75 @@ def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
         file.write(msgspec.json.encode(answer("Q9:P6:Q2", text="Trudeau, once more")) + b"\n")
     shown = score(run)
     assert "ft: not judged: never shown to the judge: 1 distinct answers" in shown.stdout
+
+
+def test_error_classes_of_the_judge_stand_beside_those_of_the_rules(tmp_path: Path) -> None:
+    told = {
+        "Q1:P6:Q2": ("Justin Trudeau", None),
+        "Q2:P6:Q2": ("Harper again Harper", "OUTDATED"),
+        "Q3:P6:Q2": ("Harper, I believe", "Outdated."),
+        "Q4:P54:Q2": ("", None),
+        "Q5:P54:Q2": ("What a question?", "IRRELEVANT"),
+        "Q6:P54:Q2": ("Ottawa", "It is INCORRECT"),
+        "Q7:P54:Q2": ("Toronto", "INCORRECT"),
+    }
+
+    def sort(message: str) -> str:
+        record = json.loads(next(line for line in message.split("\n") if line.startswith("{")))
+        if "outdated" not in record:
+            return "CORRECT" if "Trudeau" in record["answer"] else "INCORRECT"
+        assert record["outdated"] == ["Stephen Harper"]
+        return str(next(word for text, word in told.values() if text == record["answer"]))
+
+    cases = [replace(a_case(), case_id=case_id, timestep=T1, old_answers=("Stephen Harper",)) for case_id in told]
+    run = write_run(tmp_path / "ft", [answer(case_id, text=text) for case_id, (text, _) in told.items()])
+    write_edited_cases(run, cases)
+    write_scores(run)
+    assert judged_error_table(read_runs([run]), "wild") is None
+    with fault_server(sort) as server:
+        shown = score(run, *by(server, "--judge-errors"))
+        assert shown.exit_code == 0, shown.output
+        assert server.paid.total() == 6 + 5, "of six that say something one is right"
+        files = {name: (run / name).read_bytes() for name in ("answers.parquet", "judged_errors.jsonl")}
+        assert score(run, *by(server, "--judge-errors")).exit_code == 0
+        assert server.paid.total() == 11
+    assert {name: (run / name).read_bytes() for name in files} == files
+    (finished,) = read_runs([run])
+    by_rules, by_judge = error_table([finished], "wild"), judged_error_table([finished], "wild")
+    assert by_rules is not None
+    assert by_judge is not None
+    rules, judge = (
+        dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+        for table in (by_rules, by_judge)
+    )
+    assert judge["n"] == 7
+    shares = {name: round(7 * judge[name]) for name in ("right", "empty", "old answer", "irrelevant", "incorrect")}
+    assert shares == {"right": 1, "empty": 1, "old answer": 2, "irrelevant": 1, "incorrect": 1}
+    assert judge["no class"] == pytest.approx(1 / 7), "a sentence is no class"
+    # "Harper" is no whole old answer to the rules, which know words only.
+    assert round(7 * rules["old answer"]) == 0
+    assert judge["as by rules"] == pytest.approx(3 / 5), "empty, irrelevant, incorrect; not the two old ones"
+    titles = [table.title for table in report_tables([finished])]
+    assert {"Errors, preset wild", "Errors by the judge, preset wild", "Judge agreement"} <= set(titles)
+
+
+def test_the_report_tells_how_far_judge_and_exact_match_agree(run: Path) -> None:
+    assert agreement_table(read_runs([run])) is None
+    with fault_server(quiz) as server:
+        score(run, *by(server))
+    table = agreement_table(read_runs([run]))
+    assert table is not None
+    (row,) = [row for row in table.texts() if row[3] == "exact_match"]
+    assert row[2] == "wild"
+    assert row[4] == "10"
+    assert row[5].startswith("80.0 [")
+    assert row[6:] == ("0.5455", "m")
+
+
+def test_error_classes_need_a_server(run: Path) -> None:
+    shown = score(run, "--judge-local", "tiny", "--judge-errors")
+    assert shown.exit_code == 1
+    assert "asks a server's judge" in shown.stderr
 
 
 def test_an_estimate_asks_nobody_and_says_how_it_counted(run: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from world.fault_server import Complete, FaultServer, fault_server
 from world.small_models import save, small_model
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
@@ -24,6 +25,7 @@ from kgedit.llm.chat import ChatFormat
 from kgedit.llm.generation import Asked, Question
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.remote.prices import Spending
 from kgedit.llm.served import describe_model
 from kgedit.runs.run_folder import RunFolder
 from kgedit.runs.runner import run
@@ -85,20 +87,28 @@ class _Engine:
         return SimpleNamespace(outputs=[SimpleNamespace(token_ids=said)], prompt_logprobs=told)
 
 
-def _server(requests: list[tuple[str, Mapping[str, Any]]], model: LanguageModel) -> Any:
-    def send(endpoint: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        requests.append((endpoint, body))
+def _served_by(model: LanguageModel) -> Complete:
+    """Greedy decoding by a small model, as a server's model."""
+
+    def complete(body: dict[str, Any]) -> tuple[str, int, int]:
         prompt = body["prompt"] if "prompt" in body else body["messages"][0]["content"]
         ids = model.encode(prompt)
         said = _greedy(model, ids, body["max_tokens"], set(model.end_ids), body.get("stop", []))
         text = model.decode(said)
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
-        usage = {"prompt_tokens": len(ids), "completion_tokens": len(said)}
-        choice = {"text": text} if "prompt" in body else {"message": {"content": text}}
-        return {"choices": [choice], "usage": usage}
+        return text, len(ids), len(said)
 
-    return send
+    return complete
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    with fault_server() as world:
+        world.complete = _served_by(small_model())
+        yield world
 
 
 def _same(found: Any, expected: Any) -> None:
@@ -133,35 +143,64 @@ def test_vllm_replies_as_transformers_does(monkeypatch: pytest.MonkeyPatch) -> N
         VllmBackend(model).ask(asked[:1])
 
 
-def test_a_server_replies_as_transformers_does() -> None:
-    model, requests = small_model(), []
+def test_a_server_replies_as_transformers_does(server: FaultServer) -> None:
+    model = small_model()
     asked = [replace(one, question=replace(one.question, gold="")) for one in _asked("wild", "wild_line")]
-    backend = OpenAIBackend(model, URL, send=_server(requests, model))
+    backend = OpenAIBackend(model, server.url)
 
     _same(backend.ask(asked), TransformersBackend(model).ask(asked))
     assert backend.plan(asked) == [list(range(8))]
-    assert {endpoint for endpoint, _ in requests} == {"completions"}
-    assert {tuple(body["stop"]) for _, body in requests} == {("\n", "."), ("\n",)}
-    assert {(body["model"], body["temperature"], body["max_tokens"]) for _, body in requests} == {("llama", 0, 7)}
+    assert all("prompt" in body for body in server.bodies)
+    assert {tuple(body["stop"]) for body in server.bodies} == {("\n", "."), ("\n",)}
+    assert {(body["model"], body["temperature"], body["max_tokens"]) for body in server.bodies} == {("llama", 0, 7)}
 
 
-def test_a_chat_presets_prompt_goes_to_the_server_without_the_template() -> None:
-    model, requests = small_model(), []
+def test_a_chat_presets_prompt_goes_to_the_server_without_the_template(server: FaultServer) -> None:
+    model = small_model()
     model.__dict__["chat"] = ChatFormat("<user>", "<assistant>", "", None)
     preset = replace(PRESETS["wild_chat"], max_new_tokens=3)
-    backend = OpenAIBackend(model, URL, send=_server(requests, model))
-    backend.ask([Asked(Question("<user>Who?\nA:<assistant>", "Asta"), preset)])
+    OpenAIBackend(model, server.url).ask([Asked(Question("<user>Who?\nA:<assistant>", "Asta"), preset)])
 
-    ((endpoint, body),) = requests
-    assert endpoint == "chat/completions"
+    (body,) = server.bodies
     assert body["messages"] == [{"role": "user", "content": "Who?\nA:"}]
 
 
-@pytest.mark.parametrize("answer", [{}, {"choices": []}, {"choices": [{"message": None}]}, {"error": "overloaded"}])
-def test_an_answer_that_is_not_of_the_apis_form_is_an_error(answer: dict[str, Any]) -> None:
-    backend = OpenAIBackend(small_model(), URL, send=lambda endpoint, body: answer)
-    with pytest.raises(ModelError, match="not of the API's form"):
-        backend.ask(_asked("wild"))
+def test_a_reply_of_a_server_is_paid_for_once_and_takes_no_time_again(server: FaultServer) -> None:
+    asked = _asked("wild")
+    first = OpenAIBackend(small_model(), server.url).ask([*asked, asked[0]])
+    again = OpenAIBackend(small_model(), server.url).ask(asked)
+    assert server.paid.total() == len(asked) == 4
+    assert [replace(one, seconds=0.0) for one in first[:4]] == again
+    assert all(one.seconds > 0 for one in first)
+    assert {one.seconds for one in again} == {0.0}
+
+
+def test_an_overloaded_server_is_asked_again_and_one_that_is_broken_is_told(server: FaultServer) -> None:
+    asked = _asked("wild")
+    server.fault = lambda message, tries: "429" if tries == 1 else None
+    assert len(OpenAIBackend(small_model(), server.url).ask(asked)) == 4
+    assert server.paid.total() == 4
+
+    broken = asked[1].question.prompt
+    server.fault = lambda message, tries: "no text" if message == broken else None
+    preset = replace(BRIEF["wild"], max_new_tokens=5)
+    with pytest.raises(ModelError, match=r"did not answer 1 of 4 questions \(no text: 1\)"):
+        OpenAIBackend(small_model(), server.url).ask([replace(one, preset=preset) for one in asked])
+    assert server.paid.total() == 7, "the other answers came and are kept"
+
+
+def test_no_more_is_spent_than_the_budget_holds(server: FaultServer, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("llama: {prompt: 1, reply: 1}\n", encoding="utf-8")
+    poor = OpenAIBackend(small_model(), server.url, spending=Spending(0.00014, prices))
+    with pytest.raises(ModelError, match=r"The budget of \$0.00014 does not hold all"):
+        poor.ask(_asked("wild"))
+    paid = server.paid.total()
+    assert 0 < paid < 4
+    assert len(OpenAIBackend(small_model(), server.url, spending=Spending(1.0, prices)).ask(_asked("wild"))) == 4
+    assert set(server.paid.values()) == {1}
+    with pytest.raises(ModelError, match="Nobody knows the price"):
+        OpenAIBackend(small_model(), server.url, spending=Spending(1.0)).ask(_asked("wild"))
 
 
 @pytest.fixture
@@ -214,20 +253,26 @@ def test_a_saved_model_with_edits_beside_its_weights_is_not_served(installed: di
 
 @pytest.mark.slow
 def test_a_run_on_a_server_gives_the_answers_of_a_run_here(
-    installed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed: dict[str, Any], tmp_path: Path, server: FaultServer
 ) -> None:
-    model, requests = small_model(), []
-    monkeypatch.setattr("kgedit.llm.backends.openai.sender", lambda url: _server(requests, model))
     raw = {**installed, "method": "rag", "settings": {"embedder": "character-ngrams"}}
     raw["presets"] = ["wild"]
     here = RunFolder(run(resolve(raw), tmp_path / "here")).answers()
-    there = RunFolder(run(resolve({**raw, "backend": "openai", "backend_url": URL}), tmp_path / "there")).answers()
+    there = RunFolder(
+        run(resolve({**raw, "backend": "openai", "backend_url": server.url}), tmp_path / "there")
+    ).answers()
 
-    assert len(requests) == len(there) == len(here) > 20
+    assert len(there) == len(here) > 20
+    assert 20 < server.paid.total() <= len(there)
     key = {(one.model_state, one.case_id, one.axis, one.question): (one.prompt, one.text) for one in here}
     assert {(one.model_state, one.case_id, one.axis, one.question): (one.prompt, one.text) for one in there} == key
     assert "backend_url: http" in (tmp_path / "there" / "spec.yaml").read_text()
     assert "backend" not in (tmp_path / "here" / "spec.yaml").read_text()
+
+
+def test_a_budget_where_nothing_is_paid_is_refused(installed: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="transformers is paid nothing"):
+        run(resolve({**installed, "method": "none"}), tmp_path / "run", spending=Spending(1.0))
 
 
 def test_a_served_model_has_its_tokenizer_and_no_weights(tmp_path: Path) -> None:

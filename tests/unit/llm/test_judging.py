@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from world.small_models import small_model
 
+from kgedit.llm.error_judging import WrongAnswer
 from kgedit.llm.judging import Judgement, judge_request, read_verdict
 from kgedit.llm.local_judge import LocalJudge
 
@@ -57,6 +58,40 @@ def test_no_text_leaves_its_place_between_the_fences(where: str, text: str) -> N
     value = shown[where][0] if where == "accepted" else shown[where]
     assert value == (text if len(text) <= 2000 else text[:2000] + "…")
     assert lines[:first] + lines[second + 1 :] == plain[:first] + plain[second + 1 :]
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+@pytest.mark.parametrize("where", ["question", "answer", "accepted", "outdated"])
+def test_no_text_leaves_its_place_when_errors_are_sorted_either(where: str, text: str) -> None:
+    plain = WrongAnswer("Who leads Canada?", ("Mark Carney",), ("Justin Trudeau",), "It is Trudeau.")
+    attacked = replace(plain, **{where: (text,) if where in ("accepted", "outdated") else text})
+    lines = attacked.request("m").messages[0].content.split("\n")
+    expected = plain.request("m").messages[0].content.split("\n")
+    (first, second) = [index for index, line in enumerate(lines) if line.startswith("=== ")]
+    assert second == first + 2
+    assert lines[first] not in text
+    assert set(json.loads(lines[first + 1])) == {"question", "accepted", "outdated", "answer"}
+    assert lines[:first] + lines[second + 1 :] == expected[:first] + expected[second + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ("OUTDATED", "old answer"),
+        (" repetition.\n", "repetition"),
+        ("Irrelevant", "irrelevant"),
+        ("INCORRECT", "incorrect"),
+        ("CORRECT", None),
+        ("INCORRECT OUTDATED", None),
+        ("It is INCORRECT", None),
+    ],
+)
+def test_only_one_of_four_words_is_a_class(reply: str, error: str | None) -> None:
+    assert WrongAnswer("Who?", ("Carney",), ("Trudeau",), "Trudeau").read(reply) == error
+
+
+def test_where_no_answer_is_outdated_none_can_be_given() -> None:
+    assert WrongAnswer("Who?", ("Carney",), (), "Trudeau").read("OUTDATED") is None
 
 
 def test_the_same_judgement_has_the_same_prompt_and_another_one_another_fence() -> None:

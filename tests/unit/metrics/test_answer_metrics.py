@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from world.small_runs import SYNTHETIC, answer
@@ -11,7 +11,7 @@ from world.small_runs import SYNTHETIC, answer
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.normalization import comparable, normalize
-from kgedit.records.runs import JudgedAnswer
+from kgedit.records.runs import UNEDITED, Answer, BertScore, JudgedAnswer, with_judgement
 
 
 def judge(metric: str, text: str, *answers: str, before: str | None = None, **changes: object) -> float | None:
@@ -119,6 +119,64 @@ def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
     told = [JudgedAnswer(**same, right=right) for right in (True, False)]
     assert [metric.judge(one, None) for one in told] == [1.0, 0.0]
     assert metric.judge(plain, None) is None
+
+
+EARLIER = Earlier(
+    "", probability=0.1, old_probability=0.6, static_probability=0.5, alternative_probability=0.2,
+    highest_alternative=0.3,
+)  # fmt: skip
+
+
+def in_scenario(name: str, **changes: object) -> Answer:
+    measured = {
+        "probability": 0.4, "old_probability": 0.1, "static_probability": 0.3, "alternative_probability": 0.3,
+        "highest_alternative": 0.35,
+    }  # fmt: skip
+    return answer(of=SYNTHETIC, scenario=name, **(measured | changes))
+
+
+@pytest.mark.parametrize("scenario", ["AddObject", "AddRelation", "AddEntity"])
+def test_an_added_fact_gains_and_is_preferred_to_what_was_never_right(scenario: str) -> None:
+    added = in_scenario(scenario)
+    assert METRICS["gain"].judge(added, EARLIER) == pytest.approx(0.3)
+    assert METRICS["gain"].judge(replace(added, probability=0.0), EARLIER) == pytest.approx(-0.1)
+    assert METRICS["gain"].judge(added, None) is None
+    assert METRICS["gain"].judge(replace(added, model_state=UNEDITED), EARLIER) is None
+    assert METRICS["preferred"].judge(added, None) == 1.0
+    assert METRICS["preferred"].judge(replace(added, highest_alternative=0.4), None) == 0.0
+    assert METRICS["preferred"].judge(replace(added, highest_alternative=None), None) is None
+    assert METRICS["archived"].judge(added, EARLIER) is None
+
+
+def test_what_stays_right_may_not_be_pushed_out() -> None:
+    metric = METRICS["static_loss"]
+    assert metric.judge(in_scenario("AddObject"), EARLIER) == pytest.approx(0.2)
+    assert metric.judge(in_scenario("AddObject", static_probability=0.9), EARLIER) == 0.0
+    assert metric.judge(in_scenario("AddRelation"), EARLIER) is None
+    assert not metric.higher_is_better
+
+
+def test_an_archived_fact_loses_its_standing_and_nothing_takes_its_place() -> None:
+    archived = in_scenario("Archive")
+    assert METRICS["archive_drop"].judge(archived, EARLIER) == pytest.approx(0.6 / 0.8 - 0.1 / 0.4)
+    assert METRICS["archived"].judge(archived, EARLIER) == 1.0
+    assert METRICS["archived"].judge(replace(archived, old_probability=0.31), EARLIER) == 0.0
+    assert METRICS["replaced"].judge(archived, EARLIER) == pytest.approx(0.05)
+    assert METRICS["replaced"].judge(replace(archived, highest_alternative=0.1), EARLIER) == 0.0
+    assert METRICS["gain"].judge(archived, EARLIER) is None
+    # All that the model believed falls alike: the archived fact has lost nothing against the others.
+    fallen = replace(archived, old_probability=0.06, alternative_probability=0.02)
+    assert METRICS["archive_drop"].judge(fallen, EARLIER) == pytest.approx(0.0)
+
+
+def test_bertscores_are_read_beside_a_verdict_and_without_them_nothing_is_said() -> None:
+    measured = BertScore(precision=0.5, recall=0.75, f1=0.6)
+    told = with_judgement(with_judgement(answer(), right=True), bertscore=measured)
+    assert METRICS["bertscore"].judge(told, None) == 0.6
+    assert METRICS["bertscore_precision"].judge(told, None) == 0.5
+    assert METRICS["bertscore_recall"].judge(told, None) == 0.75
+    assert METRICS["judge"].judge(told, None) == 1.0
+    assert METRICS["bertscore"].judge(answer(), None) is None
 
 
 def test_token_match_is_what_was_measured_under_any_generation() -> None:

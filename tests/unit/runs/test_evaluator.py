@@ -19,8 +19,8 @@ from kgedit.llm.generation import Asked, Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.records.cases import Case
-from kgedit.records.runs import UNEDITED, Answer, ModelState
-from kgedit.runs.evaluator import AskedProbe, Evaluator, word
+from kgedit.records.runs import UNEDITED, Answer, ModelState, Neighbour
+from kgedit.runs.evaluator import AskedProbe, Evaluator, probes_under, to_answer, word
 from kgedit.runs.run_folder import RunFolder
 
 ASKED = (PRESETS["synthetic"], PRESETS["wild"])
@@ -128,6 +128,35 @@ def test_a_cloze_preset_words_the_update_as_the_cases_cloze_and_nothing_else(tmp
     update = next(probe for probe in case.probes if probe.axis == "update")
     asked = word(small_model(), AskedProbe(unworded, update), PRESETS["cloze"], context=bare)
     assert asked.question.prompt == update.question
+
+
+def test_with_clozes_the_four_others_ask_for_generalization_and_neighbours_have_theirs(tmp_path: Path) -> None:
+    case = next(write_timestep(tmp_path).cases())
+    others = tuple(f"Arvika is led {way} by" for way in ("well", "badly", "mostly", "only"))
+    near = next(probe for probe in case.probes if probe.axis == "locality")
+    case = replace(
+        case,
+        clozes=(case.cloze, *others),
+        probes=(*case.probes, replace(near, axis="random_locality", cloze="Mora lies at", similarity=0.5)),
+    )
+    asked = probes_under(case, PRESETS["cloze"])
+    assert [probe.question for probe in asked if probe.axis == "rephrase"] == list(others)
+    assert [probe.axis for probe in asked if probe.axis != "rephrase"] == [
+        probe.axis for probe in case.probes if probe.axis != "rephrase"
+    ]
+    assert probes_under(case, PRESETS["synthetic"]) == case.probes
+    bare = read_context("question_only")
+    worded = word(small_model(), AskedProbe(case, asked[-1]), PRESETS["cloze"], context=bare)
+    assert worded.question.prompt == "Mora lies at"
+    reply = Reply(text="", token_match=None, prompt_tokens=1, new_tokens=1, seconds=0.0)
+    answer = to_answer(worded, reply, UNEDITED)
+    assert answer.neighbour == Neighbour(
+        subject=near.facts[0].subject, label=near.facts[0].subject_label, similarity=0.5, popularity=None
+    )
+    update = word(small_model(), AskedProbe(case, asked[0]), PRESETS["cloze"], context=bare)
+    assert to_answer(update, reply, UNEDITED).neighbour is None
+    generalized = word(small_model(), AskedProbe(case, asked[1]), PRESETS["cloze"], context=bare)
+    assert generalized.question.old == case.old_answers, "its difference and success are WikiFactDiff's"
 
 
 @pytest.mark.parametrize(("method", "asks"), [("none", 0), ("rag", 2), ("ft_m", 2)])

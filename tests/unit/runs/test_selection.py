@@ -43,7 +43,7 @@ class _Step:
     name: str = "20200101_20210101"
     sha256: str = ""
 
-    def cases(self) -> list[Case]:
+    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> list[Case]:
         plain = a_case()
         relations = ["P1"] * 70 + ["P2"] * 20 + ["P3"] * 10
         return [

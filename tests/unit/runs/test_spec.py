@@ -91,7 +91,7 @@ def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:
         ),
         ("greedy", "probability", "probability cannot judge greedy; take contains or contains_any or empty"),
         ("teacher_forcing", "probability_success", "probability_success judges update, rephrase, personas only"),
-        ("greedy", "unchanged", "unchanged judges locality only"),
+        ("greedy", "unchanged", "unchanged judges locality, random_locality only"),
         ("greedy", "exact_math", "did you mean 'exact_match'"),
     ],
 )

@@ -148,7 +148,7 @@ def test_several_values_are_no_fault_where_the_form_lists_them(
         window, tmp_path, nora, nora | {"objects": [{"id": "Q200", "label": "Nils Ek", "decision": "obsolete"}]}
     )
     assert [one["verdict"] for one in _rows(audit)] == ["valid", "valid"]
-    assert audit.not_audited == {"rows without a new object: there is nothing to teach": 1}
+    assert audit.not_audited == {"archived facts, which a run takes with --archive-as only": 1}
 
 
 def test_an_audit_depends_on_nothing_but_the_file_and_the_snapshots(

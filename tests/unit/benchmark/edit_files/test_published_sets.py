@@ -6,9 +6,19 @@ import copy
 from pathlib import Path
 
 import pytest
-from world.edit_files import COUNTERFACT, WIKIBIGEDIT, WIKIFACTDIFF, ZSRE, Json, write_json, write_lines
+from world.edit_files import (
+    COUNTERFACT,
+    RANDOM_NEIGHBOUR,
+    WIKIBIGEDIT,
+    WIKIFACTDIFF,
+    ZSRE,
+    Json,
+    write_json,
+    write_lines,
+)
 
 from kgedit.benchmark.edit_files import EditFile
+from kgedit.benchmark.edit_files.alternatives import ObjectPool
 from kgedit.errors import BenchmarkError
 from kgedit.records.cases import Case
 
@@ -70,6 +80,20 @@ def test_wikifactdiffs_clozes_lose_their_blank_and_neighbours_are_locality(tmp_p
     assert (details.scenario, details.popularity, details.other_objects) == ("ReplaceObject", 4.5, ())
 
 
+def test_random_neighbours_are_an_axis_of_their_own_and_as_many_are_read_as_wanted(tmp_path: Path) -> None:
+    others = [RANDOM_NEIGHBOUR, copy.deepcopy(RANDOM_NEIGHBOUR)]
+    others[1]["objects"][0]["prompt"] = "Siljan is a lake of ____"
+    edits = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF | {"random_neighborhood": others}))
+    assert not [field for field in edits.unused_fields if "random" in field and "description" not in field]
+    (case,) = edits.cases()
+    near, drawn, _ = case.probes[3:]
+    assert (near.axis, near.similarity, near.popularity) == ("locality", 0.75, None)
+    assert (drawn.axis, drawn.similarity, drawn.popularity) == ("random_locality", None, 2.5)
+    assert (drawn.facts[0].subject, drawn.facts[0].property, drawn.answers) == ("Q300", "P17", ("Sweden",))
+    (fewer,) = edits.cases(neighbours=1)
+    assert fewer.probes == case.probes[:5]
+
+
 def _with_objects(*decisions: str, **changes: object) -> Json:
     things = [{"id": f"Q{30 + n}", "label": f"Thing {n}", "decision": name} for n, name in enumerate(decisions)]
     return copy.deepcopy(WIKIFACTDIFF) | {"objects": things} | changes
@@ -94,10 +118,44 @@ def test_every_new_object_of_a_scenario_is_a_case(
     assert [details.other_objects for _, details in read] == others
 
 
-def test_an_archived_fact_has_nothing_to_teach_and_is_counted(tmp_path: Path) -> None:
+def test_an_archived_fact_is_a_case_where_a_run_says_what_to_teach(tmp_path: Path) -> None:
     edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete")))
-    assert len(edits.read) == 1
+    assert len(edits.read) == len(list(edits.cases())) == 1
+    assert edits.left_out == {"archived facts, which a run takes with --archive-as only": 1}
+    _, archived = edits.cases(archive_as="nobody")
+    assert (archived.scenario, archived.answer, archived.old_answers) == ("Archive", "nobody", ("Thing 0",))
+    assert {probe.answers for probe in archived.probes if probe.axis != "locality"} == {("nobody",)}
+    assert [probe.answers for probe in archived.probes if probe.axis == "locality"] == [("Siv Nyman",)]
+    assert set(archived.alternatives) == {"Nils Ek", "Siv Nyman", "Olof Gren"}
+
+
+def test_a_row_that_neither_adds_nor_archives_is_counted(tmp_path: Path) -> None:
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete", "static")))
     assert edits.left_out == {"rows without a new object: there is nothing to teach": 1}
+
+
+def test_an_added_object_has_static_answers_and_alternatives(tmp_path: Path) -> None:
+    added = _with_objects("new", "static", "static")
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, added))
+    replaced, case = edits.cases()
+    assert (replaced.scenario, replaced.alternatives) == (None, ()), "its old answer is what it is compared with"
+    assert (case.scenario, case.static_answers) == ("AddObject", ("Thing 1", "Thing 2"))
+    assert set(case.alternatives) == {"Olof Gren", "Nils Ek", "Siv Nyman"}
+
+
+def test_alternatives_are_about_as_frequent_and_never_right() -> None:
+    said = [("P6", f"Q{n}", "common") for n in range(9)] + [("P6", f"Q{n}", "frequent") for n in range(8)]
+    said += [("P6", f"Q{n}", f"rare {n}") for n in range(20)] + [("P6", "Q1", "twice"), ("P6", "Q2", "twice")]
+    said += [("P9", "Q1", "elsewhere"), ("P6", "Q0", "common")]
+    pool = ObjectPool(said)
+    assert pool.alternatives("P6", "common", own=(), most=2) == ("frequent", "twice")
+    rare = pool.alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert len(set(rare)) == 5
+    assert all(name.startswith("rare") for name in rare)
+    assert not {"rare 3", "rare 4"} & set(rare)
+    assert rare == ObjectPool(reversed(said)).alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert pool.alternatives("P6", "unheard of", own=(), most=1)[0].startswith("rare")
+    assert pool.alternatives("P7", "common", own=()) == ()
 
 
 def test_a_literal_has_a_label_and_no_id(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -99,7 +100,8 @@ def test_a_case_is_a_replaced_value_or_one_new_value(timestep: Timestep) -> None
         "Q2:P6": ("new", "Leader 208", ()),
     }
     assert cases["Q1:P6"].question == "Who is the head of government of Arvika?"
-    assert {probe.axis for probe in cases["Q1:P6"].probes} == {"update", "rephrase", "personas", "locality"}
+    axes = {probe.axis for probe in cases["Q1:P6"].probes}
+    assert axes == {"update", "rephrase", "personas", "locality", "random_locality"}
 
 
 def test_neighbours_are_unchanged_facts_about_the_most_similar_subjects(timestep: Timestep) -> None:
@@ -126,6 +128,24 @@ def test_random_neighbours_are_drawn_from_those_of_all(timestep: Timestep, tmp_p
     assert {row["neighbour"] for row in drawn} <= {"Q4", "Q6"}
     assert drawn
     assert all(row["similarity"] is None for row in drawn)
+
+
+def test_a_case_asks_as_many_neighbours_as_are_wanted_and_none_with_its_own_object(timestep: Timestep) -> None:
+    def asked(axis: str, most: int | None) -> list[str]:
+        (case,) = (case for case in timestep.cases(neighbours=most) if case.fact.object == "Q207")
+        return [probe.facts[0].subject for probe in case.probes if probe.axis == axis]
+
+    assert asked("locality", 10) == ["Q6", "Q4"]
+    assert asked("locality", 1) == asked("locality", None) == ["Q6"]
+    drawn = neighbours(timestep, "Q1", "random")
+    expected = [row["neighbour"] for row in drawn if row["property"] == "P6" and row["object"] not in ("Q207", "Q201")]
+    assert asked("random_locality", 10) == expected
+    assert asked("random_locality", None) == expected[:1]
+    (case,) = (case for case in timestep.cases() if case.fact.object == "Q207")
+    near = next(probe for probe in case.probes if probe.axis == "locality")
+    assert near.cloze == "The head of government of Kalix is"
+    assert near.similarity == neighbours(timestep, "Q1", "nearest")[0]["similarity"]
+    assert near.popularity is None
 
 
 def test_known_facts_are_old_answers_and_then_neighbours(timestep: Timestep, tmp_path: Path) -> None:
@@ -161,6 +181,11 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     assert [row["subject"] for row in rows] == ["Q2", "Q1", "Q1", "Q3"]
     assert [row["popularity_basis"] for row in rows] == ["page views", "class", "class", "page views"]
     assert popular.manifest["settings"]["pageviews"].keys() == {views.name}
+    told = {row["neighbour"]: row["popularity"] for row in own_table(popular, "neighbours").to_pylist()}
+    assert told["Q4"] == pytest.approx(math.log(11), abs=1e-6), "Falun was read ten times a month"
+    (known,) = (case.popularity for case in popular.cases() if case.fact.subject == "Q2")
+    assert known == pytest.approx(math.log(901), abs=1e-6)
+    assert any(probe.popularity is not None for case in popular.cases() for probe in case.probes)
 
 
 def test_the_snapshots_must_be_in_order_and_a_compatibility_must_exist(tmp_path: Path) -> None:

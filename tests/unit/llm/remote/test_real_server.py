@@ -1,4 +1,4 @@
-"""A judge behind a real OpenAI-compatible server: transformers serves smollm2-135m on this machine."""
+"""A judge and a backend on a real OpenAI-compatible server: transformers serves smollm2-135m on this machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,15 @@ from click.testing import CliRunner
 from world.small_runs import answer, write_run
 
 from kgedit.cli import main
-from kgedit.llm.loading import BUILT_IN
+from kgedit.llm.backends.openai import OpenAIBackend
+from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.contexts import read_context
+from kgedit.llm.generation import Asked, Question
+from kgedit.llm.loading import BUILT_IN, load_model
+from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.client import Effort
 from kgedit.llm.remote.server import ChatServer
+from kgedit.llm.served import describe_model
 from kgedit.runs.judging import RemoteJudge
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import write_scores
@@ -84,3 +91,23 @@ def test_a_real_server_judges_and_counts_as_estimated(
     judging = read_scores(run).judging
     assert judging is not None
     assert judging.judged + sum(judging.unjudged.values()) == 3
+
+
+def test_a_real_server_answers_as_the_model_does_here(
+    url: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    here = load_model(model, device="cpu", dtype="float32")
+    asked = []
+    for name in ("wild", "wild_chat", "few_shot"):
+        preset = replace(PRESETS[name], max_new_tokens=12)
+        context = read_context(preset.context).for_model(here.chat)
+        for country in ("France", "Canada"):
+            asked.append(Asked(Question(context.prompt(f"What is the capital of {country}?"), "Paris"), preset))
+    backend = OpenAIBackend(describe_model(model, served_at=url), url)
+    found, expected = backend.ask(asked), TransformersBackend(here).ask(asked)
+    assert [one.text for one in found] == [one.text for one in expected]
+    assert [one.prompt_tokens for one in found] == [one.prompt_tokens for one in expected]
+    assert any(one.text for one in found)
+    again = backend.ask(asked)
+    assert [(one.text, one.seconds) for one in again] == [(one.text, 0.0) for one in found]

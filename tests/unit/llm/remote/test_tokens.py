@@ -44,11 +44,11 @@ def test_an_estimate_by_the_models_tokenizer_is_within_5_percent_of_what_the_ser
     with fault_server(lambda _: "INCORRECT") as server:
         plain = server.completion
 
-        def counted(message: str) -> dict[str, object]:
+        def counted(message: str, body: dict[str, object]) -> dict[str, object]:
             pieces = [f"user\n{message}\n", "assistant\n"]
             asked = sum(1 + len(loaded.encode(piece, add_special_tokens=False)) for piece in pieces)
             new = len(loaded.encode("INCORRECT", add_special_tokens=False)) + 1
-            return plain(message) | {"usage": {"prompt_tokens": asked, "completion_tokens": new}}
+            return plain(message, body) | {"usage": {"prompt_tokens": asked, "completion_tokens": new}}
 
         server.completion = counted  # type: ignore[method-assign]
         price = Price(prompt=2.0, reply=8.0)

@@ -1,0 +1,39 @@
+"""How far a judge and the rules say the same of stored answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.analysis.cells import Estimate
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import METHOD, Column, Table
+
+
+def agreement_table(runs: Sequence[Run]) -> Table | None:
+    """A row for each run, preset and rule; None where nobody judged."""
+    rows = tuple(
+        (
+            *(number, run.spec.method, item.preset, item.rule, item.n),
+            *(Estimate(item.share, item.low, item.high, item.n), item.kappa, run.scores.judging.judge),
+        )
+        for number, run in enumerate(runs, start=1)
+        if run.scores.judging
+        for item in run.scores.judging.agreement
+    )
+    if not rows:
+        return None
+    columns = (
+        *METHOD,
+        Column("preset", key=True),
+        Column("rule", key=True),
+        Column("n", "count"),
+        Column("agreement", "percent", heading="agreement [95 %]"),
+        Column("kappa", "plain"),
+        Column("judge"),
+    )
+    note = (
+        "Share of the free answers, of every axis and stage, that the judge and the rule call the same (Wilson's "
+        "interval), and Cohen's kappa, which is 0 for chance and missing where either says the same of all. token_f1 "
+        "counts as right from 0.5 on."
+    )
+    return Table("Judge agreement", columns, rows, note)

@@ -1,0 +1,124 @@
+"""Bleedover: what answers of facts that an edit must leave alone lose in probability, nearest and random ones apart.
+
+Also by how popular and how similar the neighbour is (WikiFactDiff, figure 2), in fourths of the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.analysis.answers import Booleans, estimate_of, rows_of
+from kgedit.analysis.cells import Cell, Estimate
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import METHOD, Column, Table
+from kgedit.records.cases import LOCALITY_AXES, Axis
+from kgedit.resampling import Floats
+
+NEIGHBOUR_BREAKDOWNS = ("neighbour_similarity", "neighbour_popularity")
+"""What bleedover can be broken down by."""
+
+_NAMES: Mapping[Axis, str] = {"locality": "nearest", "random_locality": "random"}
+_PARTS = ("lowest fourth", "second", "third", "highest fourth")
+_LEAST = 4
+
+
+def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Mean loss of probability with its interval, on nearest and on random neighbours; None where none was measured."""
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        for axis in LOCALITY_AXES:
+            asked = _measured(run, axis, preset)
+            if len(asked):
+                rows.append(
+                    (number, run.spec.method, _NAMES[axis], len(asked), _estimate(asked), *_around(run, axis, preset))
+                )
+    if not rows:
+        return None
+    columns = (
+        *METHOD,
+        Column("neighbours", key=True),
+        Column("n", "count"),
+        Column("bleedover", "percent", heading="bleedover [95 %]"),
+        Column("P before", "percent"),
+        Column("P after", "percent"),
+    )
+    note = (
+        "Mean of max(0, P before any edit less P after) of a neighbour's own answer, in % (WikiFactDiff, table 7) with "
+        "its 95 % interval (bootstrap over relations). nearest: of the edited relation, about similar subjects, where "
+        "the timestep tells such. random: drawn from the neighbours of all edits."
+    )
+    return Table(f"Bleedover, preset {preset}", columns, tuple(rows), note)
+
+
+def _around(run: Run, axis: Axis, preset: str) -> tuple[Cell, Cell]:
+    before, after = (run.pooled(stage, axis, preset).get("probability") for stage in ("before", "own"))
+    return before.mean if before else None, after.mean if after else None
+
+
+def bleedover_split_table(
+    runs: Sequence[Run], by: str, *, preset: str, counts: Mapping[str, int] | None = None
+) -> Table | None:
+    """Bleedover by fourths of a property of the neighbour; None where too few neighbours have it.
+
+    Args:
+        by: Of NEIGHBOUR_BREAKDOWNS.
+        counts: Label or id of a neighbour -> how well known it is, in place of the timestep's popularity.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        for axis in LOCALITY_AXES:
+            asked = _measured(run, axis, preset)
+            values = _property(asked, by, counts)
+            known = ~np.isnan(values)
+            if known.sum() < _LEAST or np.ptp(values[known]) == 0:
+                continue
+            parts = [_estimate(asked.filter(pa.array(part))) for part in _fourths(values)]
+            rows.append((number, run.spec.method, _NAMES[axis], int(known.sum()), *parts))
+    if not rows:
+        return None
+    name = by.partition("_")[2]
+    columns = (
+        *METHOD,
+        Column("neighbours", key=True),
+        Column("n", "count"),
+        *(Column(part, "percent", with_counts=True) for part in _PARTS),
+    )
+    source = "counts that were given" if by == "neighbour_popularity" and counts else "the timestep"
+    note = (
+        f"Bleedover in % of probability with its 95 % interval, by fourths of the neighbours' {name} (from {source}), "
+        "equals in the same one. After figure 2 of WikiFactDiff, without its normalization."
+    )
+    return Table(f"Bleedover by {name} of the neighbour, preset {preset}", columns, tuple(rows), note)
+
+
+def _measured(run: Run, axis: Axis, preset: str) -> pa.Table:
+    rows = rows_of(run, "own", axis, preset)
+    return rows.filter(pc.field("bleedover").is_valid())
+
+
+def _estimate(asked: pa.Table) -> Estimate | None:
+    return estimate_of(asked["bleedover"].to_numpy(), np.array(asked["relation"].to_pylist(), dtype=np.str_))
+
+
+def _property(asked: pa.Table, by: str, counts: Mapping[str, int] | None) -> Floats:
+    """The property of each neighbour; NaN where it is not known."""
+    if by == "neighbour_popularity" and counts:
+        pairs = zip(asked["neighbour"].to_pylist(), asked["neighbour_label"].to_pylist(), strict=True)
+        found = [counts.get(name, counts.get(label)) for name, label in pairs]
+        return np.array([np.nan if count is None else count for count in found], dtype=np.float64)
+    column = asked[by.partition("_")[2]]
+    values: Floats = pc.fill_null(column, float("nan")).to_numpy().astype(np.float64)
+    return values
+
+
+def _fourths(values: Floats) -> list[Booleans]:
+    """Which values are in each fourth of those that are known; equal ones fall into the same."""
+    known = np.sort(values[~np.isnan(values)])
+    low, high = np.searchsorted(known, values, "left"), np.searchsorted(known, values, "right")
+    # By the middle of its rank among equals, which is below the number of all.
+    fourth = np.where(np.isnan(values), -1, len(_PARTS) * (low + high) // 2 // len(known))
+    return [fourth == number for number in range(len(_PARTS))]

@@ -1,0 +1,97 @@
+"""Options of `kgedit score --metric bertscore`: which encoder compares the answers, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.progress import Update, bars, say
+from kgedit.errors import ModelError
+
+if TYPE_CHECKING:
+    from kgedit.records.scores import Encoding
+
+_OPTIONS = (
+    click.option("--bertscore-model", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+                 help="Encoder on this machine, such as RoBERTa or BERT, in Hugging Face layout."),
+    click.option("--bertscore-layer", metavar="N", type=click.IntRange(min=0),
+                 help="Hidden layer that is compared. Default: the last."),
+    click.option("--bertscore-idf", is_flag=True, help="Weigh tokens by how rare they are among the accepted answers."),
+    click.option("--bertscore-baseline", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+                 help="CSV (LAYER, P, R, F) of unrelated texts' scores, to rescale by. Default: none."),
+)  # fmt: skip
+
+
+def bertscore_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of BERTScore."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertScoreOptions:
+    """What was given; the fields are the options."""
+
+    bertscore_model: Path | None
+    bertscore_layer: int | None
+    bertscore_idf: bool
+    bertscore_baseline: Path | None
+
+    def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
+        """Whether there is an encoder, or scores of an earlier one.
+
+        Raises:
+            ModelError: if not.
+        """
+        from kgedit.runs.bert_scoring import FILE
+
+        others = self.bertscore_layer is not None or self.bertscore_idf or self.bertscore_baseline is not None
+        if (self.bertscore_model or others) and not asked_for:
+            raise ModelError("The options --bertscore-... are for --metric bertscore, bertscore_precision and _recall.")
+        if others and self.bertscore_model is None:
+            raise ModelError("Layer, idf and baseline belong to an encoder: give --bertscore-model FOLDER too.")
+        unmeasured = [run for run in runs if not (run / FILE).is_file()]
+        if asked_for and self.bertscore_model is None and unmeasured:
+            raise ModelError(
+                f"No encoder has measured {unmeasured[0]}. Name one: --bertscore-model FOLDER, an encoder such as "
+                "RoBERTa in Hugging Face layout on this machine."
+            )
+
+
+def measure(runs: Sequence[Path], options: BertScoreOptions) -> None:
+    """Have the runs' answers measured, or keep the scores that they have."""
+    if options.bertscore_model is None:
+        say("No encoder is named: the BERTScores that are in the run folders are kept.")
+        return
+    from kgedit.runs.bert_scoring import EncoderSettings, measure_runs
+
+    settings = EncoderSettings(
+        model=options.bertscore_model,
+        layer=options.bertscore_layer,
+        idf=options.bertscore_idf,
+        baseline=options.bertscore_baseline,
+    )
+    with bars() as add:
+        started: list[Update] = []
+
+        def progress(done: int, total: int) -> None:
+            if not started:
+                started.append(add("Measuring", total, "answers"))
+            started[0](done, done)
+
+        measured = measure_runs(runs, settings, progress=progress)
+    say(f"Measured with {settings.model}: {measured:,} distinct answers")
+
+
+def encoding_line(encoding: Encoding) -> str:
+    """What BERTScores come from, in words: those of different encodings do not compare."""
+    how = ["idf" if encoding.idf else "no idf", "rescaled" if encoding.baseline_sha256 else "not rescaled"]
+    later = f"; {encoding.later:,} answers came later and are not measured" if encoding.later else ""
+    return (
+        f"BERTScore: {encoding.encoder} ({encoding.fingerprint[:8]}), layer {encoding.layer}, {', '.join(how)}{later}"
+    )

@@ -1,0 +1,158 @@
+"""Tasks of lm-evaluation-harness put to the model that is loaded here, with the edits that are in it.
+
+The harness is an extra and is imported only when it is used. Its data sets come from the Hugging Face hub, unless a
+task is a YAML file of the user's that names local data.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.devices import enough_memory
+from kgedit.llm.language_model import LanguageModel
+
+_BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TaskValue:
+    """One metric of one task.
+
+    Attributes:
+        task: Its name.
+        metric: As the harness names it, with its filter where that is not "none".
+        value: The metric over all documents.
+        error: Standard error as the harness tells it; None where it tells none.
+        n: Documents.
+        version: Of the task, as the harness tells it.
+        higher_is_better: None where the harness does not say.
+    """
+
+    task: str
+    metric: str
+    value: float
+    error: float | None
+    n: int
+    version: str
+    higher_is_better: bool | None
+
+
+def measure_tasks(model: LanguageModel, tasks: Sequence[str], *, most: int | None = None) -> list[TaskValue]:
+    """The harness's values of some tasks, by task and metric.
+
+    Args:
+        model: With whatever edits are in it; put text ahead of questions the harness does not know.
+        tasks: Names of tasks or groups, or paths of YAML files that hold one.
+        most: Documents of each task; None for all.
+
+    Raises:
+        MissingExtraError: without the package.
+        ModelError: if a task is not known, its data cannot be had, or memory is too small.
+    """
+    if find_spec("lm_eval") is None:
+        raise MissingExtraError("lm_eval", "lm-eval")
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from lm_eval.tasks import TaskManager
+
+    names, folders = _names_and_folders(tasks)
+    with _random_state_kept(), enough_memory(f"the tasks {', '.join(names)}"):
+        manager = TaskManager(include_path=folders or None)
+        unknown = [name for name in names if name not in manager.all_tasks]
+        if unknown:
+            raise ModelError(
+                f"lm-evaluation-harness has no task {', '.join(unknown)}. Names: lm_eval ls tasks; a task of your own "
+                "is given by its YAML file."
+            )
+        harness = HFLM(pretrained=model.module, tokenizer=model.tokenizer, batch_size=_BATCH)
+        try:
+            results = lm_eval.simple_evaluate(
+                model=harness, tasks=names, task_manager=manager, limit=most, log_samples=False, bootstrap_iters=0
+            )
+        except (OSError, ValueError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ModelError(
+                f"The tasks {', '.join(names)} cannot be measured: {first}. Their data come from the Hugging Face hub; "
+                "without a network give a YAML file of a task with local data."
+            ) from error
+    return read_results(results)
+
+
+def _names_and_folders(tasks: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names for the harness, and the folders in which it must look for those given as files."""
+    names, folders = [], []
+    for task in tasks:
+        path = Path(task)
+        if path.suffix in (".yaml", ".yml"):
+            names.append(_name_in(path))
+            folders.append(str(path.resolve().parent))
+        else:
+            names.append(task)
+    return names, list(dict.fromkeys(folders))
+
+
+def _name_in(path: Path) -> str:
+    try:
+        # The harness's own tags, such as !function, are its business.
+        name = yaml.load(path.read_text(encoding="utf-8"), Loader=_AnyTag).get("task")
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError) as error:
+        raise ModelError(f"{path} is no task of lm-evaluation-harness: {error}. Give a YAML file of one.") from error
+    if not isinstance(name, str):
+        raise ModelError(f"{path} names no task: it needs a line 'task: NAME'.")
+    return name
+
+
+class _AnyTag(yaml.SafeLoader):
+    pass
+
+
+_AnyTag.add_multi_constructor("!", lambda loader, suffix, node: None)  # noqa: ARG005 - the signature of a constructor
+
+
+@contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """The harness seeds all generators of the process; edits that follow must not depend on it."""
+    python, arrays = random.getstate(), np.random.get_state()
+    devices = list(range(torch.cuda.device_count()))
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(arrays)
+
+
+def read_results(results: Mapping[str, Any]) -> list[TaskValue]:
+    """The values in what the harness returns, ordered by task and metric."""
+    found = []
+    for task, values in sorted(results["results"].items()):
+        better = results.get("higher_is_better", {}).get(task) or {}
+        counted = (results.get("n-samples", {}).get(task) or {}).get("effective", 0)
+        for key, value in sorted(values.items()):
+            metric, _, filtered = key.partition(",")
+            if "," not in key or metric.endswith("_stderr") or not isinstance(value, int | float):
+                continue
+            error = values.get(f"{metric}_stderr,{filtered}")
+            found.append(
+                TaskValue(
+                    task=task,
+                    metric=metric if filtered == "none" else f"{metric} ({filtered})",
+                    value=float(value),
+                    error=float(error) if isinstance(error, int | float) else None,
+                    n=int(counted),
+                    version=str(results.get("versions", {}).get(task, "")),
+                    higher_is_better=better.get(metric),
+                )
+            )
+    return found

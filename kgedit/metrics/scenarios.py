@@ -1,0 +1,125 @@
+"""Scores of WikiFactDiff's other scenarios, where no old answer stands against a new one.
+
+An answer is held against alternatives instead: objects of the same relation, about as frequent, that are not and were
+not right of the subject (kgedit.benchmark.edit_files.alternatives). docs/evaluation.md gives the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kgedit.metrics.contract import Earlier, Metric
+from kgedit.records.answer_table import SCENARIO_SCORES
+from kgedit.records.cases import Axis
+from kgedit.records.runs import UNEDITED, Answer
+
+NAMES = SCENARIO_SCORES
+"""The metrics of this file."""
+
+ADDITIONS = ("AddObject", "AddRelation", "AddEntity")
+ARCHIVE = "Archive"
+
+_ASKS_FOR_THE_EDIT: tuple[Axis, ...] = ("update", "rephrase", "personas")
+_CITATION = "kgedit 2026 (docs/evaluation.md), for the scenarios of WikiFactDiff (Ammar Khodja et al. 2024), section 3"
+
+
+def _gain(answer: Answer, before: Earlier | None) -> float | None:
+    now, earlier = answer.probability, _edited_since(answer, before)
+    if answer.scenario not in ADDITIONS or now is None or earlier is None or earlier.probability is None:
+        return None
+    return now - earlier.probability
+
+
+def _preferred(answer: Answer, before: Earlier | None) -> float | None:  # noqa: ARG001 - the signature of every metric
+    if answer.scenario not in ADDITIONS or answer.probability is None or answer.highest_alternative is None:
+        return None
+    return float(answer.probability > answer.highest_alternative)
+
+
+def _static_loss(answer: Answer, before: Earlier | None) -> float | None:
+    now, earlier = answer.static_probability, _edited_since(answer, before)
+    if answer.scenario != "AddObject" or now is None or earlier is None or earlier.static_probability is None:
+        return None
+    return max(0.0, earlier.static_probability - now)
+
+
+def _archive_drop(answer: Answer, before: Earlier | None) -> float | None:
+    earlier = _edited_since(answer, before)
+    if answer.scenario != ARCHIVE or earlier is None:
+        return None
+    stood = _standing(earlier.old_probability, earlier.alternative_probability)
+    stands = _standing(answer.old_probability, answer.alternative_probability)
+    return None if stood is None or stands is None else stood - stands
+
+
+def _archived(answer: Answer, before: Earlier | None) -> float | None:  # noqa: ARG001 - the signature of every metric
+    stands = _standing(answer.old_probability, answer.alternative_probability)
+    return None if answer.scenario != ARCHIVE or stands is None else float(stands <= 0.5)
+
+
+def _replaced(answer: Answer, before: Earlier | None) -> float | None:
+    now, earlier = answer.highest_alternative, _edited_since(answer, before)
+    if answer.scenario != ARCHIVE or now is None or earlier is None or earlier.highest_alternative is None:
+        return None
+    return max(0.0, now - earlier.highest_alternative)
+
+
+def _edited_since(answer: Answer, before: Earlier | None) -> Earlier | None:
+    """What was said before, of an answer that was given after edits."""
+    return None if answer.model_state == UNEDITED else before
+
+
+def _standing(probability: float | None, alternatives: float | None) -> float | None:
+    """P / (P + mean P of the alternatives): 1/2 where it is as likely as they are."""
+    if probability is None or alternatives is None or probability + alternatives == 0:
+        return None
+    return probability / (probability + alternatives)
+
+
+def _metric(
+    name: str,
+    judge: Callable[[Answer, Earlier | None], float | None],
+    formula: str,
+    *,
+    minimum: float = 0.0,
+    higher_is_better: bool = True,
+) -> Metric:
+    return Metric(
+        name=name,
+        minimum=minimum,
+        maximum=1.0,
+        higher_is_better=higher_is_better,
+        formula=formula,
+        citation=_CITATION,
+        generation="teacher_forcing",
+        axes=_ASKS_FOR_THE_EDIT,
+        of_correctness=False,
+        judge=judge,
+    )
+
+
+GAIN = _metric("gain", _gain, "P of the new answer now - P of it before any edit; added facts only", minimum=-1.0)
+PREFERRED = _metric(
+    "preferred", _preferred, "1 if P of the new answer > P of the likeliest alternative, else 0; added facts only"
+)
+STATIC_LOSS = _metric(
+    "static_loss",
+    _static_loss,
+    "max(0, mean P of the answers that stay right before any edit - now); AddObject only",
+    higher_is_better=False,
+)
+ARCHIVE_DROP = _metric(
+    "archive_drop",
+    _archive_drop,
+    "standing of the archived answer before any edit - now, standing = P / (P + mean P of alternatives); Archive only",
+    minimum=-1.0,
+)
+ARCHIVED = _metric(
+    "archived", _archived, "1 if P of the archived answer is not above the mean P of the alternatives; Archive only"
+)
+REPLACED = _metric(
+    "replaced",
+    _replaced,
+    "max(0, P of the likeliest alternative now - before any edit): something else took its place; Archive only",
+    higher_is_better=False,
+)

@@ -1,0 +1,164 @@
+"""BERTScores of a run's free answers: measured by an encoder, kept in bertscores.jsonl, put on answers to be scored.
+
+Each run is measured by itself, idf included, so that its scores do not depend on what else was named with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kgedit.errors import BenchmarkError
+from kgedit.files import replace_file
+from kgedit.llm.jsonl import read_lines
+from kgedit.records.runs import Answer, BertScore, with_judgement
+from kgedit.records.scores import Encoding
+from kgedit.runs.run_files import read_answers
+
+if TYPE_CHECKING:
+    from kgedit.llm.bert_score import Encoder
+
+FILE = "bertscores.jsonl"
+
+Progress = Callable[[int, int], None]
+"""Called with answers that are done and all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """The scores of one distinct answer."""
+
+    key: str
+    score: BertScore
+
+
+@dataclass(frozen=True, slots=True)
+class BertScores:
+    """Those of one run.
+
+    Attributes:
+        encoding: What they come from.
+        by_key: By the key of text and accepted answers.
+    """
+
+    encoding: Encoding
+    by_key: Mapping[str, BertScore]
+
+    def on(self, answers: Iterable[Answer]) -> Iterator[Answer]:
+        """The answers, those that were measured with their scores."""
+        for answer in answers:
+            score = None if answer.generation == "teacher_forcing" else self.by_key.get(_key(answer))
+            yield answer if score is None else with_judgement(answer, bertscore=score)
+
+    def encoding_of(self, answers: Iterable[Answer]) -> Encoding:
+        """What the scores come from, answers counted that came later, in a run that was resumed."""
+        keys = {_key(answer) for answer in _measurable(answers)}
+        return replace(self.encoding, later=len(keys - self.by_key.keys()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderSettings:
+    """How answers are measured.
+
+    Attributes:
+        model: Folder of the encoder.
+        layer: Hidden layer; None for the last.
+        idf: Whether tokens weigh by how rare they are among the run's accepted answers.
+        baseline: CSV file of what unrelated texts score, to rescale scores by; None for the cosines as they are.
+        device: As run-edit takes it.
+    """
+
+    model: Path
+    layer: int | None = None
+    idf: bool = False
+    baseline: Path | None = None
+    device: str = "auto"
+
+
+def measure_runs(runs: Sequence[Path], settings: EncoderSettings, *, progress: Progress | None = None) -> int:
+    """Measure the free answers of runs and write the bertscores.jsonl of each.
+
+    Returns:
+        How many distinct answers were measured, over all runs.
+
+    Raises:
+        ModelError: if the encoder or the baseline cannot be read.
+    """
+    from kgedit.llm.bert_score import Encoder, read_baseline
+    from kgedit.llm.devices import resolve_device
+
+    encoder = Encoder(settings.model, layer=settings.layer, device=resolve_device(settings.device))
+    baseline = read_baseline(settings.baseline, encoder.layer) if settings.baseline else None
+    made_by = Encoding(
+        encoder=settings.model.resolve().name,
+        fingerprint=encoder.fingerprint,
+        layer=encoder.layer,
+        idf=settings.idf,
+        baseline_sha256=hashlib.sha256(settings.baseline.read_bytes()).hexdigest() if settings.baseline else None,
+        measured=0,
+    )
+    answers = {run: {_key(answer): answer for answer in _measurable(read_answers(run))} for run in runs}
+    total, done = sum(map(len, answers.values())), 0
+    for run, own in answers.items():
+        scores = _measure(encoder, list(own.values()), idf=settings.idf, baseline=baseline)
+        lines = [_Line(key=key, score=_rounded(score)) for key, score in zip(own, scores, strict=True)]
+        rows = (replace(made_by, measured=len(own)), *lines)
+        replace_file(run / FILE, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        done += len(own)
+        if progress:
+            progress(done, total)
+    return total
+
+
+def _measure(encoder: Encoder, answers: Sequence[Answer], *, idf: bool, baseline: BertScore | None) -> list[BertScore]:
+    from kgedit.llm.bert_score import bert_scores, inverse_document_frequencies, rescaled
+
+    pairs = [(answer.text, _accepted(answer)) for answer in answers]
+    references = dict.fromkeys(reference for _, own in pairs for reference in own)
+    weights = inverse_document_frequencies([encoder.tokens(text) for text in references]) if idf else None
+    scores = bert_scores(encoder, pairs, weights=weights)
+    return [rescaled(score, baseline) for score in scores] if baseline else scores
+
+
+def read_bertscores(run_folder: Path) -> BertScores | None:
+    """The BERTScores of a run; None where it was not measured.
+
+    Raises:
+        BenchmarkError: if a line cannot be read.
+    """
+    path = run_folder / FILE
+    rows = read_lines(path)
+    if not rows:
+        return None
+    try:
+        encoding = msgspec.json.decode(rows[0], type=Encoding)
+        lines = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[_Line])
+    except msgspec.DecodeError as error:
+        message = (
+            f"{path} holds no BERTScores: {error}. Delete it and measure again: kgedit score RUN --metric bertscore"
+        )
+        raise BenchmarkError(message) from error
+    return BertScores(encoding, {line.key: line.score for line in lines})
+
+
+def _measurable(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """Free answers, to which the model gave a text of its own."""
+    return (answer for answer in answers if answer.generation != "teacher_forcing")
+
+
+def _accepted(answer: Answer) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text for text in answer.answers if text.strip())) or answer.answers[:1]
+
+
+def _key(answer: Answer) -> str:
+    return hashlib.sha256(json.dumps([answer.text, *_accepted(answer)], ensure_ascii=False).encode()).hexdigest()
+
+
+def _rounded(score: BertScore) -> BertScore:
+    return BertScore(precision=round(score.precision, 6), recall=round(score.recall, 6), f1=round(score.f1, 6))
