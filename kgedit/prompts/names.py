@@ -26,6 +26,7 @@ class NameRules:
         evidence: Properties (PIDs) that show of which class an item is; earlier classes first.
         article_classes: Classes (QIDs) whose instances take "the".
         article_labels: Whole labels that take "the".
+        common: Labels in lower case that take "the" as an answer match it.
         article: Labels that take "the" match it.
         never: Labels that take none match it, whatever else they match.
     """
@@ -34,6 +35,7 @@ class NameRules:
     evidence: Mapping[str, tuple[str, ...]]
     article_classes: tuple[str, ...]
     article_labels: frozenset[str]
+    common: re.Pattern[str]
     article: re.Pattern[str]
     never: re.Pattern[str]
 
@@ -62,6 +64,26 @@ class NameRules:
         takes = self.takes_article(label, subject_class=subject_class, by_class=by_class)
         return f"the {label}" if takes else label
 
+    def said_as_answer(self, label: str, *, subject_class: str = "") -> str:
+        """As said, and with "the" before common nouns that take it: "is the automotive industry"."""
+        common = label[:1].islower() and self.common.search(label)
+        return f"the {label}" if common else self.said(label, subject_class=subject_class)
+
+
+def with_indefinite_article(label: str) -> str:
+    """A common noun in the singular with "a" or "an"; any other label as it is.
+
+    >>> with_indefinite_article("economist")
+    'an economist'
+    """
+    plural = label.endswith("s") and not label.endswith(("ss", "us", "is"))
+    if not label[:1].islower() or plural:
+        return label
+    vowel = label[0] in "aeio" or (label[0] == "u" and not re.match(r"u(ni|se|s[aeiou]|r[aeiou]|t[aeiou])", label))
+    silent = re.match(r"(hour|hono|heir)", label)
+    spoken_as_consonant = re.match(r"(eu|one\b|once)", label)
+    return f"an {label}" if (vowel or silent) and not spoken_as_consonant else f"a {label}"
+
 
 def shipped_names() -> Path:
     """The rules that come with kgedit."""
@@ -77,7 +99,10 @@ def name_rules() -> NameRules:
     """
     path = shipped_names()
     content = read_catalogue(path)
-    refuse(path, [f"the key '{key}' is missing" for key in ("classes", "evidence", "article") if key not in content])
+    refuse(
+        path,
+        [f"the key '{key}' is missing" for key in ("classes", "evidence", "common", "article") if key not in content],
+    )
     refuse(path, [f"'{name}' is no class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
     article = content["article"]
     return NameRules(
@@ -85,6 +110,7 @@ def name_rules() -> NameRules:
         evidence={name: tuple(ids) for name, ids in content["evidence"].items()},
         article_classes=tuple(article["classes"]),
         article_labels=frozenset(article["labels"]),
+        common=re.compile(content["common"]),
         article=re.compile("|".join(f"(?:{pattern})" for pattern in article["patterns"])),
         never=re.compile("|".join(f"(?:{pattern})" for pattern in article["never"])),
     )
