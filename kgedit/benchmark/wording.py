@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kgedit.benchmark.agreement import agreed
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.subjects import is_id
@@ -83,17 +84,17 @@ def say(wording: str, name: str, *, template: str = "t") -> str:
         name: SQL of the text that stands for {subject}.
         template: Alias of the templates' table.
     """
-    return _begun(f"replace({template}.{wording}, '{{subject}}', {name})")
+    return begun(f"{template}.{wording}", name)
 
 
 def say_all(wordings: str, name: str, *, template: str = "t") -> str:
     """SQL: as say, of a column of TEMPLATES with a list of wordings."""
-    said = _begun(f"replace(w, '{{subject}}', {name})")
-    return f"list_transform({template}.{wordings}, lambda w: {said})"
+    return f"list_transform({template}.{wordings}, lambda w: {begun('w', name)})"
 
 
-def _begun(text: str) -> str:
-    return f"regexp_replace({text}, '^the ', 'The ')"
+def begun(wording: str, name: str) -> str:
+    """SQL: a wording about a name, with which its verbs agree; "The" where the name's article comes first."""
+    return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
 
 
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
@@ -124,7 +125,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
         SELECT n.* EXCLUDE (number) REPLACE (
                    CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
                         ELSE n.property_label END AS property_label),
-               {wordings}, template, t.phrase, t.answer
+               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer
         FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
         """,  # noqa: S608 - our own names
         facts=numbered,

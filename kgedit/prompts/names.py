@@ -26,6 +26,8 @@ class NameRules:
         evidence: Properties (PIDs) that show of which class an item is; earlier classes first.
         article_classes: Classes (QIDs) whose instances take "the".
         article_labels: Whole labels that take "the".
+        plural: Names, as said, that take a verb in the plural match it (a regular expression without lookaround).
+        singular: Those that take one in the singular all the same match it, too.
         common: Labels in lower case that take "the" as an answer match it.
         article: Labels that take "the" match it.
         never: Labels that take none match it, whatever else they match.
@@ -35,6 +37,8 @@ class NameRules:
     evidence: Mapping[str, tuple[str, ...]]
     article_classes: tuple[str, ...]
     article_labels: frozenset[str]
+    plural: str
+    singular: str
     common: re.Pattern[str]
     article: re.Pattern[str]
     never: re.Pattern[str]
@@ -101,7 +105,11 @@ def name_rules() -> NameRules:
     content = read_catalogue(path)
     refuse(
         path,
-        [f"the key '{key}' is missing" for key in ("classes", "evidence", "common", "article") if key not in content],
+        [
+            f"the key '{key}' is missing"
+            for key in ("classes", "evidence", "plural", "singular", "common", "article")
+            if key not in content
+        ],
     )
     refuse(path, [f"'{name}' is no class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
     article = content["article"]
@@ -110,6 +118,8 @@ def name_rules() -> NameRules:
         evidence={name: tuple(ids) for name, ids in content["evidence"].items()},
         article_classes=tuple(article["classes"]),
         article_labels=frozenset(article["labels"]),
+        plural=content["plural"],
+        singular=content["singular"],
         common=re.compile(content["common"]),
         article=re.compile("|".join(f"(?:{pattern})" for pattern in article["patterns"])),
         never=re.compile("|".join(f"(?:{pattern})" for pattern in article["never"])),

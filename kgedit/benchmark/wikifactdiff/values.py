@@ -69,8 +69,9 @@ _MACROS = rf"""
             regexp_replace(regexp_replace(unit_name, 'foot$', 'feet'), 'inch$', 'inches')
         ELSE regexp_replace(unit_name,
             '^((?:square |cubic )?(?:deci|centi|milli|micro|nano|hecto|kilo|mega|giga|tera|peta|exa|zetta|yotta)?' ||
-            '(?:metre|meter|gram|litre|liter|year|month|week|day|hour|minute|second|mile|yard|acre|hectare|tonne|ton|' ||
-            'watt hour|watt|pixel|byte|knot|degree|page|parsec|joule|volt|newton|pascal|light-year|astronomical unit)' ||
+            '(?:metre|meter|gram|litre|liter|year|month|week|day|hour|minute|second|mile|yard|acre|hectare|tonne|' ||
+            'ton|watt hour|watt|pixel|byte|knot|degree|page|parsec|joule|volt|newton|pascal|light-year|' ||
+            'astronomical unit)' ||
             '|(?:[A-Z][A-Za-z]+ )*(?:dollar|euro|pound|franc|peso|rupee|ruble|dinar|lira|real))(\b)', '\1s\2') END;
     CREATE MACRO ordinal(n) AS n || CASE WHEN n % 100 BETWEEN 11 AND 13 THEN 'th' WHEN n % 10 = 1 THEN 'st'
                                          WHEN n % 10 = 2 THEN 'nd' WHEN n % 10 = 3 THEN 'rd' ELSE 'th' END;
