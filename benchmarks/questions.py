@@ -4,14 +4,14 @@
     python benchmarks/questions.py read HOME 2021-12-30 2023-12-30 --cases 60
     python benchmarks/questions.py recall HOME 2014-01-01 --facts 10000 --queries 500
     python benchmarks/questions.py recall made-up --facts 10000 --queries 1000
-    python benchmarks/questions.py table FOLDER --cases 30
+    python benchmarks/questions.py table HOME 2021-01-04 2023-02-27 --cases 30
 
 coverage   share of changed facts (literals included) whose property has a template of its own
 read       changed facts in words, for reading; the same seed gives the same cases
 recall     facts of a snapshot, or of a made-up world, as RAG stores them (by their question); how often the fact that
            is asked for is the nearest, or one of the rows that RAG takes, by axis and persona; and the overlap of words
            with that question
-table      cases of an exported timestep on all axes, two for each property, as a table in Markdown
+table      changed facts on all axes, two for each property, as a table in Markdown
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from made_up_facts import make_world
 
 from kgedit.benchmark.labels import usable
 from kgedit.benchmark.subjects import describe_subjects, is_id
-from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.wording import choose_templates, persona_voiced, word_cases
 from kgedit.hparams.in_context import RagSettings
 from kgedit.prompts.templates import ANY_CLASS, template_table
@@ -42,6 +41,8 @@ from kgedit.store.snapshots import open_snapshot
 
 LITERALS = ("quantity", "time")
 MADE_UP = "made-up"
+NOT_SHOWN = ("P31", "P279", "P910")
+"""Properties that say little about a thing."""
 AXES = ("question", "rephrase", "personas", "framed")
 _CLASSES = dict.fromkeys(("city", "country", "venue"), "place") | dict.fromkeys(
     ("company", "party", "university"), "organization"
@@ -66,6 +67,7 @@ def connect(home: Path, older: datetime.date, newer: datetime.date) -> duckdb.Du
                           WHERE o.subject = n.subject AND o.property = n.property AND o.object = n.object)
         """
     )
+    connection.execute("CREATE VIEW unchanged AS FROM new_facts SEMI JOIN old_facts USING (subject, property, object)")
     return connection
 
 
@@ -175,26 +177,50 @@ def _found(name: str, ranks: np.ndarray[Any, Any], shared: Sequence[float], take
     return f"| {name} | {len(ranks)} | {first:.1%} | {among:.1%} | {spread} |"
 
 
-def table(timestep: Timestep, cases: int) -> None:
-    """Print cases on all axes as a table in Markdown: two for each property, the properties with most cases first."""
-    read = [case for case in timestep.cases() if case.probes]
-    often = Counter(case.fact.property for case in read)
-    chosen: list[Any] = []
+def table(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
+    """Print cases on all axes as a table in Markdown: two for each property, those with most cases first."""
+    rows = [row for row in worded(connection, labelled(connection, "changed"), seed) if row["personas"]]
+    often = Counter(row["property"] for row in rows)
+    chosen: list[dict[str, Any]] = []
     for name, _ in sorted(often.items(), key=lambda item: (-item[1], int(item[0][1:]))):
-        chosen += [case for case in read if case.fact.property == name][:2]
-    axes = ("update", "rephrase", "personas", "two-hop", "locality")
-    print("| Case | Update | Rephrase | Persona | Two hops | Locality | Clozes |\n|---|---|---|---|---|---|---|")
-    for case in chosen[:cases]:
-        fact = case.fact
-        asked = {axis: next((probe.question for probe in case.probes if probe.axis == axis), "–") for axis in axes}
-        named = f"{fact.property} {fact.property_label}: {fact.subject_label} → {case.answer}"
-        print("| " + " | ".join([named, *asked.values(), f"{case.cloze} …"]) + " |")
+        if name not in NOT_SHOWN:
+            chosen += [row for row in rows if row["property"] == name][:2]
+    chosen = chosen[:cases]
+    unchanged = worded(connection, labelled(connection, "unchanged"), seed)
+    hops = second_hops(connection, chosen)
+    print(
+        "| Case | Update | Rephrase | Persona | Generalization | Two hops | Locality |\n|---|---|---|---|---|---|---|"
+    )
+    for row in chosen:
+        named = f"{row['property']} {row['property_label']}: {row['subject_label']} → {row['object_label']}"
+        near = next((one["question"] for one in unchanged if one["property"] == row["property"]), "–")
+        told = (named, row["question"], row["rephrases"][-1], f"{row['persona']}: {row['personas']}")
+        print(f"| {' | '.join(told)} | {row['clozes'][-1]} … | {hops.get(row['case_id'], '–')} | {near} |")
+
+
+def second_hops(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """By case, a question that goes on from its answer to a fact about it, if the newer snapshot has one."""
+    answers = {row["object"]: row["object_label"] for row in rows}
+    objects = pa.table({"subject": list(answers), "subject_label": list(answers.values())})
+    classes = {row["subject"]: row["subject_class"] for row in describe_subjects(connection, objects).to_pylist()}
+    said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
+    found: dict[str, str] = {}
+    for fact in labelled(connection, "new_facts").to_pylist():
+        if fact["subject"] not in answers or fact["property"] in NOT_SHOWN:
+            continue
+        key = (fact["property"], classes.get(fact["subject"], ANY_CLASS))
+        second = said.get(key) or said.get((fact["property"], ANY_CLASS))
+        for row in rows if second else ():
+            if row["object"] == fact["subject"] and fact["object"] != row["subject"]:
+                phrase = row["phrase"].replace("{subject}", row["name"])
+                found.setdefault(row["case_id"], second["question"].replace("{subject}", phrase))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("coverage", "read", "recall", "table"))
-    parser.add_argument("home", type=Path, help="a home, a timestep's folder, or made-up")
+    parser.add_argument("home", type=Path, help="a home, or made-up")
     parser.add_argument("dates", nargs="*", type=datetime.date.fromisoformat)
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--facts", type=int, default=10000)
@@ -202,8 +228,6 @@ def main() -> None:
     parser.add_argument("--embedder", default="all-minilm-l6-v2", help="or character-ngrams, without a model")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    if given.what == "table":
-        return table(Timestep.open(given.home), given.cases)
     if given.what == "recall" and given.home == Path(MADE_UP):
         return recall(made_up(given.facts, given.seed), given.queries, given.seed, given.embedder)
     connection = connect(given.home, given.dates[0], given.dates[-1])
@@ -211,6 +235,8 @@ def main() -> None:
         return coverage(connection)
     if given.what == "read":
         return read(connection, given.cases, given.seed)
+    if given.what == "table":
+        return table(connection, given.cases, given.seed)
     rows = worded(connection, labelled(connection, "new_facts"), given.seed)[: given.facts]
     return recall(rows, given.queries, given.seed, given.embedder)
 

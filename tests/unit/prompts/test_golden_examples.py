@@ -1,4 +1,4 @@
-"""What the shipped templates say of 281 facts, word for word: tests/golden/templates/examples-worded.txt.
+"""What the shipped templates say of 292 facts, word for word: tests/golden/templates/examples-worded.txt.
 
 The facts are in examples.txt beside it; they go through the same functions as an export. To write the file anew after a
 change of wording: KGEDIT_UPDATE_GOLDEN=1 pytest tests/unit/prompts
@@ -21,7 +21,7 @@ from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import choose_templates, word_cases
 from kgedit.prompts.lint import SUBJECT_CLASSES
 from kgedit.prompts.names import name_rules
-from kgedit.prompts.templates import read_templates
+from kgedit.prompts.templates import read_templates, template_table
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
 FIRST_SUBJECT, FIRST_COUNTRY = 900_000, 800_000
@@ -108,6 +108,8 @@ def test_examples_of_every_kind_are_worded_as_before(tmp_path: Path) -> None:
     found = examples()
     assert len(found) > 250
     assert {one.subject_class for one in found} == {"", *SUBJECT_CLASSES}
+    variants = {(row["property"], row["subject_class"]) for row in template_table().to_pylist()}
+    assert {key for key in variants if key[1]} <= {(one.property, one.subject_class) for one in found}
     lines: list[str] = []
     for place, row in enumerate(worded(found, tmp_path), 1):
         lines.append(f"{place}. {row['property']} {row['property_label']} [{row['subject_class']}]")
