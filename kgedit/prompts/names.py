@@ -75,18 +75,24 @@ class NameRules:
 
 
 def with_indefinite_article(label: str) -> str:
-    """A common noun in the singular with "a" or "an"; any other label as it is.
+    """The name of a kind of things, in the singular, with "a" or "an"; in the plural as it is.
 
     >>> with_indefinite_article("economist")
     'an economist'
     """
     plural = label.endswith("s") and not label.endswith(("ss", "us", "is"))
-    if not label[:1].islower() or plural:
-        return label
-    vowel = label[0] in "aeio" or (label[0] == "u" and not re.match(r"u(ni|se|s[aeiou]|r[aeiou]|t[aeiou])", label))
-    silent = re.match(r"(hour|hono|heir)", label)
-    spoken_as_consonant = re.match(r"(eu|one\b|once)", label)
-    return f"an {label}" if (vowel or silent) and not spoken_as_consonant else f"a {label}"
+    return label if plural else f"{'an' if _begins_with_vowel(label) else 'a'} {label}"
+
+
+_SPELLED = re.compile(r"[A-Z]{2,3}\b")  # NBA, EU: said by their letters
+_SAID_AS_CONSONANT = re.compile(r"u(ni|se|s[aeiou]|r[aeiou]|t[aeiou])|eu|one\b|once", re.IGNORECASE)
+_SAID_AS_VOWEL = re.compile(r"[aeiou]|hour|hono|heir", re.IGNORECASE)
+
+
+def _begins_with_vowel(label: str) -> bool:
+    if _SPELLED.match(label):
+        return label[0] in "AEFHILMNORSX"
+    return bool(_SAID_AS_VOWEL.match(label)) and not _SAID_AS_CONSONANT.match(label)
 
 
 def shipped_names() -> Path:

@@ -39,6 +39,13 @@ from kgedit.prompts.names import name_rules, with_indefinite_article
         "Catholic Church",
         "Municipal Stadium",
         "Danube",
+        "University of Maryland, Baltimore County",
+        "Liberal National Party of Queensland",
+        "Royal Order of the Seraphim",
+        "Berlin Wall",
+        "Aachen cities region",
+        "Verkhovna Rada",
+        "Paris International Exposition of 1937",
     ],
 )
 def test_bodies_and_some_countries_take_the_article(label: str) -> None:
@@ -98,13 +105,16 @@ def test_as_an_answer_some_common_nouns_take_the_article() -> None:
         ("actor", "an actor"),
         ("university teacher", "a university teacher"),
         ("urban planner", "an urban planner"),
-        ("European politician", "European politician"),
+        ("European politician", "a European politician"),
+        ("Ortsteil", "an Ortsteil"),
+        ("NBA season", "an NBA season"),
+        ("EU directive", "an EU directive"),
         ("one-act play", "a one-act play"),
         ("honorary consul", "an honorary consul"),
         ("historians", "historians"),
         ("bus", "a bus"),
-        ("UCI ProTeam", "UCI ProTeam"),
+        ("UCI ProTeam", "a UCI ProTeam"),
     ],
 )
-def test_a_common_noun_in_the_singular_takes_an_indefinite_article(label: str, said: str) -> None:
+def test_a_kind_in_the_singular_takes_an_indefinite_article(label: str, said: str) -> None:
     assert with_indefinite_article(label) == said
