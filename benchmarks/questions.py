@@ -3,11 +3,15 @@
     python benchmarks/questions.py coverage HOME 2021-12-30 2023-12-30
     python benchmarks/questions.py read HOME 2021-12-30 2023-12-30 --cases 60
     python benchmarks/questions.py recall HOME 2014-01-01 --facts 10000 --queries 500
+    python benchmarks/questions.py recall made-up --facts 10000 --queries 1000
+    python benchmarks/questions.py table HOME 2021-01-04 2023-02-27 --cases 30
 
 coverage   share of changed facts (literals included) whose property has a template of its own
 read       changed facts in words, for reading; the same seed gives the same cases
-recall     facts of a snapshot as RAG stores them (by their question); how often the fact that is asked for is the
-           nearest, or one of the two nearest that RAG takes, by axis; and the overlap of words with that question
+recall     facts of a snapshot, or of a made-up world, as RAG stores them (by their question); how often the fact that
+           is asked for is the nearest, or one of the rows that RAG takes, by axis and persona; and the overlap of words
+           with that question
+table      changed facts on all axes, two for each property, as a table in Markdown
 """
 
 from __future__ import annotations
@@ -16,21 +20,34 @@ import argparse
 import datetime
 import statistics
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from made_up_facts import make_world
 
 from kgedit.benchmark.labels import usable
 from kgedit.benchmark.subjects import describe_subjects, is_id
-from kgedit.benchmark.wording import choose_templates, word_cases
-from kgedit.prompts.templates import template_table
+from kgedit.benchmark.wording import choose_templates, persona_voiced, word_cases
+from kgedit.hparams.in_context import RagSettings
+from kgedit.prompts.templates import ANY_CLASS, template_table
 from kgedit.prompts.voices import overlap
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
 
 LITERALS = ("quantity", "time")
+MADE_UP = "made-up"
+NOT_SHOWN = ("P31", "P279", "P910")
+"""Properties that say little about a thing."""
+AXES = ("question", "rephrase", "personas", "framed")
+_CLASSES = dict.fromkeys(("city", "country", "venue"), "place") | dict.fromkeys(
+    ("company", "party", "university"), "organization"
+)
+_CLASSES |= {"person": "person", "club": "team"}
 
 
 def connect(home: Path, older: datetime.date, newer: datetime.date) -> duckdb.DuckDBPyConnection:
@@ -50,6 +67,7 @@ def connect(home: Path, older: datetime.date, newer: datetime.date) -> duckdb.Du
                           WHERE o.subject = n.subject AND o.property = n.property AND o.object = n.object)
         """
     )
+    connection.execute("CREATE VIEW unchanged AS FROM new_facts SEMI JOIN old_facts USING (subject, property, object)")
     return connection
 
 
@@ -69,7 +87,7 @@ def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
     ).to_arrow_table()
 
 
-def worded(connection: duckdb.DuckDBPyConnection, facts: pa.Table, seed: int) -> list[dict[str, object]]:
+def worded(connection: duckdb.DuckDBPyConnection, facts: pa.Table, seed: int) -> list[dict[str, Any]]:
     chosen = select("FROM facts ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, facts=facts)
     templates = choose_templates(chosen, catalogue=None)
     subjects = describe_subjects(connection, chosen)
@@ -108,50 +126,119 @@ def read(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
         print(f"   {row['statement']}")
 
 
-def recall(connection: duckdb.DuckDBPyConnection, facts: int, queries: int, seed: int, embedder: str) -> None:
+def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
+    """Facts of a made-up world in the shipped wordings, for as many facts as no slice at hand has."""
+    said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
+    rows = []
+    for case in make_world(facts, seed).cases:
+        kind = case.fact.subject.rstrip("0123456789")
+        template = said.get((case.fact.property, _CLASSES[kind])) or said[case.fact.property, ANY_CLASS]
+        name = case.fact.subject_label
+        texts = {
+            "question": template["question"].replace("{subject}", name),
+            "rephrase": template["rephrase"].replace("{subject}", name),
+        }
+        row = {"case_id": case.case_id, "phrase": template["phrase"], "answer": template["answer"], "name": name}
+        rows.append(row | texts)
+    asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded").to_pylist()
+    return [
+        row | {"persona": said["persona"], "personas": said["question"]} for row, said in zip(rows, asked, strict=True)
+    ]
+
+
+def recall(rows: list[dict[str, Any]], queries: int, seed: int, embedder: str) -> None:
+    """Print, as tables in Markdown, what RAG finds by axis and by persona."""
     from kgedit.llm.embeddings import embedder_on_demand
 
-    rows = worded(connection, labelled(connection, "new_facts"), seed)[:facts]
-    embed = embedder_on_demand(embedder, device="cpu")
-    stored = np.asarray(embed([str(row["question"]) for row in rows]))
-    asked = [(place, row) for place, row in enumerate(rows) if row["personas"] and row["rephrase"]][:queries]
-    print(f"{len(rows)} facts stored, {len(asked)} asked")
-    for axis in ("question", "rephrase", "personas"):
-        texts = [str(row[axis]) for _, row in asked]
-        scores = np.asarray(embed(texts)) @ stored.T
+    framed = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="framed")
+    rows = [row | {"framed": text} for row, text in zip(rows, framed["question"].to_pylist(), strict=True)]
+    embed, taken = embedder_on_demand(embedder, device="cpu"), RagSettings().k
+    stored = np.asarray(embed([row["question"] for row in rows]))
+    asked = [(place, row) for place, row in enumerate(rows) if row["personas"] and row["rephrase"]]
+    order = np.random.default_rng(seed).permutation(len(asked))[:queries]
+    asked = [asked[place] for place in order.tolist()]
+    print(f"{len(rows)} facts stored, {len(asked)} asked\n")
+    print(f"| Axis | Asked | Nearest | Among {taken} | Overlap (quartiles) |\n|---|---:|---:|---:|---:|")
+    ranks, shared = {}, {}
+    for axis in AXES:
+        scores = np.asarray(embed([row[axis] for _, row in asked])) @ stored.T
         own = scores[np.arange(len(asked)), [place for place, _ in asked]][:, None]
-        ranks = (scores > own).sum(axis=1)
-        shared = [overlap(text, str(row["question"])) for text, (_, row) in zip(texts, asked, strict=True)]
-        spread = ", ".join(f"{value:.2f}" for value in statistics.quantiles(shared, n=4)) if axis != "question" else "1"
-        first, two = float((ranks == 0).mean()), float((ranks < 2).mean())
-        print(f"{axis}: nearest {first:.1%}, among two {two:.1%}; overlap quartiles {spread}")
-        if axis == "personas":
-            for persona in sorted({str(row["persona"]) for _, row in asked}):
-                of = [place for place, (_, row) in enumerate(asked) if row["persona"] == persona]
-                print(
-                    f"  {persona}: nearest {float((ranks[of] == 0).mean()):.1%} of {len(of)}, "
-                    f"median overlap {statistics.median(shared[place] for place in of):.2f}"
-                )
+        ranks[axis] = (scores > own).sum(axis=1)
+        shared[axis] = [overlap(row[axis], row["question"]) for _, row in asked]
+        print(_found(axis, ranks[axis], shared[axis], taken))
+    for persona in sorted({row["persona"] for _, row in asked}):
+        of = [place for place, (_, row) in enumerate(asked) if row["persona"] == persona]
+        print(_found(persona, ranks["personas"][of], [shared["personas"][place] for place in of], taken))
+
+
+def _found(name: str, ranks: np.ndarray[Any, Any], shared: Sequence[float], taken: int) -> str:
+    first, among = float((ranks == 0).mean()), float((ranks < taken).mean())
+    spread = ", ".join(f"{value:.2f}" for value in statistics.quantiles(shared, n=4))
+    return f"| {name} | {len(ranks)} | {first:.1%} | {among:.1%} | {spread} |"
+
+
+def table(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
+    """Print cases on all axes as a table in Markdown: two for each property, those with most cases first."""
+    rows = [row for row in worded(connection, labelled(connection, "changed"), seed) if row["personas"]]
+    often = Counter(row["property"] for row in rows)
+    chosen: list[dict[str, Any]] = []
+    for name, _ in sorted(often.items(), key=lambda item: (-item[1], int(item[0][1:]))):
+        if name not in NOT_SHOWN:
+            chosen += [row for row in rows if row["property"] == name][:2]
+    chosen = chosen[:cases]
+    unchanged = worded(connection, labelled(connection, "unchanged"), seed)
+    hops = second_hops(connection, chosen)
+    print(
+        "| Case | Update | Rephrase | Persona | Generalization | Two hops | Locality |\n|---|---|---|---|---|---|---|"
+    )
+    for row in chosen:
+        named = f"{row['property']} {row['property_label']}: {row['subject_label']} → {row['object_label']}"
+        near = next((one["question"] for one in unchanged if one["property"] == row["property"]), "–")
+        told = (named, row["question"], row["rephrases"][-1], f"{row['persona']}: {row['personas']}")
+        print(f"| {' | '.join(told)} | {row['clozes'][-1]} … | {hops.get(row['case_id'], '–')} | {near} |")
+
+
+def second_hops(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """By case, a question that goes on from its answer to a fact about it, if the newer snapshot has one."""
+    answers = {row["object"]: row["object_label"] for row in rows}
+    objects = pa.table({"subject": list(answers), "subject_label": list(answers.values())})
+    classes = {row["subject"]: row["subject_class"] for row in describe_subjects(connection, objects).to_pylist()}
+    said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
+    found: dict[str, str] = {}
+    for fact in labelled(connection, "new_facts").to_pylist():
+        if fact["subject"] not in answers or fact["property"] in NOT_SHOWN:
+            continue
+        key = (fact["property"], classes.get(fact["subject"], ANY_CLASS))
+        second = said.get(key) or said.get((fact["property"], ANY_CLASS))
+        for row in rows if second else ():
+            if row["object"] == fact["subject"] and fact["object"] != row["subject"]:
+                phrase = row["phrase"].replace("{subject}", row["name"])
+                found.setdefault(row["case_id"], second["question"].replace("{subject}", phrase))
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("coverage", "read", "recall"))
-    parser.add_argument("home", type=Path)
-    parser.add_argument("dates", nargs="+", type=datetime.date.fromisoformat)
+    parser.add_argument("what", choices=("coverage", "read", "recall", "table"))
+    parser.add_argument("home", type=Path, help="a home, or made-up")
+    parser.add_argument("dates", nargs="*", type=datetime.date.fromisoformat)
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--facts", type=int, default=10000)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--embedder", default="all-minilm-l6-v2", help="or character-ngrams, without a model")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    if given.what == "recall" and given.home == Path(MADE_UP):
+        return recall(made_up(given.facts, given.seed), given.queries, given.seed, given.embedder)
     connection = connect(given.home, given.dates[0], given.dates[-1])
     if given.what == "coverage":
-        coverage(connection)
-    elif given.what == "read":
-        read(connection, given.cases, given.seed)
-    else:
-        recall(connection, given.facts, given.queries, given.seed, given.embedder)
+        return coverage(connection)
+    if given.what == "read":
+        return read(connection, given.cases, given.seed)
+    if given.what == "table":
+        return table(connection, given.cases, given.seed)
+    rows = worded(connection, labelled(connection, "new_facts"), given.seed)[: given.facts]
+    return recall(rows, given.queries, given.seed, given.embedder)
 
 
 if __name__ == "__main__":

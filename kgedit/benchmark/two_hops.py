@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from kgedit.benchmark.agreement import agreed
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.timestep import FACT
 from kgedit.benchmark.window import Window
@@ -81,7 +82,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
         The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question`` and
         ``chosen``, ordered by both ids.
     """
-    asked = say("question", "replace(t1.phrase, '{subject}', first.name)", template="t2")
+    asked = say("question", f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)", template="t2")
     judged = select(
         f"""
         SELECT *, {reason_column(FILTERS)}

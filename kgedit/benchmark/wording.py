@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 
+from kgedit.benchmark.agreement import agreed
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.subjects import is_id
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.dates import date_text
 from kgedit.prompts.lint import SUBJECT_CLASSES
-from kgedit.prompts.names import name_rules
+from kgedit.prompts.names import name_rules, with_indefinite_article
 from kgedit.prompts.personas import persona_questions, persona_table
 from kgedit.prompts.templates import (
     ANY_CLASS,
@@ -82,17 +84,17 @@ def say(wording: str, name: str, *, template: str = "t") -> str:
         name: SQL of the text that stands for {subject}.
         template: Alias of the templates' table.
     """
-    return _begun(f"replace({template}.{wording}, '{{subject}}', {name})")
+    return begun(f"{template}.{wording}", name)
 
 
 def say_all(wordings: str, name: str, *, template: str = "t") -> str:
     """SQL: as say, of a column of TEMPLATES with a list of wordings."""
-    said = _begun(f"replace(w, '{{subject}}', {name})")
-    return f"list_transform({template}.{wordings}, lambda w: {said})"
+    return f"list_transform({template}.{wordings}, lambda w: {begun('w', name)})"
 
 
-def _begun(text: str) -> str:
-    return f"regexp_replace({text}, '^the ', 'The ')"
+def begun(wording: str, name: str) -> str:
+    """SQL: a wording about a name, with which its verbs agree; "The" where the name's article comes first."""
+    return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
 
 
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
@@ -123,7 +125,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
         SELECT n.* EXCLUDE (number) REPLACE (
                    CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
                         ELSE n.property_label END AS property_label),
-               {wordings}, template, t.phrase, t.answer
+               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer
         FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
         """,  # noqa: S608 - our own names
         facts=numbered,
@@ -191,20 +193,40 @@ def word_cases(
     return split_by_reason(judged, FILTERS)
 
 
-_BEFORE_ARTICLES = frozenset(
-    ("is", "was", "are", "were", "of", "in", "at", "by", "for", "with", "to", "on", "from", "after", "as")
+_BEFORE_ARTICLES = re.compile(
+    r"\b(is|was|are|were|of|in|into|at|by|for|with|to|on|from|after|as"
+    r"|follows|replaced|represents|operates|uses|contains|carries|crosses|orbits)$"
 )
-"""Last words of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+"""Ends of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+
+_BEFORE_TITLES = re.compile(r"\b(position|office|title|post|role|function|rank|degree|status) of$")
+"""Ends of a cloze after which a title stands bare: "holds the position of President of Ukraine"."""
+
+_BEFORE_KINDS = re.compile(r"\b(classed|works) as$")
+"""Ends of a cloze after which a kind of thing or person brings "a": "works as a politician"."""
+
+_CLASS_OF_ANSWER = {"person": "person", "work": "work"}
+"""Types of answers whose names take no article, whatever they look like: Frank Ocean is no ocean."""
 
 
 def _statements(worded: pa.Table) -> pa.Array:
     """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
-    said = name_rules().said
-    pairs = zip(worded["cloze"].to_pylist(), worded["object_label"].to_pylist(), strict=True)
-    sentences = [
-        f"{cloze} {said(answer) if cloze.split()[-1] in _BEFORE_ARTICLES else answer}" for cloze, answer in pairs
-    ]
-    return pa.array([sentence.rstrip(".") + "." for sentence in sentences], pa.string())
+    rows = worded.select(["cloze", "object_label", "answer"]).to_pylist()
+    sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer'])}" for row in rows]
+    return pa.array([_ended(sentence) for sentence in sentences], pa.string())
+
+
+def _said_after(cloze: str, label: str, answer: str) -> str:
+    if _BEFORE_KINDS.search(cloze):
+        return with_indefinite_article(label)
+    if not _BEFORE_ARTICLES.search(cloze) or _BEFORE_TITLES.search(cloze):
+        return label
+    return name_rules().said_as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer, ""))
+
+
+def _ended(sentence: str) -> str:
+    """With one full stop; a title that ends in a question mark has its own."""
+    return sentence if sentence.endswith(("?", "!")) else sentence.rstrip(".") + "."
 
 
 def persona_voiced(

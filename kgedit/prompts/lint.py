@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from kgedit.prompts.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, complete
+from kgedit.prompts.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, complete, texts
 
 SUBJECT_CLASSES = ("person", "organization", "place", "team", "work")
 """Classes of subjects that an entry may have a variant for."""
@@ -80,6 +80,8 @@ def _shape_problems(name: str, entry: Mapping[str, object]) -> list[str]:
         value = entry.get(key)
         if value is not None and not isinstance(value, str) and not _is_list_of_texts(value):
             problems.append(f"{name}: {key} is neither a text nor a list of texts")
+        elif value is not None and len(set(texts(value))) < len(texts(value)):
+            problems.append(f"{name}: {key} holds a text twice")
     if entry.get("answer", "thing") not in ANSWERS:
         problems.append(f"{name}: answer must be one of {', '.join(ANSWERS)}")
     if entry.get("tense", "present") not in ("present", "past"):

@@ -26,6 +26,9 @@ class NameRules:
         evidence: Properties (PIDs) that show of which class an item is; earlier classes first.
         article_classes: Classes (QIDs) whose instances take "the".
         article_labels: Whole labels that take "the".
+        plural: Names, as said, that take a verb in the plural match it (a regular expression without lookaround).
+        singular: Those that take one in the singular all the same match it, too.
+        common: Labels in lower case that take "the" as an answer match it.
         article: Labels that take "the" match it.
         never: Labels that take none match it, whatever else they match.
     """
@@ -34,6 +37,9 @@ class NameRules:
     evidence: Mapping[str, tuple[str, ...]]
     article_classes: tuple[str, ...]
     article_labels: frozenset[str]
+    plural: str
+    singular: str
+    common: re.Pattern[str]
     article: re.Pattern[str]
     never: re.Pattern[str]
 
@@ -62,6 +68,32 @@ class NameRules:
         takes = self.takes_article(label, subject_class=subject_class, by_class=by_class)
         return f"the {label}" if takes else label
 
+    def said_as_answer(self, label: str, *, subject_class: str = "") -> str:
+        """As said, and with "the" before common nouns that take it: "is the automotive industry"."""
+        common = label[:1].islower() and self.common.search(label)
+        return f"the {label}" if common else self.said(label, subject_class=subject_class)
+
+
+def with_indefinite_article(label: str) -> str:
+    """The name of a kind of things, in the singular, with "a" or "an"; in the plural as it is.
+
+    >>> with_indefinite_article("economist")
+    'an economist'
+    """
+    plural = label.endswith("s") and not label.endswith(("ss", "us", "is"))
+    return label if plural else f"{'an' if _begins_with_vowel(label) else 'a'} {label}"
+
+
+_SPELLED = re.compile(r"[A-Z]{2,3}\b")  # NBA, EU: said by their letters
+_SAID_AS_CONSONANT = re.compile(r"u(ni|se|s[aeiou]|r[aeiou]|t[aeiou])|eu|one\b|once", re.IGNORECASE)
+_SAID_AS_VOWEL = re.compile(r"[aeiou]|hour|hono|heir", re.IGNORECASE)
+
+
+def _begins_with_vowel(label: str) -> bool:
+    if _SPELLED.match(label):
+        return label[0] in "AEFHILMNORSX"
+    return bool(_SAID_AS_VOWEL.match(label)) and not _SAID_AS_CONSONANT.match(label)
+
 
 def shipped_names() -> Path:
     """The rules that come with kgedit."""
@@ -77,7 +109,14 @@ def name_rules() -> NameRules:
     """
     path = shipped_names()
     content = read_catalogue(path)
-    refuse(path, [f"the key '{key}' is missing" for key in ("classes", "evidence", "article") if key not in content])
+    refuse(
+        path,
+        [
+            f"the key '{key}' is missing"
+            for key in ("classes", "evidence", "plural", "singular", "common", "article")
+            if key not in content
+        ],
+    )
     refuse(path, [f"'{name}' is no class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
     article = content["article"]
     return NameRules(
@@ -85,6 +124,9 @@ def name_rules() -> NameRules:
         evidence={name: tuple(ids) for name, ids in content["evidence"].items()},
         article_classes=tuple(article["classes"]),
         article_labels=frozenset(article["labels"]),
+        plural=content["plural"],
+        singular=content["singular"],
+        common=re.compile(content["common"]),
         article=re.compile("|".join(f"(?:{pattern})" for pattern in article["patterns"])),
         never=re.compile("|".join(f"(?:{pattern})" for pattern in article["never"])),
     )

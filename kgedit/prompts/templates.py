@@ -39,7 +39,7 @@ TEMPLATES = pa.schema(
     ]
 )
 """property (PID), the subject's class, the property's label, the wordings with {subject}, the type of the answer, the
-tense, and the template's name such as "en-2:P6"."""
+tense, and the template's name such as "en-3:P6"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Catalogue:
     """A catalogue as read and linted.
 
     Attributes:
-        edition: Name and version, "en-2".
+        edition: Name and version, "en-3".
         generic: Wordings with {property} and {subject}, for properties without a template of their own.
         wordings: By PID and class of the subject; ANY_CLASS is there for each PID.
         labels: A property's label, for snapshots that lack its entity.

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from kgedit import __version__
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
@@ -146,7 +147,7 @@ def _make_tables(
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)
-    funnel = find_updates(workspace, rules, seed=settings.seed)
+    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates)
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
@@ -205,10 +206,13 @@ _ASKED_FACTS = """
     UNION SELECT neighbour, label FROM random_triple JOIN triple_object USING (object)
 """
 
-_UPDATES = """
+_PROPERTY_LABEL = f"CASE WHEN p.label IS NULL OR {is_id('p.label')} THEN t.label ELSE p.label END"
+"""SQL: the snapshot's label of a property, or the catalogue's; without both, find_updates drops the group."""
+
+_UPDATES = f"""
     CREATE TABLE updates AS
     SELECT g.*, s.label AS subject_label, s.description AS subject_description,
-           coalesce(p.label, t.label, g.property) AS property_label, p.description AS property_description,
+           {_PROPERTY_LABEL} AS property_label, p.description AS property_description,
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
            say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
            say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
@@ -218,7 +222,7 @@ _UPDATES = """
     FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
     JOIN template t ON t.property = g.property AND t.subject_class = s.subject_class
     LEFT JOIN popularity ON popularity.id = g.subject
-"""
+"""  # noqa: S608 - our own names
 
 _OBJECTS = """
     CREATE TABLE objects AS
@@ -238,7 +242,7 @@ _NEIGHBOURS = f"""
         SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
     )
     SELECT f.*, n.label AS neighbour_label, n.description AS neighbour_description,
-           coalesce(p.label, t.label, f.neighbour_property) AS neighbour_property_label,
+           {_PROPERTY_LABEL} AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,
            u.place AS update_place, pop.popularity

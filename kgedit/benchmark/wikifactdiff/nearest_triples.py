@@ -208,7 +208,8 @@ def similarity(cosine: str) -> str:
 def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
     """Tables ``document``, items with an article that are no pages of Wikimedia's, and ``unchanged_triple`` of them.
 
-    Only triples whose subject has a label and whose object can be told stay; ``triple_object`` has the objects' words.
+    Only triples whose subject and property have labels and whose object can be told stay; ``triple_object`` has the
+    objects' words.
     """
     workspace.execute(
         """
@@ -229,7 +230,9 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
         SELECT object, CASE held.kind WHEN 'item' THEN label
                             ELSE say_literal(value_type, value, precision, unit_name) END AS label,
                CASE held.kind WHEN 'item' THEN description ELSE name_literal(value_type, precision) END AS description,
-               coalesce(aliases, []) AS aliases
+               CASE held.kind WHEN 'item' THEN coalesce(aliases, []) ELSE list_filter(
+                   spell_literal(value_type, value, precision, unit_name),
+                   lambda x: x <> say_literal(value_type, value, precision, unit_name)) END AS aliases
         FROM held LEFT JOIN known ON id = object LEFT JOIN unit USING (unit)
         """
     )
@@ -239,5 +242,6 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
         WHERE subject NOT IN (SELECT id FROM document JOIN known USING (id) WHERE label IS NOT NULL)
            OR object NOT IN (SELECT object FROM triple_object WHERE label IS NOT NULL)
            OR object IN (FROM page)
+           OR property IN (FROM unnamed_property)
         """
     )

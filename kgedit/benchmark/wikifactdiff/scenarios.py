@@ -6,11 +6,15 @@ appendix C).
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import duckdb
+import pyarrow as pa
 
 from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.wikifactdiff.compat import Behaviour
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows
+from kgedit.prompts.templates import read_templates
 from kgedit.wikidata.ids import POPULATION
 
 POPULATION_UNDERSAMPLED_BY = 14
@@ -37,21 +41,29 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("one value with contradicting classes", "contradicting"),
     ("all static", "new + obsolete = 0"),
     ("subject or value without a label", "unlabelled"),
+    ("no label of the property", "property IN (FROM unnamed_property)"),
 )
 """Why a group is dropped, and the condition, in order; "unknown" is told apart by the rule that said so."""
 
 
-def find_updates(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, seed: int) -> dict[str, object]:
+def find_updates(
+    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, seed: int, templates: Path | None = None
+) -> dict[str, object]:
     """Tables ``update_group`` (subject, property, scenario, ...) and ``update_object``, one row for each of its values.
+
+    Table ``unnamed_property`` has the properties that no question can name: a label they have neither in a snapshot nor
+    in the catalogue.
 
     Args:
         workspace: With classified and label.
         behaviour: Of the released code, or the paper's.
         seed: Chooses the populations of the replacement set.
+        templates: Catalogue of question templates; None for the shipped one.
 
     Returns:
         The funnel: groups compared, unchanged, changed, dropped by reason and kept.
     """
+    _find_unnamed_properties(workspace, templates)
     same = "label" if behaviour.changed_values_only else "term"
     workspace.execute(
         f"""
@@ -86,6 +98,19 @@ def find_updates(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, 
         "dropped": dropped,
         "kept": count_rows(workspace, "update_group"),
     }
+
+
+def _find_unnamed_properties(workspace: duckdb.DuckDBPyConnection, templates: Path | None) -> None:
+    workspace.register("named_property", pa.table({"property": sorted(read_templates(templates).labels)}))
+    workspace.execute(
+        f"""
+        CREATE TABLE unnamed_property AS
+        SELECT DISTINCT f.property FROM (SELECT property FROM classified UNION SELECT property FROM old_facts) f
+        LEFT JOIN known ON id = f.property
+        WHERE (label IS NULL OR {is_id("label")}) AND f.property NOT IN (FROM named_property)
+        """  # noqa: S608 - our own names
+    )
+    workspace.unregister("named_property")
 
 
 def _reasons() -> str:

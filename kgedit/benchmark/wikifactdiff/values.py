@@ -65,9 +65,14 @@ _MACROS = rf"""
         || grouped(regexp_extract(amount, '^[-+]?(\d+)', 1))
         || rtrim(rtrim(regexp_extract(amount, '\.\d{{1,6}}'), '0'), '.');
     CREATE MACRO say_unit(amount, unit_name) AS CASE WHEN ltrim(amount, '+') = '1' THEN unit_name
-        ELSE regexp_replace(unit_name, '^((?:square |cubic )?(?:kilo|centi|milli|mega|giga|micro|nano)?' ||
-                            '(?:metre|meter|gram|litre|liter|year|month|week|day|hour|minute|second|mile|yard|acre|' ||
-                            'tonne|ton|watt|pixel|knot|degree|page|dollar|euro|parsec|joule|volt))(\b)', '\1s\2') END;
+        WHEN regexp_matches(unit_name, '\b(foot|inch)$') THEN
+            regexp_replace(regexp_replace(unit_name, 'foot$', 'feet'), 'inch$', 'inches')
+        ELSE regexp_replace(unit_name,
+            '^((?:square |cubic )?(?:deci|centi|milli|micro|nano|hecto|kilo|mega|giga|tera|peta|exa|zetta|yotta)?' ||
+            '(?:metre|meter|gram|litre|liter|year|month|week|day|hour|minute|second|mile|yard|acre|hectare|tonne|' ||
+            'ton|watt hour|watt|pixel|byte|knot|degree|page|parsec|joule|volt|newton|pascal|light-year|' ||
+            'astronomical unit)' ||
+            '|(?:[A-Z][A-Za-z]+ )*(?:dollar|euro|pound|franc|peso|rupee|ruble|dinar|lira|real))(\b)', '\1s\2') END;
     CREATE MACRO ordinal(n) AS n || CASE WHEN n % 100 BETWEEN 11 AND 13 THEN 'th' WHEN n % 10 = 1 THEN 'st'
                                          WHEN n % 10 = 2 THEN 'nd' WHEN n % 10 = 3 THEN 'rd' ELSE 'th' END;
     CREATE MACRO year_of(time) AS try_cast(regexp_extract(time, '^-?0*(\d+)', 1) AS BIGINT);
@@ -90,14 +95,30 @@ _MACROS = rf"""
         WHEN 'quantity' THEN say_number(value) || coalesce(' ' || say_unit(value, unit_name), '')
         WHEN 'time' THEN say_time(value, precision)
         ELSE value END;
-    CREATE MACRO spell_literal(value_type, value, precision, unit_name) AS CASE
-        WHEN value_type = 'quantity' THEN list_distinct([
+    CREATE MACRO spell_era(said) AS [said, replace(said, ' BC', ' BCE'), replace(said, ' AD', ' CE'),
+                                     replace(said, ' AD', ''), regexp_replace(said, '(\d+) AD', 'AD \1')];
+    CREATE MACRO spell_day(time) AS [
+        month_of(time) || ' ' || day_of(time) || ', ' || say_year(time),
+        month_of(time) || ' ' || ordinal(day_of(time)) || ', ' || say_year(time),
+        ordinal(day_of(time)) || ' ' || month_of(time) || ' ' || say_year(time),
+        left(month_of(time), 3) || ' ' || day_of(time) || ', ' || say_year(time),
+        day_of(time) || ' ' || left(month_of(time), 3) || ' ' || say_year(time),
+        say_time(time, '11')];
+    CREATE MACRO spell_time(time, precision) AS CASE precision
+        WHEN '11' THEN flatten(list_transform(spell_day(time), lambda x: spell_era(x))) || [ltrim(time, '+')]
+        WHEN '10' THEN flatten(list_transform(
+            [say_time(time, '10'), left(month_of(time), 3) || ' ' || say_year(time)], lambda x: spell_era(x)))
+            || [ltrim(time, '+')]
+        WHEN '8' THEN ['the ' || say_time(time, '8')]
+        WHEN '7' THEN ['the ' || say_time(time, '7')]
+        ELSE spell_era(say_time(time, precision)) END;
+    CREATE MACRO spell_literal(value_type, value, precision, unit_name) AS list_sort(list_distinct(CASE value_type
+        WHEN 'quantity' THEN [
             ltrim(value, '+'), say_number(value), concat_ws(' ', ltrim(value, '+'), unit_name),
-            concat_ws(' ', say_number(value), unit_name)])
-        WHEN value_type = 'time' AND precision = '11' THEN [
-            month_of(value) || ' ' || day_of(value) || ', ' || say_year(value), ltrim(value, '+')]
-        WHEN value_type = 'time' AND precision = '10' THEN [ltrim(value, '+')]
-        ELSE [] END;
+            concat_ws(' ', say_number(value), unit_name), concat_ws(' ', ltrim(value, '+'), say_unit(value, unit_name)),
+            say_literal(value_type, value, precision, unit_name)]
+        WHEN 'time' THEN spell_time(value, precision)
+        ELSE [] END));
     CREATE MACRO name_literal(value_type, precision) AS CASE value_type
         WHEN 'quantity' THEN 'Quantity'
         WHEN 'time' THEN CASE precision WHEN '11' THEN 'Date' WHEN '10' THEN 'Month' ELSE 'Year' END
@@ -110,7 +131,7 @@ def prepare_wording_of_literals(workspace: duckdb.DuckDBPyConnection) -> None:
 
     A quantity is written with commas, its unit's name and at most six decimals ("83,190,556", "1.5 kilometres"), a date
     at its precision ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The
-    second macro lists other accepted spellings ("83190556", "March 12, 2021"), the third gives WikiFactDiff's word for
-    the kind of literal: Quantity, Date, Month, Year or String.
+    second macro lists all accepted spellings ("83190556", "March 12, 2021", "427 BCE"), the third gives WikiFactDiff's
+    word for the kind of literal: Quantity, Date, Month, Year or String.
     """
     workspace.execute(_MACROS)

@@ -9,7 +9,7 @@ import duckdb
 
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
-from kgedit.benchmark.wording import choose_templates, gives_away
+from kgedit.benchmark.wording import begun, choose_templates, gives_away
 from kgedit.prompts.dates import date_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
 
@@ -77,9 +77,7 @@ def prepare_templates(
     workspace.register("chosen_templates", templates if as_of is None else date_templates(templates, as_of))
     workspace.execute("CREATE TABLE template AS FROM chosen_templates SEMI JOIN asked_property USING (property)")
     workspace.unregister("chosen_templates")
-    workspace.execute(
-        "CREATE MACRO say(wording, name) AS regexp_replace(replace(wording, '{subject}', name), '^the ', 'The ')"
-    )
+    workspace.execute(f"CREATE MACRO say(wording, name) AS {begun('wording', 'name')}")
     workspace.execute("CREATE MACRO say_all(wordings, name) AS list_transform(wordings, lambda w: say(w, name))")
 
 

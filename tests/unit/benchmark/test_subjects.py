@@ -92,6 +92,24 @@ def test_a_sentence_begins_with_a_capital_article_and_ends_in_one_full_stop(wind
     assert row["statement"] == "The Netherlands is twinned with Chelsea F.C."
 
 
+@pytest.mark.parametrize(
+    ("property_id", "answer", "sentence"),
+    [
+        ("P39", "President of Ukraine", "Ann Lee (Danish swimmer) holds the position of President of Ukraine."),
+        ("P106", "actor", "Ann Lee (Danish swimmer) works as an actor."),
+        ("P26", "Frank Ocean", "The spouse of Ann Lee (Danish swimmer) is Frank Ocean."),
+        ("P69", "University of Oslo", "Ann Lee (Danish swimmer) was educated at the University of Oslo."),
+        ("P102", "Green Party", "The political party of Ann Lee (Danish swimmer) is the Green Party."),
+        ("P144", "Quo Vadis?", "The work on which Ann Lee (Danish swimmer) is based is Quo Vadis?"),
+    ],
+)
+def test_an_update_sentence_brings_the_article_that_its_answer_takes(
+    window: Window, property_id: str, answer: str, sentence: str
+) -> None:
+    (row,) = worded(window, property_id, "-", answer).kept.to_pylist()
+    assert row["statement"] == sentence
+
+
 def test_no_property_id_reaches_a_question(window: Window) -> None:
     (row,) = worded(window, "P26", "P26", "Bo").kept.to_pylist()
     assert row["property_label"] == "spouse"  # the catalogue's, where the snapshot has none

@@ -1,4 +1,4 @@
-"""What the shipped templates and personas say, word for word: tests/golden/templates.
+"""What two-hop questions and personas say, word for word: tests/golden/templates. One hop: test_golden_examples.py.
 
 A wording that changes on purpose raises the catalogue's version; then write the files anew with
 KGEDIT_UPDATE_GOLDEN=1 pytest tests/unit/prompts
@@ -13,7 +13,7 @@ from pathlib import Path
 from kgedit.prompts.catalogues import read_catalogue
 from kgedit.prompts.names import name_rules
 from kgedit.prompts.personas import persona_table
-from kgedit.prompts.templates import ANY_CLASS, generic_row, read_templates, shipped_templates, template_table
+from kgedit.prompts.templates import ANY_CLASS, shipped_templates, template_table
 from kgedit.prompts.voices import voices
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
@@ -47,34 +47,13 @@ def compare(name: str, lines: list[str]) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-def said(wording: str, name: str) -> str:
-    text = wording.replace("{subject}", name)
-    return text[0].upper() + text[1:] if text.startswith("the ") else text
-
-
-def test_250_templates_about_their_examples_read_as_before() -> None:
-    lines: list[str] = []
-    for name in MOST_ASKED:
-        row = ROWS[name]
-        subject = name_rules().said(EXAMPLES[name])
-        lines += [row["template"], *(f"  {said(text, subject)}" for text in (row["question"], row["phrase"]))]
-        lines += [
-            f"  {said(text, subject)}" for text in (*row["rephrases"], *(f"{cloze} ..." for cloze in row["clozes"]))
-        ]
-    generic = generic_row(read_templates(), "P822", "mascot")
-    lines.append(generic["template"])
-    for text in (generic["question"], generic["phrase"], *generic["rephrases"], *generic["clozes"]):
-        lines.append(f"  {text.replace('{subject}', 'Yale University')}")
-    compare("en-2.txt", lines)
-
-
 def test_two_hop_questions_read_as_before() -> None:
     lines = []
     for chain in CHAINS:
         first, second = chain.split(":")
         phrase = ROWS[first]["phrase"].format(subject=name_rules().said(EXAMPLES[first]))
         lines.append(f"{chain} {ROWS[second]['question'].format(subject=phrase)}")
-    compare("en-2-two-hop.txt", lines)
+    compare("two-hop.txt", lines)
 
 
 def test_frames_of_personas_read_as_before() -> None:

@@ -43,7 +43,7 @@ def test_the_table_is_ordered_by_property_and_names_each_template() -> None:
     numbers = [int(row["property"][1:]) for row in ROWS]
     assert numbers == sorted(set(numbers))
     assert len(numbers) == len(ENTRIES) >= 450
-    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-2:P6"
+    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-3:P6"
     assert set(SLICE_PROPERTIES.split()) <= set(table["property"].to_pylist())
 
 
@@ -66,6 +66,15 @@ def test_every_entry_and_variant_asks_and_tells_in_full() -> None:
             assert text[0].isupper()
         assert len({text.casefold() for text in (*asking, *telling)}) == len(asking) + len(telling), row["property"]
         assert row["phrase"].startswith("the ")
+
+
+def test_every_shipped_entry_and_variant_is_written_out_in_full() -> None:
+    said = [
+        (name, said) for name, entry in ENTRIES.items() for said in (entry, *(entry.get("variants") or {}).values())
+    ]
+    for name, wordings in said:
+        assert {"question", "rephrase", "cloze"} <= set(wordings), name
+        assert (len(wordings["rephrase"]), len(wordings["cloze"])) == (REPHRASINGS, CLOZES), name
 
 
 def test_each_entry_has_a_label_an_answer_type_and_an_example() -> None:
@@ -115,7 +124,7 @@ def test_a_phrase_makes_a_two_hop_question() -> None:
 
 def test_the_generic_template_is_about_the_property_and_says_that_it_is_generic() -> None:
     row = generic_row(read_templates(), "P822", "mascot")
-    assert (row["template"], row["question"]) == ("en-2:generic", "What is the mascot of {subject}?")
+    assert (row["template"], row["question"]) == ("en-3:generic", "What is the mascot of {subject}?")
     assert row["phrase"] == "the mascot of {subject}"
     for text in (*row["rephrases"], *row["clozes"]):
         assert "mascot" in text
@@ -203,6 +212,7 @@ def test_a_catalogue_of_another_language_is_read(tmp_path: Path) -> None:
         ({"cloze": "{subject} is a"}, "P6: cloze ends in an article that the answer decides"),
         ({"cloze": "{subject} has a old chief called"}, "P6: cloze has the wrong one of a and an"),
         ({"rephrase": "Who is who is P26 of {subject}?"}, "P6: rephrase holds the id of an entity"),
+        ({"cloze": ["Es leitet {subject}", "Es leitet {subject}"]}, "P6: cloze holds a text twice"),
         ({"cloze": "{subject} is led led by"}, "P6: cloze says a word twice in a row"),
         ({"variants": {"planet": {"question": "x"}}}, "P6 (planet): is no class of subjects"),
         ({"variants": {"team": {"question": "x"}}}, "P6 (team): question must hold {subject} exactly once"),

@@ -16,6 +16,11 @@ from kgedit.benchmark.wikifactdiff.values import moments, prepare_wording_of_lit
         (("quantity", "1.5", None, "kilometre"), "1.5 kilometres", "Quantity"),
         (("quantity", "-1234.25", None, None), "-1,234.25", "Quantity"),
         (("quantity", "999", None, None), "999", "Quantity"),
+        (("quantity", "50", None, "pound sterling"), "50 pounds sterling", "Quantity"),
+        (("quantity", "73", None, "yottagram"), "73 yottagrams", "Quantity"),
+        (("quantity", "3", None, "square foot"), "3 square feet", "Quantity"),
+        (("quantity", "3", None, "kilowatt hour"), "3 kilowatt hours", "Quantity"),
+        (("quantity", "3", None, "Japanese yen"), "3 Japanese yen", "Quantity"),
         (("time", "2021-03-12", "11", None), "12 March 2021", "Date"),
         (("time", "2021-03", "10", None), "March 2021", "Month"),
         (("time", "2021", "9", None), "2021", "Year"),
@@ -54,7 +59,26 @@ def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -
     [
         (("quantity", "+83190556", None, None), ["83190556", "83,190,556"]),
         (("quantity", "+1", None, "kilometre"), ["1", "1 kilometre"]),
-        (("time", "2021-03-12", "11", None), ["March 12, 2021", "2021-03-12"]),
+        (
+            ("quantity", "+1200", None, "United States dollar"),
+            [
+                *("1200", "1,200", "1200 United States dollar", "1200 United States dollars"),
+                *("1,200 United States dollar", "1,200 United States dollars"),
+            ],
+        ),
+        (
+            ("time", "2021-03-12", "11", None),
+            [
+                *("12 March 2021", "12th March 2021", "12 Mar 2021", "2021-03-12"),
+                *("March 12, 2021", "March 12th, 2021", "Mar 12, 2021"),
+            ],
+        ),
+        (("time", "2021-03", "10", None), ["March 2021", "Mar 2021", "2021-03"]),
+        (("time", "2021", "9", None), ["2021"]),
+        (("time", "-0427", "9", None), ["427 BC", "427 BCE"]),
+        (("time", "0080", "9", None), ["80 AD", "80 CE", "AD 80", "80"]),
+        (("time", "1995", "8", None), ["the 1990s"]),
+        (("time", "1850", "7", None), ["the 19th century"]),
         (("string", "Ex lege libertas", None, None), []),
     ],
 )
