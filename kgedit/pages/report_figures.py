@@ -1,0 +1,341 @@
+"""The figures of one view, each with the table of its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.analysis.answers import rows_of
+from kgedit.analysis.breakdowns import breakdown_table
+from kgedit.analysis.cells import Change, Estimate
+from kgedit.analysis.costs import ability_table, speed_table
+from kgedit.analysis.overviews import overview_table, presets_table, runs_table, schedule_table
+from kgedit.analysis.tables import Table
+from kgedit.analysis.timesteps import lifelong_table, retention_table
+from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
+from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
+from kgedit.pages.charts.curves import Curve, curves
+from kgedit.pages.charts.forest import ForestRow, forest
+from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.scales import told
+from kgedit.pages.charts.slope import Slope, slopes
+from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
+from kgedit.pages.marks import Drawing, Figure
+from kgedit.pages.report_views import MethodView, View, run_names, with_interval
+from kgedit.records.cases import Axis
+from kgedit.records.scores import Retention
+
+AXIS_NAMES: dict[Axis, str] = {
+    "update": "Update",
+    "rephrase": "Rephrase",
+    "personas": "Personas",
+    "alias": "Alias",
+    "mhop": "Two hops",
+    "consequence": "Consequence",
+    "locality": "Locality",
+}
+"""Axis -> its name in headings."""
+
+ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence")
+"""Axes on which an edit is to be seen; locality is where it is not."""
+
+_FEW = 5
+_MOST_ROWS = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A figure with the tables of its numbers.
+
+    Attributes:
+        section: Of the page.
+        figure: The drawing.
+        tables: Of the report, with the same numbers and more.
+        choice: What it is in the section's list of choices; "" where the section shows all its figures.
+    """
+
+    section: str
+    figure: Figure
+    tables: tuple[Table, ...] = ()
+    choice: str = ""
+
+
+def exhibits_of(view: View) -> list[Exhibit]:
+    """All figures of a view that there are numbers for, in the order of the page."""
+    makers = (_comparison, _slopes, _tradeoff, _curves, _matrices, _breakdowns, _retrieval, _costs)
+    return [exhibit for make in makers for exhibit in make(view)]
+
+
+def forest_row(method: MethodView, axis: Axis) -> ForestRow:
+    """A method on an axis, as its row of the comparison has it; on locality what is kept."""
+    if axis == "locality":
+        return ForestRow(method.name, None, method.kept, None, "before" if method.is_baseline else "good")
+    free, forced = method.free.get(axis), method.forced.get(axis)
+    own = free or forced
+    before = own.before if own else None
+    return ForestRow(
+        method.name,
+        before.mean if before and not method.is_baseline else None,
+        free.after if free else None,
+        forced.after if forced else None,
+        "before" if method.is_baseline else "free",
+    )
+
+
+def _comparison(view: View) -> Iterator[Exhibit]:
+    panels = [
+        forest(
+            "Locality kept" if axis == "locality" else AXIS_NAMES[axis], [forest_row(one, axis) for one in view.methods]
+        )
+        for axis in view.axes
+        if axis != "locality" or any(method.kept for method in view.methods)
+    ]
+    if panels:
+        note = "Dot: free decoding with its 95 % interval; ring: teacher forcing; tick: before any edit. In %."
+        figure = Figure(f"comparison-{view.key}", "Comparison", tuple(panels), note)
+        tables = [presets_table(view.runs), overview_table(view.runs, view.shown_preset)]
+        if view.free and view.forced:
+            tables.append(overview_table(view.runs, view.forced.name))
+        yield Exhibit("comparison", figure, tuple(tables))
+
+
+def _slopes(view: View) -> Iterator[Exhibit]:
+    panels = []
+    for axis in ASKED_AXES:
+        pairs = [
+            Slope(method.name, forced.after, free.after, method.is_baseline)
+            for method in view.methods
+            if (forced := method.forced.get(axis)) and (free := method.free.get(axis)) and forced.after and free.after
+        ]
+        if pairs:
+            panels.append(slopes(AXIS_NAMES[axis], pairs))
+    if panels and view.free and view.forced:
+        note = (
+            f"Teacher forcing: preset {view.forced.name}, {view.forced.metric}. Free: preset {view.free.name}, "
+            f"{view.free.metric}. After the edits, in %. Dashed: the unedited model."
+        )
+        figure = Figure(f"two-ways-{view.key}", "Two ways of asking", tuple(panels), note)
+        yield Exhibit("asking", figure, (overview_table(view.runs, view.free.name),))
+
+
+def _tradeoff(view: View) -> Iterator[Exhibit]:
+    points = []
+    for method in view.methods:
+        asked = method.shown.get("update")
+        if asked and asked.after and method.kept:
+            points.append(
+                Tradeoff(method.name, _gain(asked.before, asked.after), _less(1.0, method.kept), method.is_baseline)
+            )
+    if any(not point.is_baseline for point in points):
+        title = f"After the edits, preset {view.shown_preset}"
+        note = (
+            "Gain: updates right after the edits less those right before. Damage: unrelated answers that changed, "
+            "better or worse. Crosses: 95 % intervals; those of gain take the score before as known."
+        )
+        figure = Figure(f"gain-and-damage-{view.key}", "Gain and damage", (tradeoffs(title, points),), note)
+        yield Exhibit("tradeoff", figure, (presets_table(view.runs),))
+
+
+def _gain(before: Estimate | None, after: Estimate) -> Estimate:
+    start = before.mean if before else 0.0
+    low, high = (None if end is None else end - start for end in (after.low, after.high))
+    return Estimate(after.mean - start, low, high, after.n)
+
+
+def _less(whole: float, part: Estimate) -> Estimate:
+    low, high = (None if end is None else whole - end for end in (part.high, part.low))
+    return Estimate(whole - part.mean, low, high, part.n)
+
+
+def _curves(view: View) -> Iterator[Exhibit]:
+    presets = [(preset, role) for preset, role in ((view.free, "free"), (view.forced, "forced")) if preset]
+    panels = []
+    for preset, role in presets:
+        for axis in ("update", "rephrase"):
+            way = "free" if role == "free" else "teacher forcing"
+            panels += _curve_panel(view, axis, preset.name, "", f"{AXIS_NAMES[axis]}, {way}", role)
+    if presets:
+        panels += _curve_panel(view, "locality", view.shown_preset, "unchanged", "Unrelated answers kept", "good")
+    if panels:
+        tables = [table for preset, _ in presets if (table := schedule_table(view.runs, preset.name))]
+        note = "Right after so many edits, over all of them, in %; bars: 95 % intervals."
+        yield Exhibit(
+            "curves", Figure(f"as-edits-add-up-{view.key}", "As edits add up", tuple(panels), note), tuple(tables)
+        )
+
+
+def _curve_panel(view: View, axis: Axis, preset: str, metric: str, title: str, role: str) -> list[Drawing]:
+    lines = []
+    for name, run in zip(run_names(view.runs), view.runs, strict=True):
+        timesteps = list(run.scores.timesteps)
+        points: dict[int, Estimate] = {}
+        sizes = _edits_by_timestep(view, run.folder.name)
+        for score in run.scores.scores:
+            wanted = (score.metric == metric) if metric else score.main
+            state = score.model_state
+            if not wanted or (score.axis, score.preset) != (axis, preset) or state is None or state.timestep is None:
+                continue
+            if score.timestep != state.timestep or score.stage not in ("partial", "own"):
+                continue
+            earlier = sum(sizes.get(step, 0) for step in timesteps[: timesteps.index(state.timestep)])
+            edits = earlier + (state.edits if state.edits is not None else sizes.get(state.timestep, 0))
+            found = with_interval(score)
+            if found:
+                points[edits] = found
+        if len(points) > 1 and run.spec.protocol != "single":
+            lines.append(Curve(name, tuple(sorted(points.items()))))
+    return [curves(title, lines, role=role)] if lines else []
+
+
+def _edits_by_timestep(view: View, folder: str) -> dict[str, int]:
+    run = next(run for run in view.runs if run.folder.name == folder)
+    counts = pc.value_counts(run.cases["timestep"]).to_pylist()
+    return {row["values"]: row["counts"] for row in counts}
+
+
+def _matrices(view: View) -> Iterator[Exhibit]:
+    for preset, role in ((view.free, "free"), (view.forced, "forced")):
+        if preset is None:
+            continue
+        for axis in ASKED_AXES:
+            panels = []
+            for name, run in zip(run_names(view.runs), view.runs, strict=True):
+                for item in run.scores.retention:
+                    if (item.axis, item.preset) == (axis, preset.name) and _was_asked_again(item):
+                        panels.append(_matrix(name, item, role))
+            if panels:
+                way = "free" if role == "free" else "teacher forcing"
+                choice = f"{AXIS_NAMES[axis]}, {way}"
+                steps = list(dict.fromkeys(step for run in view.runs for step in run.scores.timesteps))
+                named = "; ".join(f"{number} is {in_days(step)}" for number, step in enumerate(steps, start=1))
+                figure = Figure(
+                    f"forgetting-{view.key}-{axis}-{preset.name}",
+                    f"What later timesteps undo: {choice}",
+                    tuple(panels),
+                    f"Row: the model after a timestep; column: the timestep asked; framed: just learned. {named}.",
+                )
+                tables = [make(view.runs, preset.name) for make in (retention_table, lifelong_table)]
+                yield Exhibit("forgetting", figure, tuple(table for table in tables if table), choice)
+
+
+def _was_asked_again(item: Retention) -> bool:
+    return any(cell is not None for index, row in enumerate(item.matrix) for cell in row[:index])
+
+
+def _matrix(name: str, item: Retention, role: str) -> Drawing:
+    rows = [
+        HeatRow(
+            f"after {i + 1}",
+            "",
+            tuple(HeatCell(value, outlined=i == j) for j, value in enumerate(row)),
+        )
+        for i, row in enumerate(item.matrix)
+    ]
+    columns = [f"on {index + 1}" for index in range(len(item.matrix))]
+    note = " · ".join(
+        f"{word} {100 * value:+.1f}"
+        for word, value in (("forgetting", item.forgetting), ("backward transfer", item.backward_transfer))
+        if value is not None
+    )
+    return heat_map(name, columns, rows, role=role, note=note, names=54, cell=48)
+
+
+def in_days(timestep: str) -> str:
+    """A timestep's name as two dates; another name as it is."""
+    parts = timestep.split("_")[:2]
+    return " → ".join(f"{p[:4]}-{p[4:6]}-{p[6:]}" if len(p) == 8 and p.isdigit() else p for p in parts)
+
+
+def _breakdowns(view: View) -> Iterator[Exhibit]:
+    for preset, role in ((view.free, "free"), (view.forced, "forced")):
+        if preset is None:
+            continue
+        for by in ("relation", "kind", "tag", "year"):
+            table = breakdown_table(view.runs, by, preset=preset.name)
+            found = _breakdown(view, table, by, role) if table else None
+            if table and found:
+                choice = f"by {by}, {'free' if role == 'free' else 'teacher forcing'}"
+                note = f"Update questions right after the edits, preset {preset.name}, in %. n: cases."
+                figure = Figure(f"by-{by}-{view.key}-{preset.name}", f"Updates {choice}", (found,), note)
+                yield Exhibit("breakdowns", figure, (table,), choice)
+
+
+def _breakdown(view: View, table: Table, by: str, role: str) -> Drawing | None:
+    names = run_names(view.runs)
+    titles = [column.name for column in table.columns]
+    if "update" not in titles:
+        return None
+    at = titles.index("update")
+    cells: dict[str, dict[int, HeatCell]] = {}
+    sizes: dict[str, int] = {}
+    for row in table.rows:
+        number, group, count, cell = row[0], str(row[2]), row[3], row[at]
+        if isinstance(number, int) and isinstance(cell, Change) and cell.after:
+            found = HeatCell(cell.after.mean, cell.after.n, tooltip=f"{names[number - 1]}, {group}: {told(cell.after)}")
+            cells.setdefault(group, {})[number] = found
+            sizes[group] = max(sizes.get(group, 0), count if isinstance(count, int) else 0)
+    if len(cells) < 2:
+        return None
+    chosen = sorted(cells, key=lambda group: (-sizes[group], group))[:_MOST_ROWS]
+    order = chosen if by == "relation" else [group for group in cells if group in set(chosen)]
+    blank = HeatCell(None)
+    rows = [
+        HeatRow(group, f"{sizes[group]:,}", tuple(cells[group].get(i + 1, blank) for i in range(len(names))))
+        for group in order
+    ]
+    left = len(cells) - len(rows)
+    few = any(sizes[group] < _FEW for group in order)
+    parts = [f"{left:,} more in the numbers" if left else "", "fewer than five cases: an anecdote" if few else ""]
+    note = "; ".join(part for part in parts if part)
+    return heat_map(f"Update by {by}", names, rows, role=role, note=note, names=230)
+
+
+def _retrieval(view: View) -> Iterator[Exhibit]:
+    preset = view.shown_preset
+    for name, run in zip(run_names(view.runs), view.runs, strict=True):
+        if not any(item.preset == preset for item in run.scores.retrieval):
+            continue
+        panels = []
+        for axis in ASKED_AXES:
+            rows = rows_of(run, "own", axis, preset)
+            bars = _found(rows, axis) if len(rows) else []
+            if bars:
+                panels.append(found_bars(f"{name}: {AXIS_NAMES[axis]}, {sum(bar.n for bar in bars):,} questions", bars))
+        if panels:
+            tables = [make(view.runs, preset) for make in (retrieval_table, found_hops_table, single_hops_table)]
+            note = f"Bar: questions by what the prompt held; filled: answered right. Preset {preset}."
+            figure = Figure(f"retrieval-{view.key}-{run.folder.name}", "Found, and used", tuple(panels), note)
+            yield Exhibit("retrieval", figure, tuple(table for table in tables if table))
+
+
+def _found(rows: pa.Table, axis: Axis) -> list[FoundBar]:
+    rows = rows.filter(pc.field("right").is_valid())
+    first, second, right = (
+        rows[name].to_numpy(zero_copy_only=False).astype(bool) for name in ("first_found", "second_found", "right")
+    )
+    if axis == "mhop":
+        needed = rows["second_case"].is_valid().to_numpy(zero_copy_only=False)
+        parts = [
+            ("both facts", first & second & needed),
+            ("first only", first & ~second & needed),
+            ("second only", ~first & second & needed),
+            ("neither", ~first & ~second & needed),
+        ]
+    else:
+        parts = [("found", first), ("not found", ~first)]
+    return [FoundBar(name, int(part.sum()), int((part & right).sum())) for name, part in parts if part.any()]
+
+
+def _costs(view: View) -> Iterator[Exhibit]:
+    costs = [
+        Cost(name, run.cpu_seconds_per_edit, run.scores.edits.peak_memory_bytes / 2**30)
+        for name, run in zip(run_names(view.runs), view.runs, strict=True)
+    ]
+    costs.sort(key=lambda cost: (cost.seconds or 0.0, cost.name))
+    tables = [runs_table(view.runs), speed_table(view.runs), ability_table(view.runs)]
+    note = "Processor time of the method's calls for each edit; the most memory that was held while editing."
+    figure = Figure(f"cost-{view.key}", "Cost", (time_dots(costs), memory_bars(costs)), note)
+    yield Exhibit("cost", figure, tuple(table for table in tables if table))
