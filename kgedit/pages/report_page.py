@@ -71,7 +71,7 @@ CHART_SECTIONS = (
         "Forgetting",
         "What later timesteps undo",
         "Read down a column: the same questions, after more and more later edits.",
-        "No run learned several timesteps and was asked again: run-edit takes several --timestep and --evaluate-earlier.",
+        "No run learned several timesteps and was asked again: run-edit --timestep A --timestep B --evaluate-earlier.",
         chosen=True,
     ),
     ChartSection(
