@@ -8,7 +8,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test lint golden docs bench clean
+.PHONY: demo test lint golden docs bench browser clean
 
 # The environment is made once, and again only when the requirements change.
 $(READY): pyproject.toml
@@ -24,7 +24,11 @@ $(READY): pyproject.toml
 demo: $(READY)
 	KGEDIT_HOME=$(DEMO_HOME) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-test: $(READY)
+# A browser for the tests of pages: the system's own, else its package, else the build that Playwright fetches.
+browser: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/browser/get_chromium.sh
+
+test: $(READY) browser
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 

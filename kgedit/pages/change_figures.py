@@ -15,6 +15,7 @@ from kgedit.pages.marks import Drawing, Figure
 _MOST_BARS = 15
 _MOST_MONTHS = 60
 _MOST_YEARS = 60
+_FEW_YEARS = 5  # of which the months say all that there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def _since(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
     if years:
         high = int(max(years)[0])
         low = max(int(min(years)[0]), high - _MOST_YEARS + 1)
-        panels.append(_stack("Since when, by year", [str(year) for year in range(low, high + 1)], years))
+        if not panels or high - low >= _FEW_YEARS:
+            panels.append(_stack("Since when, by year", [str(year) for year in range(low, high + 1)], years))
     undated = sum(card.year is None for card in cards)
     if panels:
         note = "By the statements' own dates."

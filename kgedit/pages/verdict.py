@@ -95,7 +95,7 @@ def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece
     if fall >= FALL and forced and forced.after and free and free.after:
         yield Piece(f"{method.name} reaches ")
         yield Piece(_share(forced.after.mean, forced.after.n), "forced")
-        yield Piece(" under teacher forcing, and ")
+        yield Piece(" under teacher forcing, but ")
         yield Piece(_share(free.after.mean, free.after.n), "free")
         yield Piece(" when the model answers freely.")
         if method is best:
@@ -144,7 +144,7 @@ def _ahead(view: View) -> Iterator[Finding]:
     corrected = holm([result.p for _, result in pairs])
     apart = sum(p < 0.05 and result.difference.mean > 0 for (_, result), p in zip(pairs, corrected, strict=True))
     second, result = pairs[0]
-    counted = f"{_share(asked.after.mean, asked.after.n)} of updates ({told(asked.after)})"
+    counted = f"Updates: {told(asked.after)}"
     against = (
         f"against {second.name} it answers {result.only_first} that the other does not, and misses {result.only_second}"
         if result.only_first is not None

@@ -82,9 +82,9 @@
     }
     shown = found.subarray(0, n);
     drawChips(counts);
-    counted.textContent = n ? n.toLocaleString("en") + " of " + size.toLocaleString("en") + " questions" : none();
+    counted.textContent = n ? n.toLocaleString("en") + " of " + size.toLocaleString("en") + " answers" : none();
   };
-  const none = () => "No question fits " + [state.q && "the search", state.f !== "all" && "this outcome", (state.run || state.axis || state.preset) && "these choices"].filter(Boolean).join(", ") + ".";
+  const none = () => "No answer fits " + [state.q && "the search", state.f !== "all" && "this outcome", (state.run || state.axis || state.preset) && "these choices"].filter(Boolean).join(", ") + ".";
 
   const chips = CHIPS.map(([key, label]) => {
     const chip = element("button", { class: "chip", type: "button" }, label, element("b"));
@@ -126,7 +126,7 @@
         element("p", {}, text(rows.question[row])),
         element("p", { class: "under" },
           element("span", {}, badge(row), said && said.trim() ? " " + said.trim().slice(0, 120) : ""),
-          element("span", {}, data.runs[rows.run[row]].name + " · " + data.axes[rows.axis[row]])));
+          element("span", {}, [data.runs[rows.run[row]].name, data.axes[rows.axis[row]], data.presets.length > 1 && !state.preset ? data.presets[rows.preset[row]] : null].filter(Boolean).join(" · "))));
     },
     chosen: (index) => open(shown[index]),
   });
@@ -157,8 +157,8 @@
     const parts = [
       element("button", { class: "btn back", type: "button", onclick: () => box.scrollIntoView({ block: "center" }) }, "Back to the list"),
       element("h3", {}, text(rows.question[row])),
-      element("p", { class: "meta" }, badge(row), " · " + data.runs[rows.run[row]].name + " · " + data.axes[rows.axis[row]] + " · " + data.presets[rows.preset[row]] + " · ",
-        entity(text(cases.subjectId[index]), text(cases.subject[index])), " · ", entity(text(cases.relationId[index]), text(cases.relation[index]))),
+      element("p", { class: "meta" }, badge(row), " · " + data.runs[rows.run[row]].name + " · " + data.axes[rows.axis[row]] + " · " + data.presets[rows.preset[row]],
+        text(cases.subject[index]) === null ? null : [" · ", entity(text(cases.subjectId[index]), text(cases.subject[index])), " · ", entity(text(cases.relationId[index]), text(cases.relation[index]))]),
       element("table", { class: "said" },
         element("thead", {}, element("tr", {}, element("th"), element("th", { scope: "col" }, "before any edit"), element("th", { scope: "col" }, "after the edit"))),
         element("tbody", {},
@@ -167,7 +167,7 @@
       element("dl", { class: "facts" },
         element("dt", {}, data.axes[rows.axis[row]] === "update" ? "target" : "accepted"), element("dd", {}, element("b", {}, accepted[0] || ""), accepted.length > 1 ? " also " + accepted.slice(1).join(", ") : ""),
         element("dt", {}, "the edit"), element("dd", {}, fact(index)),
-        element("dt", {}, "old answer"), element("dd", {}, old.length ? old.join(", ") : "none")),
+        element("dt", {}, "old answer"), element("dd", {}, old.length ? old.join(", ") : text(cases.subject[index]) === null ? "not in the run folder" : "none: there was no value")),
     ];
     if (rows.retrieved[row] >= 0) parts.push(element("h4", {}, "Retrieved facts"), element("ol", { class: "found" }, lists[rows.retrieved[row]].map((one) =>
       element("li", {}, one === index ? element("span", { class: "outcome role-good" }, "✓ this case ") : null, fact(one)))));

@@ -40,7 +40,7 @@
     ["probes", "Probes", (row) => [lists[cards.near[row]].length ? "locality" : null, lists[cards.hops[row]].length ? "two hops" : null].filter(Boolean).join(" and ") || "own questions only"],
   ];
   const values = FACETS.map(([, , of]) => Array.from({ length: size }, (_, row) => of(row)));
-  const state = { q: page.state.get("q") || "", order: page.state.get("order") || "id", c: page.state.get("c") || "", why: page.state.get("why") || "", reason: page.state.get("reason") || "" };
+  const state = { q: page.state.get("q") || "", order: page.state.get("order") || "probes", c: page.state.get("c") || "", why: page.state.get("why") || "", reason: page.state.get("reason") || "" };
   const chosen = FACETS.map(([key]) => new Set((page.state.get(key) || "").split("|").filter(Boolean)));
   const unfolded = new Set();
   let found = [], showing = STEP, cachedQuery = null, cachedHits = null;
@@ -177,7 +177,7 @@
   const update = (changes) => {
     Object.assign(state, changes);
     showing = STEP;
-    page.remember({ q: state.q, order: state.order === "id" ? "" : state.order, ...Object.fromEntries(FACETS.map(([key], facet) => [key, [...chosen[facet]].join("|")])) });
+    page.remember({ q: state.q, order: state.order === "probes" ? "" : state.order, ...Object.fromEntries(FACETS.map(([key], facet) => [key, [...chosen[facet]].join("|")])) });
     drawFacets(filter());
     drawCards();
   };

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kgedit.analysis.cells import as_text
 from kgedit.pages.charts.scales import Scale
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, shortened, text
 
@@ -76,11 +77,11 @@ def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
         y = 48.0 + 22 * index
         marks.append(text(names, y + 4, shortened(cost.name, names), anchor="end", tooltip=cost.name))
         seconds = max(cost.seconds or 0, _FLOOR) if cost.seconds else 10.0**low
-        told = f"{cost.seconds:.2g}" if cost.seconds else "none"
+        told = as_text(cost.seconds, "seconds") if cost.seconds else "none"
         marks.append(dot(scale(math.log10(seconds)), y, fill="ink" if cost.seconds else "before"))
         marks.append(text(scale(math.log10(seconds)) + 9, y + 4, told, size=11))
     title = "CPU seconds for one edit: " + "; ".join(
-        f"{cost.name} {cost.seconds:.2g}" if cost.seconds else f"{cost.name} none" for cost in costs
+        f"{cost.name} {as_text(cost.seconds, 'seconds')}" if cost.seconds else f"{cost.name} none" for cost in costs
     )
     return Drawing(width, height, title, tuple(marks))
 

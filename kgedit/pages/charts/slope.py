@@ -10,7 +10,7 @@ from kgedit.pages.charts.scales import Scale, percent, same_count, told
 from kgedit.pages.marks import Drawing, Mark, dot, line, ring, shortened, spread, text
 
 _HEIGHT = 230
-_LEFT, _RIGHT = 52, 200
+_LEFT, _RIGHT = 52, 172
 
 
 @dataclass(frozen=True, slots=True)

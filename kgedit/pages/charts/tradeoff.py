@@ -37,9 +37,9 @@ def tradeoffs(title: str, points: Sequence[Tradeoff], *, width: float = 820, hei
     x = Scale(0, 1, _LEFT, width - label_room)
     y = Scale(lowest, min(1.0, highest * 1.05), height - _BOTTOM, _TOP)
     marks = [text(0, 14, title, size=13, fill="ink", bold=True), *_axes(x, y, width - label_room, height)]
-    places = spread([y(point.gain.mean) for point in points], gap=15, low=_TOP, high=height - _BOTTOM)
+    places = spread([y(point.gain.mean) - 8 for point in points], gap=15, low=_TOP, high=height - _BOTTOM - 4)
     for point, label_y in zip(points, places, strict=True):
-        marks += _point(point, x, y, label_y, width - label_room + 24)
+        marks += _point(point, x, y, label_y, label_room)
     said = "; ".join(f"{point.name}: gain {told(point.gain)}, damage {told(point.damage)}" for point in points)
     return Drawing(width, height, f"{title}. {said}", tuple(marks))
 
@@ -61,17 +61,22 @@ def _axes(x: Scale, y: Scale, right: float, height: float) -> list[Mark]:
     return marks
 
 
-def _point(point: Tradeoff, x: Scale, y: Scale, label_y: float, label_x: float) -> list[Mark]:
+def _point(point: Tradeoff, x: Scale, y: Scale, label_y: float, room: float) -> list[Mark]:
     across, up = x(point.damage.mean), y(point.gain.mean)
+    label_x = across + 12
     role = "before" if point.is_baseline else "free"
     said = f"{point.name}: gain {told(point.gain)}; unrelated answers changed {told(point.damage)}"
     return [
         line(x(_low(point.damage)), up, x(_high(point.damage)), up, stroke=role, width=1.2),
         line(across, y(_low(point.gain)), across, y(_high(point.gain)), stroke=role, width=1.2),
-        line(across, up, label_x - 6, label_y, stroke="line2", width=0.7, dash="2 3"),
+        line(across, up, label_x - 3, label_y, stroke="line2", width=0.7),
         dot(across, up, fill=role, radius=4.5, tooltip=said),
         text(
-            label_x, label_y + 4, shortened(point.name, 160), fill="muted" if point.is_baseline else "ink", tooltip=said
+            label_x,
+            label_y + 4,
+            shortened(point.name, room - 20),
+            fill="muted" if point.is_baseline else "ink",
+            tooltip=said,
         ),
     ]
 
