@@ -12,6 +12,9 @@ from kgedit.pages.change_cards import Card
 from kgedit.pages.charts.counts import count_bars, histogram, waterfall
 from kgedit.pages.marks import Drawing, Figure
 
+WIDE, NARROW = 820, 440
+"""Widths of a drawing over the whole column of the page, and of the same on a small screen."""
+
 _MOST_BARS = 15
 _MOST_MONTHS = 60
 _MOST_YEARS = 60
@@ -41,31 +44,46 @@ def _funnel(manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
     if isinstance(funnel.get("changed"), int) and isinstance(funnel.get("dropped"), dict):
         drops = [(name, count) for name, count in funnel["dropped"].items() if count]
         idle = len(funnel["dropped"]) - len(drops)
-        drawing = waterfall("From changes to cases", funnel["changed"], drops, "cases", first="changed facts")
+        wide, narrow = (
+            waterfall("From changes to cases", funnel["changed"], drops, "cases", first="changed facts", width=width)
+            for width in (WIDE, NARROW)
+        )
         note = "Filters run in this order; a change is dropped by the first one that it fails."
         note += f" {idle} further filters dropped nothing." if idle else ""
-        yield ChangeFigure("funnel", Figure("funnel", "From changes to cases", (drawing,), note))
+        yield ChangeFigure("funnel", Figure("funnel", "From changes to cases", (wide,), note, (narrow,)))
 
 
 def _since(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    stacks = list(_stacks(cards))
+    undated = sum(card.year is None for card in cards)
+    if stacks:
+        note = "By the statements' own dates."
+        note += f" {undated:,} of {len(cards):,} cases have none." if undated else ""
+        wide, narrow = (tuple(_drawn(stack, width) for stack in stacks) for width in (WIDE, NARROW))
+        yield ChangeFigure("since", Figure("since", "Since when the new value holds", wide, note, narrow))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """A histogram: title, names of its bars, and the name and tag of each case that is counted."""
+
+    title: str
+    names: tuple[str, ...]
+    found: tuple[tuple[str, str], ...]
+
+
+def _stacks(cards: Sequence[Card]) -> Iterator[_Stack]:
     months = [(card.case.start_time[:7], card.case.tag) for card in cards if card.case.start_time and _has_month(card)]
-    panels = []
-    if months:
-        first, last = min(months)[0], max(months)[0]
-        names = _months(first, last)
-        if len(names) <= _MOST_MONTHS:
-            panels.append(_stack("Since when, by month", names, months))
+    names = _months(min(months)[0], max(months)[0]) if months else []
+    by_month = 0 < len(names) <= _MOST_MONTHS
+    if by_month:
+        yield _Stack("Since when, by month", tuple(names), tuple(months))
     years = [(year, card.case.tag) for card in cards if (year := card.year) and len(year) == 4]
     if years:
         high = int(max(years)[0])
         low = max(int(min(years)[0]), high - _MOST_YEARS + 1)
-        if not panels or high - low >= _FEW_YEARS:
-            panels.append(_stack("Since when, by year", [str(year) for year in range(low, high + 1)], years))
-    undated = sum(card.year is None for card in cards)
-    if panels:
-        note = "By the statements' own dates."
-        note += f" {undated:,} of {len(cards):,} cases have none." if undated else ""
-        yield ChangeFigure("since", Figure("since", "Since when the new value holds", tuple(panels), note))
+        if not by_month or high - low >= _FEW_YEARS:
+            yield _Stack("Since when, by year", tuple(str(year) for year in range(low, high + 1)), tuple(years))
 
 
 def _has_month(card: Card) -> bool:
@@ -82,13 +100,13 @@ def _months(first: str, last: str) -> list[str]:
     return names
 
 
-def _stack(title: str, names: Sequence[str], found: Sequence[tuple[str, str]]) -> Drawing:
-    updates, others = (
-        Counter(name for name, tag in found if tag == "update"),
-        Counter(name for name, tag in found if tag != "update"),
-    )
-    bars = [(name, updates[name], others[name]) for name in names]
-    return histogram(title, bars, parts=("replaced a value", "new"), every=max(1, -(-len(bars) // 12)))
+def _drawn(stack: _Stack, width: float) -> Drawing:
+    updates = Counter(name for name, tag in stack.found if tag == "update")
+    others = Counter(name for name, tag in stack.found if tag != "update")
+    bars = [(name, updates[name], others[name]) for name in stack.names]
+    labels = 12 if width > 600 else 6
+    every = max(1, -(-len(bars) // labels))
+    return histogram(stack.title, bars, parts=("replaced a value", "new"), width=width, every=every)
 
 
 def _kinds(cards: Sequence[Card]) -> Iterator[ChangeFigure]:

@@ -61,12 +61,14 @@ class Figure:
         title: Above it.
         panels: One drawing each, side by side as far as there is room.
         note: What to read it by, or "".
+        narrow: The same for a small screen, where the panels are wider than one; else none.
     """
 
     name: str
     title: str
     panels: tuple[Drawing, ...]
     note: str = ""
+    narrow: tuple[Drawing, ...] = ()
 
 
 def text(

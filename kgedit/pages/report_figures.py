@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,60 +11,28 @@ from kgedit.analysis.answers import rows_of
 from kgedit.analysis.breakdowns import breakdown_table
 from kgedit.analysis.cells import Change, Estimate
 from kgedit.analysis.costs import ability_table, speed_table
-from kgedit.analysis.overviews import overview_table, presets_table, runs_table, schedule_table
+from kgedit.analysis.overviews import overview_table, presets_table, runs_table
 from kgedit.analysis.tables import Table
-from kgedit.analysis.timesteps import lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
 from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
-from kgedit.pages.charts.curves import Curve, curves
 from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
-from kgedit.pages.charts.scales import told
+from kgedit.pages.charts.scales import common_top, told
 from kgedit.pages.charts.slope import Slope, slopes
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
+from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit
+from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.report_views import MethodView, View, run_names, with_interval
+from kgedit.pages.report_views import MethodView, View, run_names
 from kgedit.records.cases import Axis
-from kgedit.records.scores import Retention
-
-AXIS_NAMES: dict[Axis, str] = {
-    "update": "Update",
-    "rephrase": "Rephrase",
-    "personas": "Personas",
-    "alias": "Alias",
-    "mhop": "Two hops",
-    "consequence": "Consequence",
-    "locality": "Locality",
-}
-"""Axis -> its name in headings."""
-
-ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence")
-"""Axes on which an edit is to be seen; locality is where it is not."""
 
 _FEW = 5
 _MOST_ROWS = 18
 
 
-@dataclass(frozen=True, slots=True)
-class Exhibit:
-    """A figure with the tables of its numbers.
-
-    Attributes:
-        section: Of the page.
-        figure: The drawing.
-        tables: Of the report, with the same numbers and more.
-        choice: What it is in the section's list of choices; "" where the section shows all its figures.
-    """
-
-    section: str
-    figure: Figure
-    tables: tuple[Table, ...] = ()
-    choice: str = ""
-
-
 def exhibits_of(view: View) -> list[Exhibit]:
     """All figures of a view that there are numbers for, in the order of the page."""
-    makers = (_comparison, _slopes, _tradeoff, _curves, _matrices, _breakdowns, _retrieval, _costs)
+    makers = (_comparison, _slopes, _tradeoff, curve_exhibits, matrix_exhibits, _breakdowns, _retrieval, _costs)
     return [exhibit for make in makers for exhibit in make(view)]
 
 
@@ -104,6 +71,13 @@ def _comparison(view: View) -> Iterator[Exhibit]:
 
 def _slopes(view: View) -> Iterator[Exhibit]:
     panels = []
+    top = common_top(
+        asked.after.mean
+        for method in view.methods
+        for axis in ASKED_AXES
+        for asked in (method.forced.get(axis), method.free.get(axis))
+        if asked and asked.after
+    )
     for axis in ASKED_AXES:
         pairs = [
             Slope(method.name, forced.after, free.after, method.is_baseline)
@@ -111,7 +85,7 @@ def _slopes(view: View) -> Iterator[Exhibit]:
             if (forced := method.forced.get(axis)) and (free := method.free.get(axis)) and forced.after and free.after
         ]
         if pairs:
-            panels.append(slopes(AXIS_NAMES[axis], pairs))
+            panels.append(slopes(AXIS_NAMES[axis], pairs, top=top))
     if panels and view.free and view.forced:
         note = (
             f"Teacher forcing: preset {view.forced.name}, {view.forced.metric}. Free: preset {view.free.name}, "
@@ -135,7 +109,13 @@ def _tradeoff(view: View) -> Iterator[Exhibit]:
             "Gain: updates right after the edits less those right before. Damage: unrelated answers that changed, "
             "better or worse. Crosses: 95 % intervals; those of gain take the score before as known."
         )
-        figure = Figure(f"gain-and-damage-{view.key}", "Gain and damage", (tradeoffs(title, points),), note)
+        figure = Figure(
+            f"gain-and-damage-{view.key}",
+            "Gain and damage",
+            (tradeoffs(title, points),),
+            note,
+            (tradeoffs(title, points, width=440),),
+        )
         yield Exhibit("tradeoff", figure, (presets_table(view.runs),))
 
 
@@ -148,105 +128,6 @@ def _gain(before: Estimate | None, after: Estimate) -> Estimate:
 def _less(whole: float, part: Estimate) -> Estimate:
     low, high = (None if end is None else whole - end for end in (part.high, part.low))
     return Estimate(whole - part.mean, low, high, part.n)
-
-
-def _curves(view: View) -> Iterator[Exhibit]:
-    presets = [(preset, role) for preset, role in ((view.free, "free"), (view.forced, "forced")) if preset]
-    panels = []
-    for preset, role in presets:
-        for axis in ("update", "rephrase"):
-            way = "free" if role == "free" else "teacher forcing"
-            panels += _curve_panel(view, axis, preset.name, "", f"{AXIS_NAMES[axis]}, {way}", role)
-    if presets:
-        panels += _curve_panel(view, "locality", view.shown_preset, "unchanged", "Unrelated answers kept", "good")
-    if panels:
-        tables = [table for preset, _ in presets if (table := schedule_table(view.runs, preset.name))]
-        note = "Right after so many edits, over all of them, in %; bars: 95 % intervals."
-        yield Exhibit(
-            "curves", Figure(f"as-edits-add-up-{view.key}", "As edits add up", tuple(panels), note), tuple(tables)
-        )
-
-
-def _curve_panel(view: View, axis: Axis, preset: str, metric: str, title: str, role: str) -> list[Drawing]:
-    lines = []
-    for name, run in zip(run_names(view.runs), view.runs, strict=True):
-        timesteps = list(run.scores.timesteps)
-        points: dict[int, Estimate] = {}
-        sizes = _edits_by_timestep(view, run.folder.name)
-        for score in run.scores.scores:
-            wanted = (score.metric == metric) if metric else score.main
-            state = score.model_state
-            if not wanted or (score.axis, score.preset) != (axis, preset) or state is None or state.timestep is None:
-                continue
-            if score.timestep != state.timestep or score.stage not in ("partial", "own"):
-                continue
-            earlier = sum(sizes.get(step, 0) for step in timesteps[: timesteps.index(state.timestep)])
-            edits = earlier + (state.edits if state.edits is not None else sizes.get(state.timestep, 0))
-            found = with_interval(score)
-            if found:
-                points[edits] = found
-        if len(points) > 1 and run.spec.protocol != "single":
-            lines.append(Curve(name, tuple(sorted(points.items()))))
-    return [curves(title, lines, role=role)] if lines else []
-
-
-def _edits_by_timestep(view: View, folder: str) -> dict[str, int]:
-    run = next(run for run in view.runs if run.folder.name == folder)
-    counts = pc.value_counts(run.cases["timestep"]).to_pylist()
-    return {row["values"]: row["counts"] for row in counts}
-
-
-def _matrices(view: View) -> Iterator[Exhibit]:
-    for preset, role in ((view.free, "free"), (view.forced, "forced")):
-        if preset is None:
-            continue
-        for axis in ASKED_AXES:
-            panels = []
-            for name, run in zip(run_names(view.runs), view.runs, strict=True):
-                for item in run.scores.retention:
-                    if (item.axis, item.preset) == (axis, preset.name) and _was_asked_again(item):
-                        panels.append(_matrix(name, item, role))
-            if panels:
-                way = "free" if role == "free" else "teacher forcing"
-                choice = f"{AXIS_NAMES[axis]}, {way}"
-                steps = list(dict.fromkeys(step for run in view.runs for step in run.scores.timesteps))
-                named = "; ".join(f"{number} is {in_days(step)}" for number, step in enumerate(steps, start=1))
-                figure = Figure(
-                    f"forgetting-{view.key}-{axis}-{preset.name}",
-                    f"What later timesteps undo: {choice}",
-                    tuple(panels),
-                    f"Row: the model after a timestep; column: the timestep asked; framed: just learned. {named}.",
-                )
-                tables = [make(view.runs, preset.name) for make in (retention_table, lifelong_table)]
-                yield Exhibit("forgetting", figure, tuple(table for table in tables if table), choice)
-
-
-def _was_asked_again(item: Retention) -> bool:
-    return any(cell is not None for index, row in enumerate(item.matrix) for cell in row[:index])
-
-
-def _matrix(name: str, item: Retention, role: str) -> Drawing:
-    rows = [
-        HeatRow(
-            f"after {i + 1}",
-            "",
-            tuple(HeatCell(value, outlined=i == j) for j, value in enumerate(row)),
-        )
-        for i, row in enumerate(item.matrix)
-    ]
-    columns = [f"on {index + 1}" for index in range(len(item.matrix))]
-    note = " · ".join(
-        f"{word} {100 * value:+.1f}"
-        for word, value in (("forgetting", item.forgetting), ("backward transfer", item.backward_transfer))
-        if value is not None
-    )
-    return heat_map(name, columns, rows, role=role, note=note, names=54, cell=48)
-
-
-def in_days(timestep: str) -> str:
-    """A timestep's name as two dates; another name as it is."""
-    parts = timestep.split("_")[:2]
-    return " → ".join(f"{p[:4]}-{p[4:6]}-{p[6:]}" if len(p) == 8 and p.isdigit() else p for p in parts)
 
 
 def _breakdowns(view: View) -> Iterator[Exhibit]:

@@ -217,9 +217,12 @@ def with_interval(score: Score | None) -> Estimate | None:
 
     That is with a single relation, and where all answers are alike, which a bootstrap calls certain.
     """
-    if score is None:
-        return None
-    low, high = score.low, score.high
-    if (low is None or high is None or low == high) and score.n and 0.0 <= score.mean <= 1.0:
-        low, high = wilson_interval(score.mean * score.n, score.n)
-    return Estimate(score.mean, low, high, score.n)
+    return None if score is None else widened(Estimate(score.mean, score.low, score.high, score.n))
+
+
+def widened(estimate: Estimate) -> Estimate:
+    """An estimate with Wilson's interval where it has none, or one without width."""
+    low, high, n = estimate.low, estimate.high, estimate.n
+    if n and (low is None or high is None or low == high) and 0.0 <= estimate.mean <= 1.0:
+        low, high = wilson_interval(estimate.mean * n, n)
+    return Estimate(estimate.mean, low, high, n)

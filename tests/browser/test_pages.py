@@ -185,7 +185,7 @@ def test_hostile_labels_are_text_in_every_card(open_page: Opens, hostile_changes
 
 
 def _shown(label: str) -> str:
-    return label.split("\u2028")[0]
+    return label.split("\u2028", maxsplit=1)[0]
 
 
 def _assert_harmless(page: Page) -> None:

@@ -71,7 +71,7 @@ def waterfall(
         end: What the rest is called.
         first: What the filters began with, in words.
     """
-    names = 350.0
+    names = 350.0 if width > 600 else 226.0
     scale = Scale(0, max(1, start), names + 56, width)
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
     rows = [(first, start, start, "before"), *_steps(start, drops)]

@@ -26,12 +26,17 @@ class Curve:
     points: tuple[tuple[int, Estimate], ...]
 
 
-def curves(title: str, lines: Sequence[Curve], *, role: str, width: float = 400) -> Drawing:
-    """One panel: edits to the right, a share upwards."""
+def curves(title: str, lines: Sequence[Curve], *, role: str, top: float = 1.0, width: float = 400) -> Drawing:
+    """One panel: edits to the right, a share upwards.
+
+    Args:
+        role: Colour of all lines.
+        top: Upper end of the axis; intervals are cut there.
+    """
     most = max(edits for curve in lines for edits, _ in curve.points)
-    x, y = Scale(0, max(most, 1), _LEFT, width - _LABELS), Scale(0, 1, _HEIGHT - 36, 34)
+    x, y = Scale(0, max(most, 1), _LEFT, width - _LABELS), Scale(0, top, _HEIGHT - 36, 34)
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
-    for share in (0.0, 0.5, 1.0):
+    for share in ticks(0, top, most=5):
         marks.append(line(_LEFT, y(share), width - _LABELS, y(share), stroke="line"))
         marks.append(text(_LEFT - 8, y(share) + 4, f"{100 * share:.0f}", size=11, fill="muted", anchor="end"))
     for edits in ticks(0, most, most=4):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
@@ -41,6 +41,12 @@ def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     first = math.ceil(low / step - 1e-9)
     return [round(index * step, 10) for index in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def common_top(shares: Iterable[float]) -> float:
+    """The upper end of an axis that several panels share: 10, 25, 50 or 100 %."""
+    highest = max(shares, default=1.0)
+    return next((top for top in (0.1, 0.25, 0.5) if highest <= top), 1.0)
 
 
 def percent(share: float, *, n: int | None = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, percent, same_count, told
+from kgedit.pages.charts.scales import Scale, percent, same_count, ticks, told
 from kgedit.pages.marks import Drawing, Mark, dot, line, ring, shortened, spread, text
 
 _HEIGHT = 230
@@ -30,15 +30,19 @@ class Slope:
     is_baseline: bool = False
 
 
-def slopes(title: str, pairs: Sequence[Slope], *, width: float = 400) -> Drawing:
-    """One panel: left the score under teacher forcing, right that of free answers."""
-    scale = Scale(0, 1, _HEIGHT - 20, 50)
+def slopes(title: str, pairs: Sequence[Slope], *, top: float = 1.0, width: float = 400) -> Drawing:
+    """One panel: left the score under teacher forcing, right that of free answers.
+
+    Args:
+        top: Upper end of the axis.
+    """
+    scale = Scale(0, top, _HEIGHT - 20, 50)
     left, right = float(_LEFT), width - _RIGHT
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
     marks.append(text(width, 14, same_count([pair.free for pair in pairs]), size=11, anchor="end"))
     marks.append(text(left, 34, "teacher forcing", size=11, fill="forced-text", anchor="middle"))
     marks.append(text(right, 34, "free", size=11, fill="free-text", anchor="middle"))
-    for value in (0.0, 0.5, 1.0):
+    for value in ticks(0, top, most=5):
         marks.append(line(left, scale(value), right, scale(value), stroke="line"))
         marks.append(text(left - 10, scale(value) + 4, f"{100 * value:.0f}", size=11, fill="muted", anchor="end"))
     places = spread([scale(pair.free.mean) for pair in pairs], gap=15, low=44, high=_HEIGHT - 8)

@@ -33,7 +33,7 @@ def tradeoffs(title: str, points: Sequence[Tradeoff], *, width: float = 820, hei
     """Gain upwards, damage to the right; better is up and left. Crosses are 95 % intervals."""
     lowest = min([0.0, *(_low(point.gain) for point in points)])
     highest = max([0.1, *(_high(point.gain) for point in points)])
-    label_room = 190.0
+    label_room = 190.0 if width > 600 else 104.0
     x = Scale(0, 1, _LEFT, width - label_room)
     y = Scale(lowest, min(1.0, highest * 1.05), height - _BOTTOM, _TOP)
     marks = [text(0, 14, title, size=13, fill="ink", bold=True), *_axes(x, y, width - label_room, height)]
