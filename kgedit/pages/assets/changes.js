@@ -261,5 +261,5 @@
     const given = new URLSearchParams(location.hash.slice(1)).get("c");
     if (given && given !== state.c) { state.c = given; showLinked(); }
   });
-  document.documentElement.dataset.ready = "true";
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 })();

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
 from kgedit.pages.charts.scales import Scale, percent, ticks, told
-from kgedit.pages.marks import Drawing, Mark, dot, line, polyline, shortened, spread, text
+from kgedit.pages.marks import Drawing, Mark, dot, line, polyline, rect, shortened, spread, text
 
 _HEIGHT = 230
 _LEFT, _LABELS = 40, 120
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")  # to follow a line through others; names stand at their ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,10 @@ def curves(title: str, lines: Sequence[Curve], *, role: str, top: float = 1.0, w
         marks.append(text(_LEFT - 8, y(share) + 4, f"{100 * share:.0f}", size=11, fill="muted", anchor="end"))
     for edits in ticks(0, most, most=4):
         marks.append(text(x(edits), _HEIGHT - 20, f"{edits:,.0f}", size=11, fill="muted", anchor="middle"))
-    marks.append(text(width - _LABELS, _HEIGHT - 4, "edits →", size=11, fill="muted", anchor="end"))
+    marks.append(text(width - _LABELS, _HEIGHT - 4, "edits", size=11, fill="muted", anchor="end"))
     places = spread([y(curve.points[-1][1].mean) for curve in lines], gap=15, low=34, high=_HEIGHT - 30)
-    for curve, label_y in zip(lines, places, strict=True):
-        marks += _curve(curve, x, y, role, label_y, width)
+    for index, (curve, label_y) in enumerate(zip(lines, places, strict=True)):
+        marks += _curve(curve, x, y, role, label_y, width, _DASHES[index % len(_DASHES)])
     said = "; ".join(
         f"{curve.name}: " + ", ".join(f"after {edits:,} edits {told(found)}" for edits, found in curve.points)
         for curve in lines
@@ -52,12 +53,14 @@ def curves(title: str, lines: Sequence[Curve], *, role: str, top: float = 1.0, w
     return Drawing(width, _HEIGHT, f"{title}. {said}", tuple(marks))
 
 
-def _curve(curve: Curve, x: Scale, y: Scale, role: str, label_y: float, width: float) -> list[Mark]:
+def _curve(curve: Curve, x: Scale, y: Scale, role: str, label_y: float, width: float, dash: str) -> list[Mark]:
     marks: list[Mark] = []
     for edits, found in curve.points:
         if found.low is not None and found.high is not None:
-            marks.append(line(x(edits), y(found.low), x(edits), y(found.high), stroke=role, width=1))
-    marks.append(polyline([(x(edits), y(found.mean)) for edits, found in curve.points], stroke=role))
+            marks.append(
+                rect(x(edits) - 0.6, y(found.high), 1.2, y(found.low) - y(found.high), fill=role, opacity=0.35)
+            )
+    marks.append(polyline([(x(edits), y(found.mean)) for edits, found in curve.points], stroke=role, dash=dash))
     for edits, found in curve.points:
         tooltip = f"{curve.name}, {edits:,} edits: {told(found)}"
         marks.append(dot(x(edits), y(found.mean), fill=role, radius=3, tooltip=tooltip))

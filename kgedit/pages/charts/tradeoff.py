@@ -56,8 +56,8 @@ def _axes(x: Scale, y: Scale, right: float, height: float) -> list[Mark]:
         marks.append(
             text(_LEFT - 8, y(value) + 4, f"{100 * value:+.0f}" if value else "0", size=11, fill="muted", anchor="end")
         )
-    marks.append(text(_LEFT, 32, "↑ gain on updates, points", size=11, fill="free-text"))
-    marks.append(text(right, height - 8, "unrelated answers changed, % →", size=11, fill="bad-text", anchor="end"))
+    marks.append(text(_LEFT, 32, "gain on updates, points", size=11, fill="free-text"))
+    marks.append(text(right, height - 8, "unrelated answers changed, %", size=11, fill="bad-text", anchor="end"))
     return marks
 
 
