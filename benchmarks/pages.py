@@ -134,7 +134,6 @@ STEPS: dict[str, str] = {
     "all": "page.answers.update({f: 'all'})",
     "axis": "page.answers.update({axis: turn % 2 ? 'update' : ''})",
     "an answer": "document.getElementById('list').children[0].children[1 + turn % 5].click()",
-    "scroll": "document.getElementById('list').scrollTop = turn * 40000",
 }
 """What is done in the browser, and as what."""
 
