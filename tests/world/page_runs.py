@@ -17,6 +17,8 @@ from kgedit.records.runs import Answer
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
 
+NOT_ENTITIES = "not entity to entity"
+REMOVED = "a reason as long as the longest: list, category, template, disambiguation, portal, module"
 RELATIONS = (("P6", "head of government"), ("P286", "head coach"), ("P54", "member of sports team"))
 
 
@@ -98,12 +100,12 @@ def write_page_timestep(folder: Path, labels: Sequence[str]) -> Path:
             "old_labels": [label],
             "new_objects": [],
             "new_labels": [],
-            "reason": "value removed, none added" if number % 2 else "not entity to entity",
+            "reason": REMOVED if number % 2 else NOT_ENTITIES,
         }
         for number, label in enumerate(labels, start=500)
     ]
     pq.write_table(pa.Table.from_pylist(dropped, schema=DROPPED), folder / "dropped.parquet")
-    counts = {"not entity to entity": -(-len(labels) // 2), "value removed, none added": len(labels) // 2}
+    counts = {NOT_ENTITIES: -(-len(labels) // 2), REMOVED: len(labels) // 2}
     snapshots = [
         {"date": "2020-01-01", "entities": 20, "statements": 40},
         {"date": "2021-01-01", "entities": 22, "statements": 44},

@@ -37,14 +37,9 @@
   const asked = new Set(rows.axis);
   axisPick.append(option("", "All axes"), ...data.axes.filter((_, index) => asked.has(index)).map((name) => option(name, name)));
 
-  // Text that a search looks at: folded once, before the first letter is typed where there is time.
-  let folded = null;
-  const fold_all = () => (folded ||= strings.map(fold));
-  (window.requestIdleCallback || ((act) => setTimeout(act, 200)))(fold_all);
-
+  const find = page.finder(strings);
   const matching = (query) => {
-    const hit = new Uint8Array(strings.length);
-    fold_all().forEach((said, index) => (hit[index] = said.includes(query) ? 1 : 0));
+    const hit = find(query);
     const listHit = Uint8Array.from(lists, () => 2);
     const caseHit = Uint8Array.from(cases.id, (_, index) =>
       hit[cases.id[index]] || (cases.subject[index] >= 0 && hit[cases.subject[index]]) ||
@@ -244,7 +239,7 @@
   if (linked >= 0) {
     if (!shown.includes(linked)) update({ q: "", f: "all", run: "", preset: "", axis: "" });
     list.choose(shown.indexOf(linked));
-    document.getElementById("answers").scrollIntoView();
+    document.getElementById("answers").scrollIntoView({ behavior: "instant" });
   } else if (state.a) {
     detail.replaceChildren(element("p", { class: "empty-state" }, "No answer of this page has the address " + state.a + "."));
   } else if (shown.length) {

@@ -14,12 +14,9 @@
   const text = (index) => (index < 0 ? null : strings[index]);
   const texts = (index) => lists[index].map((one) => strings[one]);
   const STEP = 30;
-  let folded = null;
-  const foldedStrings = () => (folded ||= strings.map(fold));
-  (window.requestIdleCallback || ((act) => setTimeout(act, 200)))(foldedStrings);
-
+  const find = page.finder(strings);
   const hitter = (query) => {
-    const hit = Uint8Array.from(foldedStrings(), (said) => (said.includes(query) ? 1 : 0));
+    const hit = find(query);
     const known = new Map();
     const inList = (index) => {
       if (!known.has(index)) known.set(index, lists[index].some((one) => hit[one]));
@@ -143,7 +140,7 @@
       for (const [question, answer, relation, second] of hops) {
         parts.push(element("div", { class: "chain" }, node(subject, ""), edge(text(cards.relation[row])), node(target, "new"), edge(relation), node(answer, second ? "new" : "")),
           olds.length ? element("div", { class: "chain" }, node(subject, ""), edge("before", true), node(olds.join(", "), "old")) : null,
-          element("table", { class: "asked" }, element("tbody", {}, line("asked", question, answer), second ? line("second", "The second fact is a case too: " + second, null) : null)));
+          element("table", { class: "asked" }, element("tbody", {}, line("asked", question, answer), second ? element("tr", {}, element("th", { scope: "row" }, "second fact"), element("td", {}, "is a case too: ", second)) : null)));
       }
     } else parts.push(element("h4", {}, "The change"), element("div", { class: "chain" }, olds.length ? [node(olds.join(", "), "old"), edge("was", true)] : null, node(subject, ""), edge(text(cards.relation[row])), node(target, "new")));
     const near = grouped(texts(cards.near[row]), 4);
@@ -212,7 +209,7 @@
     if (at < 0) { $("counted").textContent = "No case of this page has the id " + state.c + "."; return; }
     showing = Math.max(showing, at + 1);
     drawCards();
-    [...$("cards").children].find((one) => one.dataset.card === state.c).scrollIntoView({ block: "start" });
+    [...$("cards").children].find((one) => one.dataset.card === state.c).scrollIntoView({ block: "start", behavior: "instant" });
   };
 
   const why = $("why");

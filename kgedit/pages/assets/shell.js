@@ -49,7 +49,32 @@ page.copy = async (text, button) => {
   setTimeout(() => (button.textContent = before), 1200);
 };
 
-page.fold = (text) => text.normalize("NFD").replace(/[\u0300-\u036f]/g, "").toLowerCase();
+page.fold = (text) => (/^[\x00-\x7f]*$/.test(text) ? text : text.normalize("NFD").replace(/[\u0300-\u036f]/g, "")).toLowerCase();
+
+// Which of many strings hold a query: one search through all of them in a row is many times faster than one in each.
+page.finder = (strings) => {
+  let all = null, starts = null;
+  const prepare = () => {
+    if (all !== null) return;
+    const folded = strings.map((text) => page.fold(text).replaceAll("\n", " "));
+    starts = new Int32Array(folded.length + 1);
+    folded.forEach((text, index) => (starts[index + 1] = starts[index] + text.length + 1));
+    all = folded.join("\n");
+  };
+  const find = (query) => {
+    prepare();
+    const hit = new Uint8Array(strings.length);
+    for (let at = all.indexOf(query), index = 0; at >= 0; at = all.indexOf(query, starts[index])) {
+      while (starts[index + 1] <= at) index++;
+      hit[index++] = 1;
+      if (index >= strings.length) break;
+    }
+    return hit;
+  };
+  // Made ready before the first letter is typed, where there is time.
+  (window.requestIdleCallback || ((act) => setTimeout(act, 200)))(prepare);
+  return find;
+};
 
 page.debounced = (wait, act) => {
   let timer = 0;
