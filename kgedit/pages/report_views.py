@@ -122,9 +122,13 @@ def _view(number: int, runs: Sequence[Run], free: Preset | None, forced: Preset 
     return View(key, number, tuple(runs), free, forced, axes, tuple(sorted(methods, key=_rank)))
 
 
-def _rank(method: MethodView) -> tuple[bool, float, str]:
-    asked = method.shown.get("update")
-    return method.is_baseline, -(asked.after.mean if asked and asked.after else -1.0), method.name
+def _rank(method: MethodView) -> tuple[bool, float, float, str]:
+    return method.is_baseline, -_update(method.shown), -_update(method.forced), method.name
+
+
+def _update(asked: dict[Axis, BeforeAfter]) -> float:
+    found = asked.get("update")
+    return found.after.mean if found and found.after else -1.0
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:

@@ -98,14 +98,18 @@ def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece
         yield Piece(" under teacher forcing, but ")
         yield Piece(_share(free.after.mean, free.after.n), "free")
         yield Piece(" when the model answers freely.")
-        if method is best:
+        if method is best and (free.after.mean or len(methods) == 1):
             return
         yield Piece(" ")
     asked = best.free.get("update")
-    if asked and asked.after:
+    if asked and asked.after and asked.after.mean:
+        others = [one.free["update"].after for one in methods[1:] if "update" in one.free]
+        is_most = len(methods) > 1 and all(other is None or other.mean < asked.after.mean for other in others)
         yield Piece(f"{best.name} answers ")
         yield Piece(_share(asked.after.mean, asked.after.n), "free")
-        yield Piece(" of the updates freely" + (", the most of all." if len(methods) > 1 else "."))
+        yield Piece(" of the updates freely" + (", the most of all." if is_most else "."))
+    elif asked and asked.after:
+        yield Piece("No method answers any update freely.")
 
 
 def _fall(method: MethodView) -> float | None:
@@ -143,6 +147,9 @@ def _ahead(view: View) -> Iterator[Finding]:
         return
     corrected = holm([result.p for _, result in pairs])
     apart = sum(p < 0.05 and result.difference.mean > 0 for (_, result), p in zip(pairs, corrected, strict=True))
+    if not asked.after.mean:
+        yield Finding("Nothing tells the methods apart.", f"The best of all has {told(asked.after)}.", "comparison")
+        return
     second, result = pairs[0]
     counted = f"Updates: {told(asked.after)}"
     against = (

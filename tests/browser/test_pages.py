@@ -17,7 +17,8 @@ Opens = Callable[..., Page]
 
 GROUND = "getComputedStyle(document.body).backgroundColor"
 OVERFLOWING = """() => [...document.querySelectorAll('main *')]
-  .filter((one) => !one.closest('.scroll,pre,.rail,.sr,.compare thead') && one.getBoundingClientRect().right > innerWidth + 1)
+  .filter((one) => !one.closest('.scroll,pre,.rail,.sr,.compare thead'))
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
   .map((one) => one.outerHTML.slice(0, 120))"""
 
 

@@ -61,12 +61,14 @@ def answers_of(number: int, case: Case, *, said: Sequence[str], retrieved: tuple
     return found
 
 
-def write_page_run(folder: Path, labels: Sequence[str], *, method: str = "rag", right: int = 1, **spec: object) -> Path:
-    """A scored run over one case a label; every `right`-th update is right after the edit."""
+def write_page_run(
+    folder: Path, labels: Sequence[str], *, method: str = "rag", right: int = 1, free: bool = True, **spec: object
+) -> Path:
+    """A scored run over one case a label; every `right`-th update is right after the edit, none without `free`."""
     cases = [case_of(number, label) for number, label in enumerate(labels)]
     found: list[Answer] = []
     for number, case in enumerate(cases):
-        ok = number % right == 0
+        ok = free and number % right == 0
         after = case.answer if ok else ("" if number % 3 else case.old_answers[0])
         said = ("No idea", after, "The river", "The river" if number % 4 else "A lake")
         found += answers_of(number, case, said=said, retrieved=(case.case_id,) if method == "rag" else ())

@@ -37,6 +37,8 @@
     ["probes", "Probes", (row) => [lists[cards.near[row]].length ? "locality" : null, lists[cards.hops[row]].length ? "two hops" : null].filter(Boolean).join(" and ") || "own questions only"],
   ];
   const values = FACETS.map(([, , of]) => Array.from({ length: size }, (_, row) => of(row)));
+  const distinct = values.map((own) => new Set(own).size);
+  $("facetbox").open = !matchMedia("(max-width:860px)").matches;
   const state = { q: page.state.get("q") || "", order: page.state.get("order") || "probes", c: page.state.get("c") || "", why: page.state.get("why") || "", reason: page.state.get("reason") || "" };
   const chosen = FACETS.map(([key]) => new Set((page.state.get(key) || "").split("|").filter(Boolean)));
   const unfolded = new Set();
@@ -77,7 +79,7 @@
     $("facets").replaceChildren(...FACETS.map(([key, title], facet) => {
       for (const value of chosen[facet]) if (!counts[facet].has(value)) counts[facet].set(value, 0);
       const ordered = [...counts[facet]].sort((one, other) => (key === "year" ? (one[0] < other[0] ? 1 : -1) : other[1] - one[1] || (one[0] < other[0] ? -1 : 1)));
-      if (ordered.length < 2 && !chosen[facet].size) return null;
+      if (distinct[facet] < 2 || !ordered.length) return null;
       const most = Math.max(1, ...ordered.map(([, number]) => number));
       const shown = unfolded.has(key) ? ordered : ordered.slice(0, 7);
       const rest = ordered.length - shown.length;

@@ -69,6 +69,14 @@ def test_the_verdict_tells_forced_from_free_and_what_stayed(page: Page) -> None:
     )
 
 
+def test_where_nothing_is_answered_freely_no_method_is_called_the_best(tmp_path: Path) -> None:
+    """Both say nothing freely; under teacher forcing they reach 62 %, so that names decide who stands first."""
+    runs = [write_page_run(tmp_path / name, NAMES, method=name, right=100, free=False) for name in ("rag", "ft_m")]
+    lead = "".join(piece.said for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
+    assert "No method answers any update freely." in lead
+    assert "the most of all" not in lead
+
+
 def test_a_method_that_is_ahead_by_chance_is_not_called_ahead(runs: list[Path]) -> None:
     """Six against three of twelve: they share two, so that four and one tell them apart, p = 0.375."""
     (view,) = views_of(read_runs(runs))
