@@ -35,17 +35,24 @@ def change_figures(cards: Sequence[Card], manifest: dict[str, Any] | None) -> li
     Args:
         manifest: Of the timestep; None for a file of edits.
     """
-    makers = (_funnel(manifest), _since(cards), _kinds(cards), _topics(cards), _specificity(cards))
+    makers = (
+        _funnel(len(cards), manifest),
+        _since(cards),
+        _kinds(cards, manifest),
+        _topics(cards),
+        _specificity(cards),
+    )
     return [found for made in makers for found in made]
 
 
-def _funnel(manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
+def _funnel(cases: int, manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
     funnel = (manifest or {}).get("funnel", {})
     if isinstance(funnel.get("changed"), int) and isinstance(funnel.get("dropped"), dict):
         drops = [(name, count) for name, count in funnel["dropped"].items() if count]
         idle = len(funnel["dropped"]) - len(drops)
+        end = "cases" if funnel.get("kept") in (None, cases) else "updates"
         wide, narrow = (
-            waterfall("From changes to cases", funnel["changed"], drops, "cases", first="changed facts", width=width)
+            waterfall("What is left", funnel["changed"], drops, end, first="changed facts", width=width)
             for width in (WIDE, NARROW)
         )
         note = "Filters run in this order; a change is dropped by the first one that it fails."
@@ -109,11 +116,12 @@ def _drawn(stack: _Stack, width: float) -> Drawing:
     return histogram(stack.title, bars, parts=("replaced a value", "new"), width=width, every=every)
 
 
-def _kinds(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+def _kinds(cards: Sequence[Card], manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
+    scenarios = (manifest or {}).get("scenarios", {})
     panels = [
         _bars("Kind of change", (card.case.kind for card in cards)),
         _bars("Confidence of the kind", (confidence_word(card.confidence) for card in cards)),
-        _bars("Scenario", (card.scenario for card in cards)),
+        _bars("Scenario of all updates", (name for name, count in scenarios.items() for _ in range(count))),
         _bars("Relation", (card.case.fact.property_label or card.case.fact.property for card in cards)),
     ]
     if any(panels):

@@ -122,8 +122,11 @@ def _lead(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[Piece]
     told: list[Piece] = []
     if isinstance(changed, int):
         told += [Piece(f"{changed:,} facts", "muted"), Piece(" changed between the two snapshots. ")]
-    told += [Piece(f"{len(cards):,} {'became cases' if manifest else 'edits'}", "free"), Piece(": ")]
-    told += [Piece(f"{replaced:,} replace a value and {added:,} add one where there was none.")]
+    kept = funnel.get("kept")
+    if isinstance(kept, int) and kept != len(cards):
+        told += [Piece(f"{kept:,} are updates; ")]  # of the profile wikifactdiff, which makes cases of some scenarios
+    told += [Piece(f"{len(cards):,} {'became cases' if manifest else 'edits'}", "free")]
+    told += [Piece(f": {replaced:,} replace a value and {added:,} add one where there was none." if cards else ".")]
     if isinstance(drops, dict) and sum(drops.values()):
         most = max(drops, key=lambda name: drops[name])
         total = sum(drops.values())

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 from kgedit.analysis.answers import rows_of
 from kgedit.analysis.breakdowns import breakdown_table
 from kgedit.analysis.cells import Change, Estimate
+from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
+from kgedit.analysis.errors import error_table
 from kgedit.analysis.overviews import overview_table, presets_table, runs_table
 from kgedit.analysis.tables import Table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
@@ -66,6 +68,7 @@ def _comparison(view: View) -> Iterator[Exhibit]:
         tables = [presets_table(view.runs), overview_table(view.runs, view.shown_preset)]
         if view.free and view.forced:
             tables.append(overview_table(view.runs, view.forced.name))
+        tables += [made for make in (paired_table, seeds_table) if (made := make(view.runs, view.shown_preset))]
         yield Exhibit("comparison", figure, tuple(tables))
 
 
@@ -92,7 +95,8 @@ def _slopes(view: View) -> Iterator[Exhibit]:
             f"{view.free.metric}. After the edits, in %. Dashed: the unedited model."
         )
         figure = Figure(f"two-ways-{view.key}", "Two ways of asking", tuple(panels), note)
-        yield Exhibit("asking", figure, (overview_table(view.runs, view.free.name),))
+        errors = error_table(view.runs, view.free.name)
+        yield Exhibit("asking", figure, (overview_table(view.runs, view.free.name), *([errors] if errors else [])))
 
 
 def _tradeoff(view: View) -> Iterator[Exhibit]:

@@ -170,7 +170,7 @@
     $("more").hidden = left <= 0;
     $("more").textContent = "Show " + Math.min(STEP, left) + " more of " + Math.max(0, left).toLocaleString("en");
     $("counted").textContent = found.length ? found.length.toLocaleString("en") + " of " + size.toLocaleString("en") + " cases"
-      : "No case fits " + [state.q && "the search", chosen.some((set) => set.size) && "these filters"].filter(Boolean).join(" and ") + "." + ($("why") && state.q ? " It may have been dropped: see below why." : "");
+      : !size ? "There is no case." : "No case fits " + [state.q && "the search", chosen.some((set) => set.size) && "these filters"].filter(Boolean).join(" and ") + "." + ($("why") && state.q ? " It may have been dropped: see below why." : "");
   };
   $("more").addEventListener("click", () => { showing += STEP; drawCards(); });
   const update = (changes) => {

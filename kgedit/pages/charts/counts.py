@@ -11,7 +11,7 @@ _ROW = 22
 
 
 def count_bars(
-    title: str, counts: Sequence[tuple[str, int]], *, role: str = "free", width: float = 400, names: float = 170
+    title: str, counts: Sequence[tuple[str, int]], *, role: str = "free", width: float = 400, names: float = 190
 ) -> Drawing:
     """A bar for each name, in the order given."""
     most = max([1, *(count for _, count in counts)])
