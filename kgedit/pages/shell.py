@@ -16,7 +16,7 @@ import jinja2
 
 from kgedit import __version__
 from kgedit.pages.marks import Drawing, to_svg
-from kgedit.pages.palettes import DARK, LIGHT, as_variable, css_variables
+from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable, css_variables
 
 _FOLDER = files("kgedit.pages")
 
@@ -50,12 +50,13 @@ def _asset(name: str) -> str:
 
 def _theme() -> str:
     light, dark = css_variables(LIGHT), css_variables(DARK)
+    paper = css_variables({role: as_printed(role) for role in LIGHT})
     # What a reader chose wins over what the system prefers; paper is light.
     return (
         f":root{{{light}}}\n"
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
         f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
-        f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{color-scheme:light;{light}}}}}\n"
+        f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{color-scheme:light;{paper}}}}}\n"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.answers import judged_questions
-from kgedit.analysis.comparisons import paired_result
+from kgedit.analysis.comparisons import PairedResult, paired_result
 from kgedit.pages.charts.scales import percent, told
 from kgedit.pages.report_views import MethodView, View
 from kgedit.resampling import holm
@@ -18,6 +18,7 @@ FALL = 0.2
 """From this difference on, a score under teacher forcing and that of free answers are called apart."""
 
 _SMALL = 100
+_SURE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _ahead(view: View) -> Iterator[Finding]:
     if not pairs or not asked or not asked.after:
         return
     corrected = holm([result.p for _, result in pairs])
-    apart = sum(p < 0.05 and result.difference.mean > 0 for (_, result), p in zip(pairs, corrected, strict=True))
+    apart = sum(_is_ahead(result, p) for (_, result), p in zip(pairs, corrected, strict=True))
     if not asked.after.mean:
         yield Finding("Nothing tells the methods apart.", f"The best of all has {told(asked.after)}.", "comparison")
         return
@@ -160,17 +161,24 @@ def _ahead(view: View) -> Iterator[Finding]:
     method_word = "method" if len(pairs) == 1 else "methods"
     if apart == len(pairs):
         title = f"{best.name} is ahead."
-        why = f"Told apart from {'the other' if len(pairs) == 1 else f'all {len(pairs)} other'} {method_word}"
+        why = f"Told apart from {'the other' if len(pairs) == 1 else f'each of the {len(pairs)} other'} {method_word}"
     elif apart:
         title = f"{best.name} is ahead of {apart} of {len(pairs)}."
         why = f"Told apart from {apart} of {len(pairs)} other methods"
     else:
         title = "No method is ahead for certain."
         why = f"{best.name} has the highest score; no difference is told apart from chance"
-    yield Finding(title, f"{counted}; {against} (p = {corrected[0]:.2g} after Holm). {why}.", "comparison")
+    yield Finding(title, f"{counted}; {against} ({_probability(corrected[0])} after Holm). {why}.", "comparison")
 
 
-def _paired(best: MethodView, other: MethodView, preset: str):  # type: ignore[no-untyped-def]
+def _is_ahead(result: PairedResult, p: float) -> bool:
+    """Whether test and interval agree: the one takes questions as independent, the other whole relations."""
+    low = result.difference.low
+    return p < _SURE and low is not None and low > 0
+
+
+def _paired(best: MethodView, other: MethodView, preset: str) -> PairedResult | None:
+    """The best against another, turned so that "first" is the best."""
     if best.run is None or other.run is None:
         return None
     first, second = (judged_questions(one.run, "own", "update", preset) for one in (best, other) if one.run)
@@ -178,7 +186,7 @@ def _paired(best: MethodView, other: MethodView, preset: str):  # type: ignore[n
     found = paired_result(second, first, binary=values <= {0.0, 1.0})
     if not found.n:
         return None
-    return type(found)(found.n, found.difference, found.only_second, found.only_first, found.p)
+    return PairedResult(found.n, found.difference, found.only_second, found.only_first, found.p)
 
 
 def _wear(view: View) -> Iterator[Finding]:
@@ -273,6 +281,10 @@ def _cautions(view: View) -> Iterator[str]:
     before = baseline.shown.get("update") if baseline else None
     if view.free and before and before.after and before.after.mean == 0:
         yield "The unedited model answers no update freely, so 0 is a floor, not a finding."
+
+
+def _probability(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
 def _share(mean: float, n: int | None) -> str:

@@ -122,7 +122,7 @@ def test_without_scripts_verdict_charts_and_tables_are_there(open_page: Opens, r
 def test_print_is_light_and_leaves_controls_out(open_page: Opens, report_file: Path) -> None:
     page = open_page(report_file, color_scheme="dark")
     page.emulate_media(media="print")
-    assert page.evaluate(GROUND) == "rgb(252, 252, 251)"
+    assert page.evaluate(GROUND) == "rgb(255, 255, 255)"
     assert not page.locator(".rail").is_visible()
     assert not page.locator("#list").is_visible()
     assert page.locator("#detail h3").is_visible()

@@ -42,11 +42,14 @@ def case_of(number: int, label: str) -> Case:
     )
 
 
-def answers_of(number: int, case: Case, *, said: Sequence[str], retrieved: tuple[str, ...] = ()) -> list[Answer]:
+def answers_of(
+    number: int, case: Case, *, said: Sequence[str], retrieved: tuple[str, ...] = (), forced: float | None = None
+) -> list[Answer]:
     """Before and after, free and forced, on two axes.
 
     Args:
         said: Free answer to the update before and after, to the locality question before and after.
+        forced: Tokens right under teacher forcing after the edit; None for all of every other case, else a quarter.
     """
     found = []
     for axis, texts in (("update", said[:2]), ("locality", said[2:])):
@@ -56,13 +59,20 @@ def answers_of(number: int, case: Case, *, said: Sequence[str], retrieved: tuple
             own = {"axis": axis, "question": question, "answers": accepted, "after": after}
             shown = retrieved if after else ()
             found.append(answer(case.case_id, text=text, prompt=f"Q: {question}\nA:", retrieved=shown, **own))
-            match = 1.0 if after and number % 2 == 0 else 0.25
+            match = (forced or (0.25 if number % 2 else 1.0)) if after else 0.25
             found.append(answer(case.case_id, of=SYNTHETIC, token_match=match, text=text, prompt=question, **own))
     return found
 
 
 def write_page_run(
-    folder: Path, labels: Sequence[str], *, method: str = "rag", right: int = 1, free: bool = True, **spec: object
+    folder: Path,
+    labels: Sequence[str],
+    *,
+    method: str = "rag",
+    right: int = 1,
+    free: bool = True,
+    forced: float | None = None,
+    **spec: object,
 ) -> Path:
     """A scored run over one case a label; every `right`-th update is right after the edit, none without `free`."""
     cases = [case_of(number, label) for number, label in enumerate(labels)]
@@ -71,7 +81,8 @@ def write_page_run(
         ok = free and number % right == 0
         after = case.answer if ok else ("" if number % 3 else case.old_answers[0])
         said = ("No idea", after, "The river", "The river" if number % 4 else "A lake")
-        found += answers_of(number, case, said=said, retrieved=(case.case_id,) if method == "rag" else ())
+        facts = (case.case_id,) if method == "rag" else ()
+        found += answers_of(number, case, said=said, retrieved=facts, forced=forced)
     write_run(folder, found, [cost([case.case_id for case in cases])], method=method, **spec)
     write_edited_cases(folder, cases)
     write_scores(folder)

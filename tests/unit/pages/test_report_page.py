@@ -86,6 +86,38 @@ def test_a_method_that_is_ahead_by_chance_is_not_called_ahead(runs: list[Path]) 
     assert "12 update questions: a difference of 8 points is one answer." in verdict.cautions
 
 
+def test_a_method_is_ahead_where_test_and_interval_agree(tmp_path: Path) -> None:
+    """All of twelve against none: p is 2 to the power of -11, and every relation is on one side."""
+    runs = [
+        write_page_run(tmp_path / "rag", NAMES),
+        write_page_run(tmp_path / "ft_m", NAMES, method="ft_m", free=False),
+    ]
+    (view,) = views_of(read_runs(runs))
+    ahead = verdict_of(view).findings[0]
+    assert ahead.title == "rag is ahead."
+    assert "(p < 0.001 after Holm)" in ahead.said
+
+
+def test_the_verdict_tells_empty_answers_and_whether_what_was_found_was_used(runs: list[Path]) -> None:
+    """ft_m says nothing to 6 of 12, none before; rag puts every fact into the prompt, and half are answered right."""
+    (view,) = views_of(read_runs(runs))
+    found = {finding.section: finding for finding in verdict_of(view).findings}
+    assert found["answers"].title == "Most answers are empty."
+    assert found["answers"].said == "ft_m says nothing to 50 % of the updates, 0 % before any edit."
+    assert found["retrieval"].title == "The fact is found, and not always used."
+    assert found["retrieval"].said.endswith("100 % of update questions. Where it was, 50 % are right.")
+
+
+def test_edits_alone_and_in_a_row_are_told_apart(tmp_path: Path) -> None:
+    runs = [
+        write_page_run(tmp_path / name, NAMES, method="ft_m", protocol=name, forced=share)
+        for name, share in (("single", 1.0), ("sequential", 0.5))
+    ]
+    (view,) = views_of(read_runs(runs))
+    (wear,) = [finding for finding in verdict_of(view).findings if finding.section == "curves"]
+    assert wear.said == "ft_m scores 100 % with each edit alone and 50 % after 12 edits under teacher forcing."
+
+
 def test_the_comparison_has_the_baseline_last_and_wilson_where_all_is_alike(page: Page) -> None:
     """The unedited model answers nothing right: 0 of 12 is 0 to 24 %."""
     table = re.findall(r'<table class="compare">.*?</table>', page.html, re.DOTALL)[0]
