@@ -209,7 +209,7 @@ def _wear(view: View) -> Iterator[Finding]:
                 f"{_share(together.mean, together.n)} after {edits:,} edits"
                 f"{' under teacher forcing' if piled.forced else ''}."
             )
-            yield Finding("Edits in a row undo one another.", said, "curves")
+            yield Finding("Edits in a row undo one another.", said, "comparison")
             return
 
 
