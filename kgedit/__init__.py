@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
-    from kgedit.api.describing import describe
+    from kgedit.api.describing import describe, describe_page
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
@@ -69,6 +69,7 @@ __all__ = [
     "build_qaedit",
     "build_statistics",
     "describe",
+    "describe_page",
     "edit",
     "load_edited",
     "load_model",
@@ -82,7 +83,7 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
-    "kgedit.api.describing": ("describe",),
+    "kgedit.api.describing": ("describe", "describe_page"),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),

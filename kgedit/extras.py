@@ -13,6 +13,7 @@ EXTRAS = {
     "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
+    "figures": ("resvg_py", "font_roboto"),
     "openai": ("openai",),
     "vllm": ("vllm",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
+from kgedit.files import replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,3 +39,47 @@ def describe(path: str | Path, *, model: str | None = None) -> pa.Table:
 
     loaded = load_model(model, device="cpu")
     return describe_edits(edits, count_tokens=lambda texts: [len(loaded.encode(text)) for text in texts])
+
+
+@names_extra
+def describe_page(
+    path: str | Path,
+    *,
+    html: str | Path | None = None,
+    figures: str | Path | None = None,
+    browser: str | None = None,
+    overwrite: bool = False,
+) -> tuple[Path, ...]:
+    """Write a page of what changed, and its figures.
+
+    Args:
+        path: Folder of a timestep, or a file of edits.
+        html: File for the page; None for none.
+        figures: Folder for its figures as SVG and PNG, which needs kgedit[figures]; None for none.
+        browser: Address of Neo4j Browser for the page's links; None for http://localhost:7474/browser/.
+        overwrite: Whether files of before are replaced.
+
+    Returns:
+        What was written.
+
+    Raises:
+        BenchmarkError: if there are no edits, or a file exists.
+        MissingExtraError: if figures are asked for and the packages that draw them are not installed.
+    """
+    from kgedit.benchmark.edit_files import open_edits
+    from kgedit.pages.change_page import BROWSER, change_page
+    from kgedit.pages.figure_files import write_figures
+
+    targets = [None if one is None else Path(one) for one in (html, figures)]
+    for target in targets:
+        if target and target.exists() and not overwrite:
+            raise BenchmarkError(f"{target} is there already. Replace it: --overwrite")
+    html_file, folder = targets
+    command = shlex.join(["kgedit", "describe", str(path), "--html", str(html or "changes.html")])
+    page = change_page(open_edits(Path(path)), command=command, browser=browser or BROWSER)
+    if folder:
+        write_figures(page.figures, folder)
+    if html_file:
+        html_file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(html_file, page.html)
+    return tuple(target for target in targets if target)

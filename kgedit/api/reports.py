@@ -1,4 +1,4 @@
-"""A report: finished runs side by side, as tables, Markdown, JSON and CSV."""
+"""A report: finished runs side by side, as tables, Markdown, JSON, CSV and a page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.errors import BenchmarkError
+from kgedit.extras import names_extra
 from kgedit.files import replace_file
 from kgedit.html_tables import html_table
 
@@ -56,6 +57,7 @@ class Report:
         )
 
 
+@names_extra
 def report(
     runs: Run | str | Path | Iterable[Run | str | Path],
     *,
@@ -63,6 +65,8 @@ def report(
     markdown: str | Path | None = None,
     csv: str | Path | None = None,
     json: str | Path | None = None,
+    html: str | Path | None = None,
+    figures: str | Path | None = None,
     brief: bool = False,
     by: Sequence[str] = (),
     counts: str | Path | Mapping[str, int] | None = None,
@@ -77,6 +81,8 @@ def report(
         markdown: File for the tables, instead of report.md.
         csv: File for the scores, instead of report.csv.
         json: File for the tables with numbers, instead of report.json.
+        html: File for a page that a browser opens, with charts and every answer.
+        figures: Folder for the page's figures as SVG and PNG; needs kgedit[figures].
         brief: Only the overviews: every run in one row of each table.
         by: What scores are broken down by: relation, tag, kind, year, popularity, subject_count, object_count; or
             bleedover by neighbour_similarity, neighbour_popularity.
@@ -87,6 +93,7 @@ def report(
 
     Raises:
         BenchmarkError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
+        MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.analysis.renderings import file_names, table_to_csv
     from kgedit.analysis.report import overview_tables, report_tables
@@ -95,7 +102,8 @@ def report(
     corpus_counts = _counts(by, counts)
     markdown_file, csv_file = _target(markdown, out, "report.md"), _target(csv, out, "report.csv")
     json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
-    for path in (markdown_file, csv_file, json_file, tables_folder):
+    html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
+    for path in (markdown_file, csv_file, json_file, tables_folder, html_file, figures_folder):
         if path and path.exists() and not overwrite:
             raise BenchmarkError(f"{path} is there already. Replace it: --overwrite")
     folders = _folders(runs)
@@ -112,7 +120,20 @@ def report(
         for name, table in zip(file_names(made.tables), made.tables, strict=True):
             _write(tables_folder / name, table_to_csv(table))
         written.append(tables_folder)
+    written += _write_page(found, html_file, figures_folder)
     return Report(runs=made.runs, tables=made.tables, files=tuple(written))
+
+
+def _write_page(runs: Sequence[Run], html: Path | None, figures: Path | None) -> list[Path]:
+    if html is None and figures is None:
+        return []
+    from kgedit.pages.figure_files import write_figures
+    from kgedit.pages.report_page import report_page
+
+    page = report_page(runs)
+    if figures:
+        write_figures(page.figures, figures)
+    return [*([_write(html, page.html)] if html else []), *([figures] if figures else [])]
 
 
 def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:

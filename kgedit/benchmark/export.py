@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from kgedit import __version__
 from kgedit.benchmark.changed_facts import find_changed_facts
 from kgedit.benchmark.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
+from kgedit.benchmark.dropped import DROPPED, dropped_changes
 from kgedit.benchmark.functional import keep_functional, told_verdict
 from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
 from kgedit.benchmark.known_facts import choose_known_facts
@@ -180,6 +181,7 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, old_templates, known_subjects),
+        "dropped": dropped_changes(changes, labels, (filtered, functional, wanted, worded)),
     }
     given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
@@ -213,7 +215,7 @@ def _classifier(settings: Settings) -> KindClassifier | None:
 
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
     written = {}
-    for name, schema in TABLES.items():
+    for name, schema in (TABLES | {"dropped": DROPPED}).items():
         path = folder / f"{name}.parquet"
         rows = tables[name].select(schema.names).cast(schema)
         pq.write_table(rows, path, compression="zstd")

@@ -13,26 +13,57 @@ from kgedit.cli.examples import examples
 @click.command(
     epilog=examples(
         "kgedit describe kgedit-data/benchmark/20210104_20230227",
+        "kgedit describe kgedit-data/benchmark/20210104_20230227 --html changes.html",
         "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
     )
 )
 @click.argument("timestep", type=click.Path(path_type=Path))
 @click.option("--model", metavar="NAME", help="Also count the tokens of this model.")
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write one page that a browser opens: charts, every case to search, why the rest is no case.",
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the page's figures here as SVG and PNG, sized for a paper.",
+)
+@click.option(
+    "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as browse --print tells it."
+)
+@click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
               help="Lines of each part in the table; json and csv have all.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
-def describe(timestep: Path, model: str | None, limit: int, form: str) -> None:
+def describe(
+    timestep: Path,
+    model: str | None,
+    html_file: Path | None,
+    figures: Path | None,
+    browser: str | None,
+    overwrite: bool,
+    limit: int,
+    form: str,
+) -> None:
     """Count what a timestep or a file of edits consists of.
 
     TIMESTEP is a folder that export-timestep wrote, or a file that `run-edit --edits` takes. Counted are cases and
     probes, the funnel, tags, scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions
-    and answers, and deciles of popularity: each where it is there.
+    and answers, and deciles of popularity: each where it is there. The page of --html is one file without any request
+    to a network.
     """
     from kgedit.api.describing import describe as described
+    from kgedit.api.describing import describe_page
+    from kgedit.cli.progress import say
     from kgedit.cli.query import print_rows
 
     rows = described(timestep, model=model).to_pylist()
     print_rows(list(_shortened(rows, limit)) if form == "table" else rows, form)
+    if html_file or figures:
+        for path in describe_page(timestep, html=html_file, figures=figures, browser=browser, overwrite=overwrite):
+            say(f"Written: {path}")
 
 
 def _shortened(rows: list[dict[str, Any]], limit: int) -> list[dict[str, str]]:

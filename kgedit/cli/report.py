@@ -26,6 +26,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "report",
     epilog=examples(
         "kgedit report runs/ft_m runs/rag --out report/",
+        "kgedit report runs/* --html report.html --figures figures/",
         "kgedit report runs/ft_m --by relation --by year --brief",
         "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
     ),
@@ -34,6 +35,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file.")
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
+@click.option(
+    "--html", "html_file", type=_FILE, help="Write one page that a browser opens: charts, and every answer to search."
+)
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the page's figures here as SVG and PNG, sized for a paper.",
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -60,6 +69,8 @@ def report(
     markdown: Path | None,
     csv_file: Path | None,
     json_file: Path | None,
+    html_file: Path | None,
+    figures: Path | None,
     by: tuple[str, ...],
     counts: Path | None,
     out: Path | None,
@@ -75,7 +86,8 @@ def report(
     matrix over timesteps, two-hop questions by their hops, errors by class, forward time. The order of rows does not
     depend on the order in which the runs are named. Only runs of the same cases and model that were trained in the
     same format and asked in the same way stand in one table; others are groups of their own and not ranked together. A
-    table too wide for the terminal goes on in a further one.
+    table too wide for the terminal goes on in a further one. The page of --html is one file without any request to a
+    network: a verdict in sentences, the comparison, charts with their numbers, a browser of all answers, provenance.
     """
     from kgedit.api.reports import report as make_report
 
@@ -85,6 +97,8 @@ def report(
         markdown=markdown,
         csv=csv_file,
         json=json_file,
+        html=html_file,
+        figures=figures,
         brief=brief,
         by=by,
         counts=counts,

@@ -187,7 +187,8 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
         for folder in (folders[0], again)
     ]
     assert digests[0] == digests[1]
-    assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *(f"{name}.parquet" for name in TABLES)}
+    tables = (f"{name}.parquet" for name in (*TABLES, "dropped"))
+    assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *tables}
 
 
 @pytest.mark.shared

@@ -1,0 +1,245 @@
+"""Every question of some runs with what the model said before and after: the data of the answer browser.
+
+A row is one question of one run under one free preset, beside the same question under teacher forcing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.compute as pc
+
+from kgedit.analysis.runs import Run
+from kgedit.metrics.stages import stage_of
+from kgedit.pages.embedding import NOTHING, Numbered
+from kgedit.records.answer_table import ERROR_CLASSES, question_hash
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.runs import Answer
+from kgedit.runs.run_files import read_answers
+
+FLAGS: Mapping[str, int] = {
+    "right": 1,
+    "right before": 2,
+    "forced only": 4,
+    "old": 8,
+    "empty": 16,
+    "kept": 32,
+    "broken": 64,
+    "inexact": 128,
+    "changed": 256,
+}
+"""What an answer can be, as bits.
+
+right, right before: by the preset's own metric. forced only: wrong when free, every token right under teacher forcing.
+old: holds the old answer. kept, changed: an unrelated answer that is as before, or not. broken: right before the edit,
+wrong after it. inexact: the answer and more.
+"""
+
+QUESTION_MARKER = "\x01"
+"""Stands in a prompt for the question, so that equal prompts around different questions are stored once."""
+
+_COLUMNS = (
+    *("run", "preset", "case", "axis", "turn", "question", "answers", "flags", "error", "prompt", "forcedPrompt"),
+    *("retrieved", "before", "after", "forcedBefore", "forcedAfter", "tokensBefore", "tokensAfter"),
+)
+
+QuestionKey = tuple[str, str, Axis, str]
+"""Timestep, case, axis, question."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """One answer with its judgement."""
+
+    answer: Answer
+    right: bool | None
+    error: str | None
+
+
+@dataclass(slots=True)
+class AnswerBook:
+    """The data of the answer browser, filled run by run."""
+
+    strings: Numbered[str] = field(default_factory=Numbered)
+    presets: Numbered[str] = field(default_factory=Numbered)
+    timesteps: Numbered[str] = field(default_factory=Numbered)
+    cases: Numbered[tuple[str, str]] = field(default_factory=Numbered)
+    lists: Numbered[tuple[int, ...]] = field(default_factory=Numbered)
+    known_cases: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
+
+    def add_run(self, run: Run, *, name: str, group: int) -> None:
+        """Take up every question of a run that it was asked before any edit or right after a timestep's own."""
+        number = len(self.runs)
+        self.runs.append({"key": run.folder.name, "name": name, "group": group, "model": run.model})
+        for row in run.cases.to_pylist():
+            self.known_cases[row["timestep"], row["case_id"]] = row
+        free: list[str | None] = [preset.name for preset in run.spec.presets if preset.generation != "teacher_forcing"]
+        forced = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
+        turns: dict[tuple[str, str, Axis], int] = {}
+        for (timestep, case_id, axis, question), said in _in_order(run):
+            turn = turns.get((timestep, case_id, axis), 0)
+            turns[timestep, case_id, axis] = turn + 1
+            for preset in free or [None]:
+                row = self._row(said, preset, forced, question)
+                if row is not None:
+                    case = self.cases.number((timestep, case_id))
+                    row |= {"run": number, "case": case, "axis": AXES.index(axis), "turn": turn}
+                    for column, values in self.columns.items():
+                        values.append(row[column])
+
+    def _row(
+        self, said: Mapping[tuple[str, str], _Said], free: str | None, forced: str | None, question: str
+    ) -> dict[str, int] | None:
+        own = free or forced
+        before, after = (said.get((stage, own)) for stage in ("before", "own")) if own else (None, None)
+        last = after or before
+        if last is None:
+            return None
+        forced_before, forced_after = (
+            (said.get((stage, forced)) for stage in ("before", "own")) if forced else (None, None)
+        )
+        shown = (before, after) if free else (None, None)
+        return {
+            "preset": self.presets.number(own),
+            "question": self.strings.number(question),
+            "answers": self._list(last.answer.answers),
+            "flags": flags_of(before, after, forced_after if free else None),
+            "error": ERROR_CLASSES.index(last.error) if last.error in ERROR_CLASSES else NOTHING,
+            "prompt": self._prompt(shown[1] or shown[0], question),
+            "forcedPrompt": self._prompt(forced_after or forced_before, question),
+            "retrieved": self._retrieved(last.answer),
+            "before": self._text(shown[0]),
+            "after": self._text(shown[1]),
+            "forcedBefore": self._text(forced_before),
+            "forcedAfter": self._text(forced_after),
+            "tokensBefore": _tokens(forced_before),
+            "tokensAfter": _tokens(forced_after),
+        }
+
+    def _text(self, said: _Said | None) -> int:
+        return NOTHING if said is None else self.strings.number(said.answer.text)
+
+    def _list(self, texts: Sequence[str]) -> int:
+        return self.lists.number(tuple(self.strings.number(text) for text in texts))
+
+    def _prompt(self, said: _Said | None, question: str) -> int:
+        if said is None:
+            return NOTHING
+        prompt = said.answer.prompt
+        marked = prompt.replace(question, QUESTION_MARKER) if QUESTION_MARKER not in prompt else prompt
+        return self._list(marked.split("\n"))
+
+    def _retrieved(self, answer: Answer) -> int:
+        if not answer.retrieved:
+            return NOTHING
+        return self.lists.number(tuple(self.cases.number((answer.timestep, case)) for case in answer.retrieved))
+
+    def as_data(self) -> dict[str, Any]:
+        """All of it, as JSON takes it."""
+        cases = [self._case(*key) for key in self.cases.values]
+        return {
+            "flags": dict(FLAGS),
+            "errors": list(ERROR_CLASSES),
+            "axes": list(AXES),
+            "presets": self.presets.values,
+            "runs": self.runs,
+            "cases": {name: [case[name] for case in cases] for name in _CASE_COLUMNS},
+            "rows": self.columns,
+            "lists": self.lists.values,
+            "timesteps": self.timesteps.values,
+            "strings": self.strings.values,
+        }
+
+    def _case(self, timestep: str, case_id: str) -> dict[str, int]:
+        known = self.known_cases.get((timestep, case_id), {})
+        told = {column: self.strings.number(known.get(name)) for column, name in _CASE_STRINGS.items()}
+        return {
+            "id": self.strings.number(case_id),
+            "timestep": self.timesteps.number(timestep),
+            "old": self._list(known.get("old_answers") or ()),
+            **told,
+        }
+
+
+_CASE_STRINGS = {
+    "subject": "subject_label",
+    "subjectId": "subject",
+    "relation": "relation_label",
+    "relationId": "relation",
+    "target": "object_label",
+    "targetId": "object",
+    "tag": "tag",
+    "kind": "kind",
+    "year": "year",
+}
+_CASE_COLUMNS = ("id", "timestep", "old", *_CASE_STRINGS)
+
+
+def flags_of(before: _Said | None, after: _Said | None, forced: _Said | None) -> int:
+    """What one question's answers amount to, as bits of FLAGS.
+
+    Args:
+        before: Of the unedited model.
+        after: After the edits.
+        forced: After the edits under teacher forcing, beside free answers; else None.
+    """
+    right, right_before = bool(after and after.right), bool(before and before.right)
+    unrelated = after is not None and before is not None and after.answer.axis == "locality"
+    same = unrelated and after is not None and before is not None and after.answer.text == before.answer.text
+    holds = {
+        "right": right,
+        "right before": right_before,
+        "forced only": bool(after and not right and forced and forced.right),
+        "old": bool(after and after.error == "old answer"),
+        "empty": bool(after and not after.answer.text.strip()),
+        "kept": same,
+        "broken": bool(after and right_before and not right),
+        "inexact": bool(after and after.error == "more than the answer"),
+        "changed": unrelated and not same,
+    }
+    return sum(FLAGS[name] for name, held in holds.items() if held)
+
+
+def _tokens(said: _Said | None) -> int:
+    match = said.answer.token_match if said else None
+    return NOTHING if match is None else round(100 * match)
+
+
+def _in_order(run: Run) -> Iterator[tuple[QuestionKey, dict[tuple[str, str], _Said]]]:
+    """Questions of a run with their answers by stage and preset, by case in the order of editing, axis, question."""
+    order = {
+        key: turn
+        for turn, key in enumerate(zip(*(run.cases[c].to_pylist() for c in ("timestep", "case_id")), strict=True))
+    }
+    found = _by_question(run)
+    last = len(order)
+    for key in sorted(found, key=lambda key: (order.get(key[:2], last), key[0], key[1], AXES.index(key[2]), key[3])):
+        yield key, found[key]
+
+
+def _by_question(run: Run) -> dict[QuestionKey, dict[tuple[str, str], _Said]]:
+    judged = _judgements(run)
+    found: dict[QuestionKey, dict[tuple[str, str], _Said]] = {}
+    for answer in read_answers(run.folder):
+        stage = stage_of(answer.model_state, answer.timestep, run.scores.timesteps)
+        if stage not in ("before", "own"):
+            continue
+        key = (answer.timestep, answer.case_id, answer.axis, answer.question)
+        said = found.setdefault(key, {})
+        if (stage, answer.preset) not in said:  # of a question that was answered twice the first answer counts
+            right, error = judged.get((stage, answer.preset, question_hash(*key)), (None, None))
+            said[stage, answer.preset] = _Said(answer, right, error)
+    return found
+
+
+def _judgements(run: Run) -> dict[tuple[str, str, int], tuple[bool | None, str | None]]:
+    rows = run.answers.filter(pc.field("stage").isin(["before", "own"]))
+    columns = [rows[name].to_pylist() for name in ("stage", "preset", "question", "right", "error")]
+    return {
+        (stage, preset, question): (right, error)
+        for stage, preset, question, right, error in zip(*columns, strict=True)
+    }

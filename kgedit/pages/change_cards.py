@@ -1,0 +1,241 @@
+"""Every case of a timestep, and every dropped change, as the data of the page's cards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kgedit.benchmark.dropped import read_dropped
+from kgedit.benchmark.edit_files import Edits
+from kgedit.benchmark.timestep import Timestep
+from kgedit.pages.embedding import NOTHING, Numbered
+from kgedit.records.cases import Case, Fact, Probe
+
+MOST_DROPPED = 20_000
+"""Dropped changes that a page holds, shared out evenly among the reasons; counts are always of all."""
+
+_ASKED = ("update", "rephrase", "personas", "alias", "consequence")
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One case with what is known of it beyond the case itself.
+
+    Attributes:
+        case: The case.
+        scenario: WikiFactDiff's, where the profile has one.
+        confidence: Of its kind, in [0, 1].
+        signals: That led to the kind.
+        topic: Class of the subject.
+        basis: In what its locality probe is similar.
+        similarity: How similar, by that basis.
+    """
+
+    case: Case
+    scenario: str | None = None
+    confidence: float | None = None
+    signals: tuple[str, ...] = ()
+    topic: str | None = None
+    basis: str | None = None
+    similarity: float | None = None
+
+    @property
+    def year(self) -> str | None:
+        """Of the beginning of the fact, else of its point in time; None where the statement says neither."""
+        time = self.case.start_time or self.case.point_in_time
+        if not time:
+            return None
+        sign, digits = ("-", time[1:]) if time.startswith("-") else ("", time)
+        return sign + digits.partition("-")[0]
+
+    @property
+    def has_two_hops(self) -> bool:
+        """Whether a two-hop question starts at it."""
+        return any(probe.axis == "mhop" for probe in self.case.probes)
+
+    @property
+    def has_locality(self) -> bool:
+        """Whether it has a question that its edit must not change."""
+        return any(probe.axis == "locality" for probe in self.case.probes)
+
+
+def read_cards(edits: Edits) -> list[Card]:
+    """The cards of a timestep, or of a file of edits, in the order of cases."""
+    details = _details(edits) if isinstance(edits, Timestep) else {}
+    return [Card(case, **details.get(case.case_id, {})) for case in edits.cases()]
+
+
+def _details(timestep: Timestep) -> dict[str, dict[str, Any]]:
+    scenarios = _scenarios(timestep)
+    locality = {
+        row["case_id"]: row for row in timestep.table("locality").select(["case_id", "basis", "similarity"]).to_pylist()
+    }
+    columns = ["case_id", "subject", "property", "kind_confidence", "kind_signals", "subject_class"]
+    found = {}
+    for row in timestep.table("cases").select(columns).to_pylist():
+        near = locality.get(row["case_id"], {})
+        found[row["case_id"]] = {
+            "scenario": scenarios.get((row["subject"], row["property"])),
+            "confidence": row["kind_confidence"],
+            "signals": tuple(row["kind_signals"] or ()),
+            "topic": row["subject_class"],
+            "basis": near.get("basis"),
+            "similarity": near.get("similarity"),
+        }
+    return found
+
+
+def _scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
+    path = timestep.folder / "updates.parquet"
+    if not path.is_file():
+        return {}
+    columns = pq.read_table(path, columns=["subject", "property", "scenario"]).to_pydict()
+    return {
+        (subject, relation): scenario
+        for subject, relation, scenario in zip(
+            columns["subject"], columns["property"], columns["scenario"], strict=True
+        )
+    }
+
+
+_CARD_COLUMNS = (
+    *("id", "subject", "subjectId", "relation", "relationId", "target", "targetId", "old", "oldIds", "tag", "kind"),
+    *(
+        "confidence",
+        "signals",
+        "scenario",
+        "topic",
+        "year",
+        "start",
+        "point",
+        "basis",
+        "similarity",
+        "questions",
+        "hops",
+    ),
+    "near",
+)
+_DROPPED_COLUMNS = ("subject", "subjectId", "relation", "relationId", "old", "new", "reason")
+
+
+@dataclass(slots=True)
+class CardData:
+    """Cards and dropped changes as columns of numbers, every string once."""
+
+    strings: Numbered[str] = field(default_factory=Numbered)
+    lists: Numbered[tuple[int, ...]] = field(default_factory=Numbered)
+
+    def pack(self, cards: Iterable[Card], dropped: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """All of it, as JSON takes it."""
+        return {
+            "cards": _columns(_CARD_COLUMNS, (self._card(card) for card in cards)),
+            "dropped": _columns(_DROPPED_COLUMNS, (self._dropped(row) for row in dropped)),
+            "lists": self.lists.values,
+            "strings": self.strings.values,
+        }
+
+    def _card(self, card: Card) -> dict[str, int]:
+        case, said = card.case, self.strings.number
+        return {
+            "id": said(case.case_id),
+            **self._fact(case.fact),
+            "old": self._list(case.old_answers),
+            "oldIds": self._list(case.old_objects),
+            "tag": said(case.tag),
+            "kind": said(case.kind),
+            "confidence": NOTHING if card.confidence is None else round(100 * card.confidence),
+            "signals": self._list(card.signals),
+            "scenario": said(card.scenario),
+            "topic": said(card.topic),
+            "year": said(card.year),
+            "start": said(case.start_time),
+            "point": said(case.point_in_time),
+            "basis": said(card.basis),
+            "similarity": NOTHING if card.similarity is None else round(100 * card.similarity),
+            # Flat lists: axis, question, answer and again; a fact is its six parts.
+            "questions": self._list([part for probe in case.probes if probe.axis in _ASKED for part in _asked(probe)]),
+            "hops": self._list([part for probe in case.probes if probe.axis == "mhop" for part in _hop(probe)]),
+            "near": self._list([part for probe in case.probes if probe.axis == "locality" for part in _near(probe)]),
+        }
+
+    def _fact(self, fact: Fact) -> dict[str, int]:
+        said = self.strings.number
+        return {
+            "subject": said(fact.subject_label or fact.subject),
+            "subjectId": said(fact.subject),
+            "relation": said(fact.property_label or fact.property),
+            "relationId": said(fact.property),
+            "target": said(fact.object_label or fact.object),
+            "targetId": said(fact.object),
+        }
+
+    def _dropped(self, row: Mapping[str, Any]) -> dict[str, int]:
+        said = self.strings.number
+        return {
+            "subject": said(row["subject_label"] or row["subject"]),
+            "subjectId": said(row["subject"]),
+            "relation": said(row["property_label"] or row["property"]),
+            "relationId": said(row["property"]),
+            "old": self._list(_labels(row["old_objects"], row["old_labels"])),
+            "new": self._list(_labels(row["new_objects"], row["new_labels"])),
+            "reason": said(row["reason"]),
+        }
+
+    def _list(self, texts: Iterable[str]) -> int:
+        return self.lists.number(tuple(self.strings.number(text) for text in texts))
+
+
+def _asked(probe: Probe) -> tuple[str, str, str]:
+    return probe.axis, probe.question, probe.answers[0]
+
+
+def _hop(probe: Probe) -> tuple[str, ...]:
+    """Question, answer, the bridge's relation to the answer, and whether the second fact is a case too."""
+    second = probe.facts[1]
+    return probe.question, probe.answers[0], second.property_label or second.property, probe.second_case_id or ""
+
+
+def _near(probe: Probe) -> tuple[str, ...]:
+    fact = probe.facts[0]
+    return probe.question, probe.answers[0], fact.subject_label or fact.subject, fact.subject
+
+
+def _labels(objects: Sequence[str], labels: Sequence[str | None]) -> list[str]:
+    return [
+        label or (entity if entity.startswith("Q") else "a value")
+        for entity, label in zip(objects, labels, strict=True)
+    ]
+
+
+def _columns(names: Sequence[str], rows: Iterable[Mapping[str, int]]) -> dict[str, list[int]]:
+    columns: dict[str, list[int]] = {name: [] for name in names}
+    for row in rows:
+        for name in names:
+            columns[name].append(row[name])
+    return columns
+
+
+def shown_dropped(edits: Edits, *, most: int = MOST_DROPPED) -> tuple[list[dict[str, Any]], Counter[str]] | None:
+    """Dropped changes for a page, and how many there are by reason; None where the export kept none.
+
+    Args:
+        most: Rows at most; each reason may have an even share, the first ones by subject and property.
+    """
+    table = read_dropped(edits) if isinstance(edits, Timestep) else None
+    if table is None:
+        return None
+    counts = Counter(table["reason"].to_pylist())
+    share = most // max(1, len(counts))
+    if table.num_rows <= most:
+        return table.to_pylist(), counts
+    taken: Counter[str] = Counter()
+    chosen = []
+    for index, reason in enumerate(table["reason"].to_pylist()):
+        if taken[reason] < share:
+            taken[reason] += 1
+            chosen.append(index)
+    return table.take(chosen).to_pylist(), counts

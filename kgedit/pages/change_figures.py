@@ -1,0 +1,187 @@
+"""Figures of what changed: the funnel, when, which relations, which kinds, and how near the locality probes are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kgedit.pages.change_cards import Card
+from kgedit.pages.charts.counts import count_bars, histogram, waterfall
+from kgedit.pages.marks import Drawing, Figure
+
+WIDE, NARROW = 820, 440
+"""Widths of a drawing over the whole column of the page, and of the same on a small screen."""
+
+_MOST_BARS = 15
+_MOST_MONTHS = 60
+_MOST_YEARS = 60
+_FEW_YEARS = 5  # of which the months say all that there is
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFigure:
+    """A figure in a section of the page."""
+
+    section: str
+    figure: Figure
+
+
+def change_figures(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[ChangeFigure]:
+    """All figures that there is something to draw for.
+
+    Args:
+        manifest: Of the timestep; None for a file of edits.
+    """
+    makers = (
+        _funnel(len(cards), manifest),
+        _since(cards),
+        _kinds(cards, manifest),
+        _topics(cards),
+        _specificity(cards),
+    )
+    return [found for made in makers for found in made]
+
+
+def _funnel(cases: int, manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
+    funnel = (manifest or {}).get("funnel", {})
+    if isinstance(funnel.get("changed"), int) and isinstance(funnel.get("dropped"), dict):
+        drops = [(name, count) for name, count in funnel["dropped"].items() if count]
+        idle = len(funnel["dropped"]) - len(drops)
+        end = "cases" if funnel.get("kept") in (None, cases) else "updates"
+        wide, narrow = (
+            waterfall("What is left", funnel["changed"], drops, end, first="changed facts", width=width)
+            for width in (WIDE, NARROW)
+        )
+        note = "Filters run in this order; a change is dropped by the first one that it fails."
+        note += f" {idle} further filters dropped nothing." if idle else ""
+        yield ChangeFigure("funnel", Figure("funnel", "From changes to cases", (wide,), note, (narrow,)))
+
+
+def _since(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    stacks = list(_stacks(cards))
+    undated = sum(card.year is None for card in cards)
+    if stacks:
+        note = "By the statements' own dates."
+        note += f" {undated:,} of {len(cards):,} cases have none." if undated else ""
+        wide, narrow = (tuple(_drawn(stack, width) for stack in stacks) for width in (WIDE, NARROW))
+        yield ChangeFigure("since", Figure("since", "Since when the new value holds", wide, note, narrow))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """A histogram: title, names of its bars, and the name and tag of each case that is counted."""
+
+    title: str
+    names: tuple[str, ...]
+    found: tuple[tuple[str, str], ...]
+
+
+def _stacks(cards: Sequence[Card]) -> Iterator[_Stack]:
+    months = [(card.case.start_time[:7], card.case.tag) for card in cards if card.case.start_time and _has_month(card)]
+    names = _months(min(months)[0], max(months)[0]) if months else []
+    by_month = 0 < len(names) <= _MOST_MONTHS
+    if by_month:
+        yield _Stack("Since when, by month", tuple(names), tuple(months))
+    years = [(year, card.case.tag) for card in cards if (year := card.year) and len(year) == 4]
+    if years:
+        high = int(max(years)[0])
+        low = max(int(min(years)[0]), high - _MOST_YEARS + 1)
+        if not by_month or high - low >= _FEW_YEARS:
+            yield _Stack("Since when, by year", tuple(str(year) for year in range(low, high + 1)), tuple(years))
+
+
+def _has_month(card: Card) -> bool:
+    time = card.case.start_time or ""
+    return len(time) >= 7 and not time.startswith("-")
+
+
+def _months(first: str, last: str) -> list[str]:
+    year, month = int(first[:4]), int(first[5:7])
+    names: list[str] = []
+    while f"{year:04}-{month:02}" <= last and len(names) <= _MOST_MONTHS:
+        names.append(f"{year:04}-{month:02}")
+        year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+    return names
+
+
+def _drawn(stack: _Stack, width: float) -> Drawing:
+    updates = Counter(name for name, tag in stack.found if tag == "update")
+    others = Counter(name for name, tag in stack.found if tag != "update")
+    bars = [(name, updates[name], others[name]) for name in stack.names]
+    labels = 12 if width > 600 else 6
+    every = max(1, -(-len(bars) // labels))
+    return histogram(stack.title, bars, parts=("replaced a value", "new"), width=width, every=every)
+
+
+def _kinds(cards: Sequence[Card], manifest: dict[str, Any] | None) -> Iterator[ChangeFigure]:
+    scenarios = (manifest or {}).get("scenarios", {})
+    panels = [
+        _bars("Kind of change", (card.case.kind for card in cards)),
+        _bars("Confidence of the kind", (confidence_word(card.confidence) for card in cards)),
+        _bars("Scenario of all updates", (name for name, count in scenarios.items() for _ in range(count))),
+        _bars("Relation", (card.case.fact.property_label or card.case.fact.property for card in cards)),
+    ]
+    if any(panels):
+        note = "Kinds follow from rules; their confidence is that of the rule, high from 0.9 and low below 0.7."
+        found = tuple(panel for panel in panels if panel)
+        yield ChangeFigure("kinds", Figure("kinds-and-relations", "Kinds and relations", found, note))
+
+
+def confidence_word(confidence: float | None) -> str | None:
+    """A confidence in words."""
+    if confidence is None:
+        return None
+    return "high" if confidence >= 0.9 else "medium" if confidence >= 0.7 else "low"
+
+
+def _topics(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    panel = _bars("Class of the subject", (card.topic for card in cards))
+    if panel:
+        yield ChangeFigure("kinds", Figure("topics", "Topics", (panel,)))
+
+
+_BASIS_WORDS = {
+    "graph": "shares facts with it",
+    "label": "similar label",
+    "relation": "same relation only",
+    "changed": "changed in the window",
+    "nearest": "nearest by its facts",
+}
+
+
+def _specificity(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    counts = Counter(_BASIS_WORDS.get(card.basis, card.basis) if card.basis else "no probe" for card in cards)
+    if set(counts) <= {"no probe"}:
+        return
+    panels = [
+        count_bars(
+            "Locality probe: how near is its subject",
+            sorted(counts.items(), key=lambda one: (-one[1], one[0])),
+            role="good",
+        )
+    ]
+    values = [card.similarity for card in cards if card.basis == "graph" and card.similarity is not None]
+    if values:
+        edges = [0, 1, 2, 4, 8, 16, 32]
+        names = [f"{low}–{high}" for low, high in pairwise(edges)] + [f"over {edges[-1]}"]
+        bins = Counter(sum(value >= edge for edge in edges[1:]) for value in values)
+        panels.append(
+            count_bars(
+                "Rarity of the facts shared", [(name, bins[index]) for index, name in enumerate(names)], role="good"
+            )
+        )
+    note = "A probe about a subject near the edited one is the harder test that an edit changes nothing else."
+    yield ChangeFigure("specificity", Figure("specificity", "Specificity", tuple(panels), note))
+
+
+def _bars(title: str, values: Iterator[str | None]) -> Drawing | None:
+    counts = Counter(value for value in values if value)
+    if not counts:
+        return None
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    rest = sum(count for _, count in ordered[_MOST_BARS:])
+    shown = ordered[:_MOST_BARS] + ([(f"{len(ordered) - _MOST_BARS} others", rest)] if rest else [])
+    return count_bars(title, shown)

@@ -1,0 +1,1 @@
+"""Charts: functions from numbers to drawings. Colour means outcome or way of asking, never method."""

@@ -1,0 +1,48 @@
+"""Data inside a page: columns of small integers and every string once, as gzip in base64.
+
+Base64 has no "<": no label can end the element that holds it. The page unpacks it with DecompressionStream.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+Value = TypeVar("Value", bound=Hashable)
+
+NOTHING = -1
+"""Index that stands for a missing value."""
+
+
+class Numbered(Generic[Value]):
+    """Values by number, each once, in the order in which they first came."""
+
+    def __init__(self, first: Iterable[Value] = ()) -> None:
+        self._numbers: dict[Value, int] = {}
+        for value in first:
+            self.number(value)
+
+    def number(self, value: Value | None) -> int:
+        """The number of a value; NOTHING for None."""
+        if value is None:
+            return NOTHING
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    @property
+    def values(self) -> list[Value]:
+        """Values in the order of their numbers."""
+        return list(self._numbers)
+
+
+def packed(data: Any) -> str:
+    """Data as JSON, compressed, in base64; the same data gives the same text."""
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(written, compresslevel=9, mtime=0)).decode("ascii")
+
+
+def unpacked(text: str) -> Any:
+    """What `packed` packed."""
+    return json.loads(gzip.decompress(base64.b64decode(text)))

@@ -1,0 +1,46 @@
+"""What figures of a report share: the names of axes, and a figure with the tables of its numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kgedit.analysis.tables import Table
+from kgedit.pages.marks import Figure
+from kgedit.records.cases import Axis
+
+AXIS_NAMES: dict[Axis, str] = {
+    "update": "Update",
+    "rephrase": "Rephrase",
+    "personas": "Personas",
+    "alias": "Alias",
+    "mhop": "Two hops",
+    "consequence": "Consequence",
+    "locality": "Locality",
+}
+"""Axis -> its name in headings."""
+
+ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence")
+"""Axes on which an edit is to be seen; locality is where it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A figure with the tables of its numbers.
+
+    Attributes:
+        section: Of the page.
+        figure: The drawing.
+        tables: Of the report, with the same numbers and more.
+        choice: What it is in the section's list of choices; "" where the section shows all its figures.
+    """
+
+    section: str
+    figure: Figure
+    tables: tuple[Table, ...] = ()
+    choice: str = ""
+
+
+def in_days(timestep: str) -> str:
+    """A timestep's name as two dates; another name as it is."""
+    parts = timestep.split("_")[:2]
+    return " → ".join(f"{p[:4]}-{p[4:6]}-{p[6:]}" if len(p) == 8 and p.isdigit() else p for p in parts)

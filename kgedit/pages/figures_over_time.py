@@ -1,0 +1,164 @@
+"""Figures of editing over time: scores as edits add up, and what later timesteps undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.analysis.answers import estimate_of
+from kgedit.analysis.cells import Estimate
+from kgedit.analysis.overviews import schedule_table
+from kgedit.analysis.runs import Run
+from kgedit.analysis.timesteps import lifelong_table, retention_table
+from kgedit.pages.charts.curves import Curve, curves
+from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.scales import common_top
+from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit, in_days
+from kgedit.pages.marks import Drawing, Figure
+from kgedit.pages.report_views import View, run_names, widened
+from kgedit.records.cases import Axis
+from kgedit.records.scores import Retention
+
+_IN_FORCE = ("own", "partial", "retained")
+"""Stages at which a question was asked whose edit had been made."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Curves of one measure."""
+
+    title: str
+    lines: tuple[Curve, ...]
+    role: str
+
+
+def curve_exhibits(view: View) -> Iterator[Exhibit]:
+    """Scores at every number of edits at which runs were asked; none where all were asked once."""
+    presets = [(preset, role) for preset, role in ((view.free, "free"), (view.forced, "forced")) if preset]
+    panels = []
+    for preset, role in presets:
+        way = "free" if role == "free" else "teacher forcing"
+        for axis in ("update", "rephrase"):
+            panels.append(_Panel(f"{AXIS_NAMES[axis]}, {way}", _lines(view, axis, preset.name), role))
+    if presets:
+        panels.append(_Panel("Unrelated answers kept", _lines(view, "locality", view.shown_preset), "good"))
+    panels = [panel for panel in panels if panel.lines]
+    if panels:
+        drawn = tuple(_drawn(panel, panels) for panel in panels)
+        tables = [table for preset, _ in presets if (table := schedule_table(view.runs, preset.name))]
+        note = (
+            "Asked at so many edits, of all edits made so far that were asked about, in %; bars: 95 % intervals. "
+            "Unrelated answers are those of the timestep under way."
+        )
+        yield Exhibit("curves", Figure(f"as-edits-add-up-{view.key}", "As edits add up", drawn, note), tuple(tables))
+
+
+def _drawn(panel: _Panel, panels: Sequence[_Panel]) -> Drawing:
+    alike = [other for other in panels if other.role == panel.role]
+    top = common_top(found.mean for other in alike for line in other.lines for _, found in line.points)
+    return curves(panel.title, panel.lines, role=panel.role, top=top)
+
+
+def _lines(view: View, axis: Axis, preset: str) -> tuple[Curve, ...]:
+    lines = []
+    for name, run in zip(run_names(view.runs), view.runs, strict=True):
+        # Under "single" every edit is undone: nothing adds up.
+        points = {} if run.spec.protocol == "single" else _points_of(run, axis, preset)
+        if len(points) > 1:
+            lines.append(Curve(name, tuple(sorted(points.items()))))
+    return tuple(lines)
+
+
+def _points_of(run: Run, axis: Axis, preset: str) -> dict[int, Estimate]:
+    if axis == "locality":
+        return _kept(run, preset)
+    rows = run.answers.filter(
+        pc.field("stage").isin(_IN_FORCE) & (pc.field("axis") == axis) & (pc.field("preset") == preset)
+    )
+    rows = rows.filter(pc.field("value").is_valid())
+    states = list(dict.fromkeys(zip(rows["model_timestep"].to_pylist(), rows["edits"].to_pylist(), strict=True)))
+    found = {}
+    for timestep, edits in states:
+        asked = pc.field("edits").is_null() if edits is None else pc.field("edits") == edits
+        estimate = _estimate(rows.filter((pc.field("model_timestep") == timestep) & asked))
+        if estimate:
+            found[_edits_in_force(run, timestep, edits)] = widened(estimate)
+    return found
+
+
+def _estimate(rows: pa.Table) -> Estimate | None:
+    return estimate_of(rows["value"].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_))
+
+
+def _kept(run: Run, preset: str) -> dict[int, Estimate]:
+    return {
+        _edits_in_force(run, state.timestep, state.edits): widened(Estimate(score.mean, score.low, score.high, score.n))
+        for score in run.scores.scores
+        if score.metric == "unchanged" and score.preset == preset and score.stage in ("own", "partial")
+        if (state := score.model_state) and state.timestep and score.timestep == state.timestep
+    }
+
+
+def _edits_in_force(run: Run, timestep: str, edits: int | None) -> int:
+    """Edits that the model had received: all of earlier timesteps, and some or all of this one."""
+    sizes: dict[str, int] = {row["values"]: row["counts"] for row in pc.value_counts(run.cases["timestep"]).to_pylist()}
+    order = run.scores.timesteps
+    earlier = sum(sizes.get(step, 0) for step in order[: order.index(timestep)])
+    return earlier + (sizes.get(timestep, 0) if edits is None else edits)
+
+
+def matrix_exhibits(view: View) -> Iterator[Exhibit]:
+    """The accuracy matrices of every axis, free and forced; none without several timesteps that were asked again."""
+    for preset, role in ((view.free, "free"), (view.forced, "forced")):
+        if preset is None:
+            continue
+        for axis in ASKED_AXES:
+            panels = []
+            for name, run in zip(run_names(view.runs), view.runs, strict=True):
+                for item in run.scores.retention:
+                    if (item.axis, item.preset) == (axis, preset.name) and _was_asked_again(item):
+                        panels.append(_matrix(name, item, role))
+            if panels:
+                way = "free" if role == "free" else "teacher forcing"
+                choice = f"{AXIS_NAMES[axis]}, {way}"
+                steps = list(dict.fromkeys(step for run in view.runs for step in run.scores.timesteps))
+                named = "; ".join(f"{number} is {in_days(step)}" for number, step in enumerate(steps, start=1))
+                figure = Figure(
+                    f"forgetting-{view.key}-{axis}-{preset.name}",
+                    f"What later timesteps undo: {choice}",
+                    tuple(panels),
+                    f"Row: the model after a timestep; column: the timestep asked; framed: just learned. {named}.",
+                )
+                tables = [make(view.runs, preset.name) for make in (retention_table, lifelong_table)]
+                yield Exhibit("forgetting", figure, tuple(table for table in tables if table), choice)
+
+
+def _was_asked_again(item: Retention) -> bool:
+    return any(cell is not None for index, row in enumerate(item.matrix) for cell in row[:index])
+
+
+def _points(value: float) -> str:
+    said = f"{100 * value:+.1f}"
+    return "0" if float(said) == 0 else said.replace("-", "−")
+
+
+def _matrix(name: str, item: Retention, role: str) -> Drawing:
+    rows = [
+        HeatRow(
+            f"after {i + 1}",
+            "",
+            tuple(HeatCell(value, outlined=i == j) for j, value in enumerate(row)),
+        )
+        for i, row in enumerate(item.matrix)
+    ]
+    columns = [f"on {index + 1}" for index in range(len(item.matrix))]
+    note = " · ".join(
+        f"{word} {_points(value)}"
+        for word, value in (("forgetting", item.forgetting), ("backward transfer", item.backward_transfer))
+        if value is not None
+    )
+    return heat_map(name, columns, rows, role=role, note=note, names=54, cell=48)

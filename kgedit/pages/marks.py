@@ -1,0 +1,210 @@
+"""Drawings as data: marks with places and colour roles, written as SVG for a page or for a file.
+
+Places and sizes are pixels at 96 dpi, the origin top left. Text is escaped here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Literal
+
+Anchor = Literal["start", "middle", "end"]
+Paint = Callable[[str], str]
+"""Role of a colour -> what is written for it."""
+
+_COLOURED = ("fill", "stroke")
+_MEAN_WIDTH = 0.54  # of a sans-serif letter, by its size
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One SVG element.
+
+    Attributes:
+        tag: Its name.
+        attributes: Names and values; fill and stroke hold a role of the palette, or "none".
+        text: What it says, where it is text.
+        tooltip: What a pointer over it shows, or "".
+    """
+
+    tag: str
+    attributes: tuple[tuple[str, str | float], ...]
+    text: str = ""
+    tooltip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Marks on a ground.
+
+    Attributes:
+        width: In pixels.
+        height: In pixels.
+        title: What it shows, for readers who do not see it.
+        marks: In the order in which they are painted.
+    """
+
+    width: float
+    height: float
+    title: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """Panels that belong together.
+
+    Attributes:
+        name: Of its files, without ending.
+        title: Above it.
+        panels: One drawing each, side by side as far as there is room.
+        note: What to read it by, or "".
+        narrow: The same for a small screen, where the panels are wider than one; else none.
+    """
+
+    name: str
+    title: str
+    panels: tuple[Drawing, ...]
+    note: str = ""
+    narrow: tuple[Drawing, ...] = ()
+
+
+def text(
+    x: float,
+    y: float,
+    said: str,
+    *,
+    size: float = 12,
+    fill: str = "ink2",
+    anchor: Anchor = "start",
+    bold: bool = False,
+    tooltip: str = "",
+) -> Mark:
+    """Words whose baseline is at y."""
+    attributes: list[tuple[str, str | float]] = [("x", x), ("y", y), ("font-size", size), ("fill", fill)]
+    attributes += [("text-anchor", anchor)] if anchor != "start" else []
+    attributes += [("font-weight", 600)] if bold else []
+    return Mark("text", tuple(attributes), said, tooltip)
+
+
+def line(
+    x1: float, y1: float, x2: float, y2: float, *, stroke: str = "line2", width: float = 1, dash: str = ""
+) -> Mark:
+    """A straight line."""
+    places: list[tuple[str, str | float]] = [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)]
+    places += [("stroke", stroke), ("stroke-width", width)]
+    return Mark("line", (*places, *((("stroke-dasharray", dash),) if dash else ())))
+
+
+def rect(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    *,
+    fill: str,
+    opacity: float = 1,
+    radius: float = 0,
+    stroke: str = "",
+    tooltip: str = "",
+) -> Mark:
+    """A rectangle; nothing is narrower than 0."""
+    attributes: list[tuple[str, str | float]] = [("x", x), ("y", y), ("width", max(0.0, width)), ("height", height)]
+    attributes += [("fill", fill)]
+    attributes += [("fill-opacity", opacity)] if opacity < 1 else []
+    attributes += [("rx", radius)] if radius else []
+    attributes += [("stroke", stroke)] if stroke else []
+    return Mark("rect", tuple(attributes), "", tooltip)
+
+
+def dot(x: float, y: float, *, fill: str, radius: float = 4, tooltip: str = "") -> Mark:
+    """A filled circle: free decoding."""
+    return Mark("circle", (("cx", x), ("cy", y), ("r", radius), ("fill", fill)), "", tooltip)
+
+
+def ring(x: float, y: float, *, stroke: str, radius: float = 4, tooltip: str = "") -> Mark:
+    """An open circle on the ground's colour: teacher forcing."""
+    places: tuple[tuple[str, str | float], ...] = (("cx", x), ("cy", y), ("r", radius), ("fill", "ground"))
+    return Mark("circle", (*places, ("stroke", stroke), ("stroke-width", 2)), "", tooltip)
+
+
+def polyline(points: Iterable[tuple[float, float]], *, stroke: str, width: float = 1.8, dash: str = "") -> Mark:
+    """A line through points."""
+    path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
+    attributes: list[tuple[str, str | float]] = [("points", path), ("fill", "none"), ("stroke", stroke)]
+    attributes += [("stroke-width", width), ("stroke-linejoin", "round")]
+    return Mark("polyline", (*attributes, *((("stroke-dasharray", dash),) if dash else ())))
+
+
+def text_width(said: str, size: float = 12) -> float:
+    """About how wide words are, in pixels."""
+    wide = sum(2 if ord(letter) > 0x2E80 else 1 for letter in said)
+    return wide * size * _MEAN_WIDTH
+
+
+def shortened(said: str, width: float, size: float = 12) -> str:
+    """Words cut with "…" to about a width in pixels."""
+    if text_width(said, size) <= width:
+        return said
+    letters = max(1, int(width / (size * _MEAN_WIDTH)) - 1)
+    return said[:letters].rstrip() + "…"
+
+
+def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Places as near as they can be to those wanted, at least a gap apart, for labels beside one another.
+
+    Args:
+        wanted: In any order; the result is in the same one.
+        gap: Least distance.
+        low: Of the first place; it gives way where there is no room.
+        high: Of the last place.
+    """
+    order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
+    placed = [0.0] * len(wanted)
+    last = low - gap
+    for index in order:
+        last = placed[index] = max(wanted[index], last + gap)
+    ceiling = high + gap
+    for index in reversed(order):
+        ceiling = placed[index] = min(placed[index], ceiling - gap)
+    return placed
+
+
+def to_svg(drawing: Drawing, paint: Paint, *, attributes: str = "") -> str:
+    """A drawing as one SVG element.
+
+    Args:
+        paint: How a colour role is written.
+        attributes: Further attributes of the svg element, already escaped.
+    """
+    width, height = _number(drawing.width), _number(drawing.height)
+    written = written_marks(drawing, paint)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(drawing.title)}"{" " if attributes else ""}{attributes}>{written}</svg>'
+    )
+
+
+def written_marks(drawing: Drawing, paint: Paint) -> str:
+    """The marks of a drawing alone, to be put into another SVG."""
+    return "".join(_to_svg(mark, paint) for mark in drawing.marks)
+
+
+def _to_svg(mark: Mark, paint: Paint) -> str:
+    written = "".join(f' {name}="{_value(name, value, paint)}"' for name, value in mark.attributes)
+    inner = escape(mark.text) if mark.text else ""
+    if mark.tooltip:
+        inner = f"<title>{escape(mark.tooltip)}</title>{inner}"
+    return f"<{mark.tag}{written}>{inner}</{mark.tag}>" if inner else f"<{mark.tag}{written}/>"
+
+
+def _value(name: str, value: str | float, paint: Paint) -> str:
+    if isinstance(value, str):
+        return paint(value) if name in _COLOURED and value != "none" else escape(value)
+    return _number(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))

@@ -1,0 +1,67 @@
+"""Colours by role, light and dark: the Okabe-Ito set, which readers with any colour vision tell apart.
+
+A drawing names roles; a page paints them as CSS variables, which follow the theme, a file as the light theme's values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LIGHT: Mapping[str, str] = {
+    "ground": "#fcfcfb",
+    "panel": "#ffffff",
+    "wash": "#f3f3f0",
+    "ink": "#1a1d21",
+    "ink2": "#454b53",
+    "muted": "#62696f",
+    "line": "#e5e5e1",
+    "line2": "#c4c6c1",
+    "free": "#0072b2",
+    "free-text": "#00629b",
+    "forced": "#e69f00",
+    "forced-text": "#7d5200",
+    "bad": "#d55e00",
+    "bad-text": "#a34700",
+    "good": "#009e73",
+    "good-text": "#006e53",
+    "before": "#858b91",
+    "chosen": "#e6eff6",
+}
+"""Role -> colour on a light ground. "-text" is the same hue, dark enough for words (4.5:1)."""
+
+DARK: Mapping[str, str] = {
+    "ground": "#15171a",
+    "panel": "#1a1d21",
+    "wash": "#22262b",
+    "ink": "#ecedeb",
+    "ink2": "#c5c9ce",
+    "muted": "#9aa1a9",
+    "line": "#2c3036",
+    "line2": "#4a5058",
+    "free": "#56b4e9",
+    "free-text": "#7fc8f1",
+    "forced": "#e9ab25",
+    "forced-text": "#efbb4c",
+    "bad": "#ee7f3b",
+    "bad-text": "#f39a63",
+    "good": "#2bbd8d",
+    "good-text": "#52cfa5",
+    "before": "#8b929a",
+    "chosen": "#1c2c38",
+}
+"""Role -> colour on a dark ground; the same roles as LIGHT."""
+
+
+def css_variables(palette: Mapping[str, str]) -> str:
+    """The palette as declarations of CSS variables."""
+    return "".join(f"--{role}:{colour};" for role, colour in palette.items())
+
+
+def as_variable(role: str) -> str:
+    """A role as a page paints it."""
+    return f"var(--{role})"
+
+
+def as_printed(role: str) -> str:
+    """A role as a file paints it: in light colours, on white."""
+    return "#ffffff" if role == "ground" else LIGHT[role]

@@ -1,0 +1,297 @@
+"""The page of a report: runs in, one HTML file and its figures out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kgedit.analysis.cells import Estimate, as_text
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Table
+from kgedit.pages.answer_rows import AnswerBook
+from kgedit.pages.charts.forest import ForestRow, interval_strip
+from kgedit.pages.charts.scales import percent, same_count
+from kgedit.pages.embedding import packed
+from kgedit.pages.exhibits import AXIS_NAMES, Exhibit, in_days
+from kgedit.pages.marks import Drawing, Figure
+from kgedit.pages.report_figures import exhibits_of, forest_row
+from kgedit.pages.report_provenance import commands_of, provenance_of
+from kgedit.pages.report_views import MethodView, View, run_names, views_of
+from kgedit.pages.shell import render
+from kgedit.pages.verdict import Verdict, verdict_of
+from kgedit.records.cases import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class ChartSection:
+    """A section of charts.
+
+    Attributes:
+        id: Anchor.
+        name: In the list of sections.
+        title: Heading.
+        lede: What it shows.
+        missing: Why it is empty, and what would fill it.
+        chosen: Whether one of its figures is shown at a time.
+    """
+
+    id: str
+    name: str
+    title: str
+    lede: str
+    missing: str
+    chosen: bool = False
+
+
+CHART_SECTIONS = (
+    ChartSection(
+        "asking",
+        "Two ways of asking",
+        "Two ways of asking the same question",
+        "Teacher forcing feeds the target and counts its tokens. Free decoding lets the model write. A method that "
+        "holds its knowledge draws a level line.",
+        "These runs were asked in one way only; a run with the presets synthetic and wild is asked in both.",
+    ),
+    ChartSection(
+        "tradeoff",
+        "Gain and damage",
+        "What was gained, what was broken",
+        "Up is better, left is better. Two goals make no single score: where one method is higher and another further "
+        "left, neither is the better one.",
+        "Damage is seen on unrelated questions, and these runs asked none before and after.",
+    ),
+    ChartSection(
+        "curves",
+        "As edits add up",
+        "As edits add up",
+        "Edits that are all in force, asked for after more and more of them.",
+        "No run was asked at several numbers of edits: run-edit --protocol sequential --evaluate-every N asks.",
+    ),
+    ChartSection(
+        "forgetting",
+        "Forgetting",
+        "What later timesteps undo",
+        "Read down a column: the same questions, after more and more later edits.",
+        "No run learned several timesteps and was asked again: run-edit --timestep A --timestep B --evaluate-earlier.",
+        chosen=True,
+    ),
+    ChartSection(
+        "breakdowns",
+        "By relation, kind, tag",
+        "What kinds of edits hold",
+        "Some relations are easy because their answers are short or few.",
+        "All edits are alike in relation, kind and tag, or an earlier kgedit made the runs.",
+        chosen=True,
+    ),
+    ChartSection(
+        "retrieval",
+        "Retrieval",
+        "Was the fact found, and was it used?",
+        "A retriever can miss, and a model can ignore what was found: different faults.",
+        "No method of this group retrieves.",
+    ),
+    ChartSection("cost", "Cost", "Cost", "What the edits took.", "Nothing was measured."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCell:
+    """One number of the comparison."""
+
+    value: str
+    interval: str
+    best: bool
+    strip: Drawing | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One method of the comparison."""
+
+    name: str
+    protocol: str
+    cells: tuple[ComparedCell, ...]
+    seconds: str
+    gibibytes: str
+    is_baseline: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedColumn:
+    """One axis of the comparison."""
+
+    axis: Axis
+    name: str
+    beside: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownView:
+    """A view as the template takes it."""
+
+    key: str
+    name: str
+    title: str
+    what: str
+    verdict: Verdict
+    columns: tuple[ComparedColumn, ...]
+    rows: tuple[ComparedRow, ...]
+    comparison_tables: tuple[Table, ...]
+    exhibits: dict[str, list[Exhibit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page and its figures.
+
+    Attributes:
+        html: The whole file.
+        figures: As they stand on it.
+    """
+
+    html: str
+    figures: tuple[Figure, ...]
+
+
+def report_page(runs: Sequence[Run]) -> Page:
+    """The page of finished runs; the same runs give the same bytes.
+
+    Args:
+        runs: In the order of reports.
+    """
+    views = views_of(runs)
+    shown, figures = [], []
+    for view in views:
+        exhibits = exhibits_of(view)
+        figures += [exhibit.figure for exhibit in exhibits]
+        shown.append(_shown(view, exhibits, several=len({one.group for one in views}) > 1))
+    largest = max(views, key=lambda view: sum(len(run.answers) for run in view.runs), default=None)
+    groups = {view.group: view for view in reversed(views)}
+    book = _answers(groups.values())
+    html = render(
+        "report.html.j2",
+        styles=["report.css"],
+        scripts=["report.js", "answers.js"],
+        title="Editing results",
+        brand="kgedit report",
+        meta=_meta(runs, len(groups), len(book.columns["run"])),
+        sections=[
+            ("verdict", "Verdict"),
+            ("comparison", "Comparison"),
+            *((one.id, one.name) for one in CHART_SECTIONS),
+            ("answers", "Answers"),
+            ("provenance", "Provenance"),
+        ],
+        views=shown,
+        first=largest.key if largest else "",
+        chart_sections=CHART_SECTIONS,
+        answers=packed(book.as_data()),
+        provenance=[provenance_of(_title(groups[number]), groups[number].runs) for number in sorted(groups)],
+        commands=commands_of(runs),
+        **_key(),
+    )
+    return Page(html, tuple(figures))
+
+
+def _meta(runs: Sequence[Run], groups: int, questions: int) -> str:
+    def counted(number: int, word: str) -> str:
+        return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+    told = (counted(len(runs), "run"), counted(groups, "group"), counted(questions, "answer"))
+    return f"{told[0]} in {told[1]} · {told[2]}, each before and after"
+
+
+def _answers(views: Iterable[View]) -> AnswerBook:
+    book = AnswerBook()
+    known = set()
+    for view in sorted(views, key=lambda view: view.group):
+        for name, run in zip(run_names(view.runs), view.runs, strict=True):
+            # A method that trains nothing stands in several groups; its answers are the same.
+            if run.folder not in known:
+                known.add(run.folder)
+                book.add_run(run, name=name, group=view.group)
+    return book
+
+
+def _key() -> dict[str, Drawing]:
+    free = ForestRow("", None, Estimate(0.45, 0.2, 0.7), None)
+    return {
+        "key_free": interval_strip(free, width=60),
+        "key_forced": interval_strip(ForestRow("", None, None, Estimate(0.5)), width=20),
+        "key_before": interval_strip(ForestRow("", 0.5, None, None), width=20),
+    }
+
+
+def _title(view: View) -> str:
+    run = view.runs[0]
+    return f"{run.model}, {_timesteps(run)}"
+
+
+def _timesteps(run: Run) -> str:
+    steps = run.scores.timesteps
+    return in_days(steps[0]) if len(steps) == 1 else f"{len(steps)} timesteps"
+
+
+def _shown(view: View, exhibits: Sequence[Exhibit], *, several: bool) -> ShownView:
+    presets = " + ".join(preset.name for preset in (view.free, view.forced) if preset)
+    cases = view.runs[0].cases.num_rows
+    trained = next((run.spec.train_context for run in view.runs if run.spec.train_context), None)
+    what = [f"{cases:,} edits" if cases else "", f"presets {presets}", f"trained in {trained}" if trained else ""]
+    columns = _columns(view)
+    by_section: dict[str, list[Exhibit]] = {section.id: [] for section in CHART_SECTIONS}
+    compared: tuple[Table, ...] = ()
+    for exhibit in exhibits:
+        if exhibit.section == "comparison":
+            compared = exhibit.tables
+        else:
+            by_section[exhibit.section].append(exhibit)
+    free = view.free.name if view.free else "teacher forcing"
+    return ShownView(
+        key=view.key,
+        name=f"{view.group}: {_title(view)} · {free}" if several else f"{_title(view)} · {free}",
+        title=f"{view.group}. {_title(view)}" if several else _title(view),
+        what=" · ".join(part for part in what if part),
+        verdict=verdict_of(view),
+        columns=columns,
+        rows=tuple(_row(view, method, columns) for method in view.methods),
+        comparison_tables=compared,
+        exhibits=by_section,
+    )
+
+
+def _columns(view: View) -> tuple[ComparedColumn, ...]:
+    columns = []
+    for axis in view.axes:
+        estimates = [_estimate(method, axis) for method in view.methods]
+        if any(estimates):
+            name = "Locality kept" if axis == "locality" else AXIS_NAMES[axis]
+            columns.append(ComparedColumn(axis, name, same_count(estimates)))
+    return tuple(columns)
+
+
+def _estimate(method: MethodView, axis: Axis) -> Estimate | None:
+    row = forest_row(method, axis)
+    return row.free or row.forced
+
+
+def _row(view: View, method: MethodView, columns: Sequence[ComparedColumn]) -> ComparedRow:
+    run = method.run
+    return ComparedRow(
+        name=method.name.removesuffix(f" {run.spec.protocol.replace('_', ' ')}") if run else method.name,
+        protocol=run.spec.protocol.replace("_", " ") if run else "before any edit",
+        cells=tuple(_cell(view, method, column.axis) for column in columns),
+        seconds=as_text(run.cpu_seconds_per_edit if run else None, "seconds"),
+        gibibytes=f"{run.scores.edits.peak_memory_bytes / 2**30:.1f}" if run else "–",
+        is_baseline=method.is_baseline,
+    )
+
+
+def _cell(view: View, method: MethodView, axis: Axis) -> ComparedCell:
+    found = _estimate(method, axis)
+    if found is None:
+        return ComparedCell("–", "", best=False, strip=None)
+    edited = [one.mean for other in view.edited if (one := _estimate(other, axis))]
+    best = not method.is_baseline and len(edited) > 1 and found.mean == max(edited) and found.mean > 0
+    ends = [f"{100 * end:.0f}" for end in (found.low, found.high) if end is not None]
+    strip = interval_strip(forest_row(method, axis))
+    return ComparedCell(percent(found.mean, n=found.n), "–".join(ends), best, strip)

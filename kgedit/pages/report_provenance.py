@@ -1,0 +1,114 @@
+"""What a report's numbers were made from and with, and the commands that make them again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kgedit.analysis.runs import Run
+from kgedit.errors import BenchmarkError
+from kgedit.pages.report_views import run_names
+from kgedit.records.runs import RunEnvironment
+from kgedit.runs.run_files import read_environment
+
+_HASH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where the numbers of one group come from.
+
+    Attributes:
+        title: The group.
+        facts: Names and what is said of them.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+
+
+def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
+    """Provenance of the runs of a group; what differs between them is told run by run."""
+    known = [_environment(run) for run in runs]
+    facts = [
+        ("Cases", f"{_cases(runs[0])} (sha256 {runs[0].scores.cases_sha256[:_HASH]}…)"),
+        (
+            "Timesteps",
+            _alike(
+                "; ".join(f"{one.name} sha256 {one.sha256[:_HASH]}…" for one in env.timesteps) for env in known if env
+            ),
+        ),
+        ("Model", _alike(_model(env) for env in known if env)),
+        ("Presets", "; ".join(_presets(runs))),
+        (
+            "Contexts",
+            _alike("; ".join(f"{n} {sha[:_HASH]}…" for n, sha in sorted(env.contexts.items())) for env in known if env),
+        ),
+        (
+            "Intervals",
+            f"95 %, bootstrap over relations, {runs[0].scores.replicates:,} resamples, seed {runs[0].scores.seed}",
+        ),
+        ("Seeds", _alike(str(run.spec.seed) for run in runs)),
+        ("Made with", _alike(_packages(env) for env in known if env)),
+        ("On", _alike(f"{env.device}, {env.threads} threads, {env.platform}" for env in known if env)),
+    ]
+    facts += [(name, _run(run, env)) for name, run, env in zip(run_names(runs), runs, known, strict=True)]
+    return Provenance(title, tuple((name, said) for name, said in facts if said))
+
+
+def commands_of(runs: Sequence[Run]) -> str:
+    """Commands that make the runs again, each from its own spec, and then this page."""
+    folders = [str(run.folder) for run in runs]
+    again = [
+        f"kgedit run-edit {shlex.quote(f'{folder}/spec.yaml')} --out {shlex.quote(f'again/{run.folder.name}')}"
+        for folder, run in zip(folders, runs, strict=True)
+    ]
+    return "\n".join([*again, f"kgedit report {shlex.join(folders)} --html report.html"])
+
+
+def _environment(run: Run) -> RunEnvironment | None:
+    try:
+        return read_environment(run.folder)
+    except BenchmarkError:
+        return None  # an earlier version's: the page then says less, the numbers are the same
+
+
+def _alike(said: Iterable[str]) -> str:
+    return " | ".join(dict.fromkeys(said))
+
+
+def _cases(run: Run) -> str:
+    return f"{run.cases.num_rows:,} edited" if run.cases.num_rows else "not listed in the run folder"
+
+
+def _model(env: RunEnvironment) -> str:
+    model = env.model
+    revision = f", revision {model.revision}" if model.revision else ""
+    return f"{model.name} ({model.class_name}, {model.parameters:,} parameters{revision}, weights {model.fingerprint})"
+
+
+def _presets(runs: Sequence[Run]) -> list[str]:
+    presets = {preset.name: preset for run in runs for preset in run.spec.presets}
+    return [
+        f"{one.name}: {one.context}, {one.generation}, {one.truncation}, judged by {one.metric}"
+        + (f", {one.shots} shots" if one.shots else "")
+        for one in presets.values()
+    ]
+
+
+def _packages(env: RunEnvironment) -> str:
+    said = [f"{name} {version}" for name, version in env.packages.items() if version]
+    commit = [f"commit {env.git_commit[:12]}"] if env.git_commit else []
+    return ", ".join([*said, f"Python {env.python}", *commit])
+
+
+def _run(run: Run, env: RunEnvironment | None) -> str:
+    settings = dict(env.settings) if env else dict(run.spec.settings)
+    told = ", ".join(f"{name} {value}" for name, value in sorted(settings.items()) if value is not None)
+    trained = f", trained in {run.spec.train_context}" if run.spec.train_context else ""
+    edits = run.scores.edits
+    failed = f", {edits.failed:,} failed" if edits.failed else ""
+    source = f". {env.source}" if env else ""
+    told = f"; {told}" if told else ""
+    return f"{run.folder.name}: {run.spec.protocol}, {edits.edits:,} edits{failed}{trained}{told}{source}"

@@ -1,0 +1,232 @@
+"""What a report page shows of runs that compare: one view for each group and each way of answering freely.
+
+Numbers are those of the report's tables; here they are put side by side: before and after, free and forced, kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kgedit.analysis.cells import Estimate
+from kgedit.analysis.groups import RunGroup, comparable_groups
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import COMPARED_STAGES, asked_axes, main_score, presets_of
+from kgedit.proportions import wilson_interval
+from kgedit.records.cases import AXES, Axis
+from kgedit.records.runs import Preset
+from kgedit.records.scores import Score
+
+UNEDITED = "unedited"
+"""Name of the row for the model before any edit."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """One axis under one preset, before any edit and right after a timestep's own edits."""
+
+    before: Estimate | None
+    after: Estimate | None
+
+
+@dataclass(frozen=True, slots=True)
+class MethodView:
+    """One run in a view.
+
+    Attributes:
+        name: Tells it apart from the other runs of the view.
+        run: The run; None for the unedited model where no run is without edits.
+        free: By axis, answering freely; empty where the view has no free preset.
+        forced: By axis, under teacher forcing.
+        kept: Unrelated answers that are as before, under the view's free preset or else its forced one.
+        empty: Update answers without a word, before and after.
+        is_baseline: Whether it is the unedited model: no score differs from before.
+    """
+
+    name: str
+    run: Run | None
+    free: dict[Axis, BeforeAfter]
+    forced: dict[Axis, BeforeAfter]
+    kept: Estimate | None
+    empty: BeforeAfter
+    is_baseline: bool
+
+    @property
+    def shown(self) -> dict[Axis, BeforeAfter]:
+        """What it is ranked by: free answers, or forced ones where it gave no free ones."""
+        return self.free or self.forced
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Runs that compare, asked in one free way.
+
+    Attributes:
+        key: Unique on the page: "1.wild".
+        group: Number of the group, from 1.
+        runs: Of the group, in the order of reports.
+        free: The free preset; None where the group has none.
+        forced: The preset under teacher forcing; None where there is none.
+        axes: Asked under either.
+        methods: Best update score first, the unedited model last.
+    """
+
+    key: str
+    group: int
+    runs: tuple[Run, ...]
+    free: Preset | None
+    forced: Preset | None
+    axes: tuple[Axis, ...]
+    methods: tuple[MethodView, ...]
+
+    @property
+    def shown_preset(self) -> str:
+        """Name of the preset that methods are ranked by."""
+        preset = self.free or self.forced
+        return preset.name if preset else ""
+
+    @property
+    def edited(self) -> tuple[MethodView, ...]:
+        """The methods without the unedited model."""
+        return tuple(method for method in self.methods if not method.is_baseline)
+
+
+def views_of(runs: Sequence[Run]) -> list[View]:
+    """The views of some runs: group by group, in each the preset first that the unedited model answers most."""
+    groups = comparable_groups(runs)
+    return [view for number, group in enumerate(groups, start=1) for view in _views_of_group(number, group)]
+
+
+def _views_of_group(number: int, group: RunGroup) -> list[View]:
+    presets = presets_of(group.runs)
+    free = [preset for preset in presets if preset.generation != "teacher_forcing"]
+    forced = next((preset for preset in presets if preset.generation == "teacher_forcing"), None)
+    ordered: list[Preset | None] = [*sorted(free, key=lambda preset: _empty_before(group.runs, preset.name))]
+    return [_view(number, group.runs, preset, forced) for preset in ordered or [None]]
+
+
+def _empty_before(runs: Iterable[Run], preset: str) -> float:
+    scores = (run.pooled("before", "update", preset).get("empty") for run in runs)
+    return next((score.mean for score in scores if score), 1.0)
+
+
+def _view(number: int, runs: Sequence[Run], free: Preset | None, forced: Preset | None) -> View:
+    presets = [preset.name for preset in (free, forced) if preset]
+    axes = tuple(axis for axis in AXES if any(axis in asked_axes(runs, preset) for preset in presets))
+    names = run_names(runs)
+    methods = [_method(name, run, free, forced, axes) for name, run in zip(names, runs, strict=True)]
+    if not any(method.is_baseline for method in methods):
+        methods += [unedited] if (unedited := _unedited(methods, axes)) else []
+    key = f"{number}.{free.name if free else 'forced'}"
+    return View(key, number, tuple(runs), free, forced, axes, tuple(sorted(methods, key=_rank)))
+
+
+def _rank(method: MethodView) -> tuple[bool, float, float, str]:
+    return method.is_baseline, -_update(method.shown), -_update(method.forced), method.name
+
+
+def _update(asked: dict[Axis, BeforeAfter]) -> float:
+    found = asked.get("update")
+    return found.after.mean if found and found.after else -1.0
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """The shortest names that tell runs of a group apart: the method, and what else is needed."""
+    told = [
+        (run.spec.method, run.spec.protocol, f"{run.scores.edits.edits:,} edits", f"seed {run.spec.seed}")
+        for run in runs
+    ]
+    for parts in range(1, 5):
+        names = [" ".join(part.replace("_", " ") if i else part for i, part in enumerate(one[:parts])) for one in told]
+        if len(set(names)) == len(names):
+            break
+    else:
+        names = [run.folder.name for run in runs]
+    counts = Counter(method for method, *_ in told)
+    # A method that stands once needs no more than its name, even where others are there twice.
+    short = [one[0] if counts[one[0]] == 1 else name for one, name in zip(told, names, strict=True)]
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in short:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return unique
+
+
+def _method(name: str, run: Run, free: Preset | None, forced: Preset | None, axes: Sequence[Axis]) -> MethodView:
+    own_free = _by_axis(run, free, axes)
+    own_forced = _by_axis(run, forced, axes)
+    preset = free or forced
+    kept = run.pooled("own", "locality", preset.name).get("unchanged") if preset else None
+    before, after = (
+        run.pooled(stage, "update", preset.name).get("empty") if preset else None for stage in COMPARED_STAGES
+    )
+    return MethodView(
+        name=name,
+        run=run,
+        free=own_free,
+        forced=own_forced,
+        kept=with_interval(kept),
+        empty=BeforeAfter(with_interval(before), with_interval(after)),
+        is_baseline=_is_unchanged(run),
+    )
+
+
+def _by_axis(run: Run, preset: Preset | None, axes: Sequence[Axis]) -> dict[Axis, BeforeAfter]:
+    if preset is None:
+        return {}
+    found = {}
+    for axis in axes:
+        before, after = (main_score(run.pooled(stage, axis, preset.name)) for stage in COMPARED_STAGES)
+        if before or after:
+            found[axis] = BeforeAfter(with_interval(before), with_interval(after))
+    return found
+
+
+def _is_unchanged(run: Run) -> bool:
+    """Whether no score after the edits differs from that before."""
+    known = {
+        (score.axis, score.preset, score.metric): score.mean
+        for score in run.scores.scores
+        if score.stage == "before" and score.timestep is None
+    }
+    after = [score for score in run.scores.scores if score.stage == "own" and score.timestep is None]
+    same = all(score.mean == known.get((score.axis, score.preset, score.metric), score.mean) for score in after)
+    unchanged = all(score.mean == 1.0 for score in after if score.metric == "unchanged")
+    return bool(after) and bool(known) and same and unchanged
+
+
+def _unedited(methods: Sequence[MethodView], axes: Sequence[Axis]) -> MethodView | None:
+    """The model before any edit as a row of its own; None where it was never asked."""
+
+    def before(of: str) -> dict[Axis, BeforeAfter]:
+        found: dict[Axis, BeforeAfter] = {}
+        for axis in axes:
+            asked = [getattr(method, of).get(axis) for method in methods]
+            estimate = next((one.before for one in asked if one and one.before), None)
+            if estimate:
+                found[axis] = BeforeAfter(estimate, estimate)
+        return found
+
+    free, forced = before("free"), before("forced")
+    if not free and not forced:
+        return None
+    empty = next((method.empty.before for method in methods if method.empty.before), None)
+    return MethodView(UNEDITED, None, free, forced, None, BeforeAfter(empty, empty), is_baseline=True)
+
+
+def with_interval(score: Score | None) -> Estimate | None:
+    """A score as an estimate; Wilson's interval where resampling has none to give.
+
+    That is with a single relation, and where all answers are alike, which a bootstrap calls certain.
+    """
+    return None if score is None else widened(Estimate(score.mean, score.low, score.high, score.n))
+
+
+def widened(estimate: Estimate) -> Estimate:
+    """An estimate with Wilson's interval where it has none, or one without width."""
+    low, high, n = estimate.low, estimate.high, estimate.n
+    if n and (low is None or high is None or low == high) and 0.0 <= estimate.mean <= 1.0:
+        low, high = wilson_interval(estimate.mean * n, n)
+    return Estimate(estimate.mean, low, high, n)

@@ -1,0 +1,90 @@
+"""Pages from templates: styles, scripts and data in one file that asks nothing of any network.
+
+The content security policy of a page allows the scripts that it carries, by their hashes, and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+
+from kgedit import __version__
+from kgedit.pages.marks import Drawing, to_svg
+from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable, css_variables
+
+_FOLDER = files("kgedit.pages")
+
+
+def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
+    """A whole page.
+
+    Args:
+        template: File under templates/.
+        styles: Files under assets/, in order, after those of every page.
+        scripts: Likewise.
+        values: What the template shows; text in it is escaped.
+    """
+    script = "\n".join(_asset(name) for name in ("shell.js", *scripts))
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            styles=_theme() + "\n".join(_asset(name) for name in ("shell.css", *styles)),
+            script=script,
+            policy=_policy(script),
+            version=__version__,
+            **values,
+        )
+    )
+
+
+def _asset(name: str) -> str:
+    return (_FOLDER / "assets" / name).read_text(encoding="utf-8")
+
+
+def _theme() -> str:
+    light, dark = css_variables(LIGHT), css_variables(DARK)
+    paper = css_variables({role: as_printed(role) for role in LIGHT})
+    # What a reader chose wins over what the system prefers; paper is light.
+    return (
+        f":root{{{light}}}\n"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
+        f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
+        f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{color-scheme:light;{paper}}}}}\n"
+    )
+
+
+def _policy(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("kgedit.pages", "templates"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters["svg"] = _svg
+    environment.filters["thousands"] = "{:,}".format
+    return environment
+
+
+def _svg(drawing: Drawing) -> str:
+    """A drawing at its own size; its marks escape their texts themselves."""
+    from markupsafe import Markup
+
+    size = f'width="{drawing.width:.0f}" height="{drawing.height:.0f}"'
+    return Markup(to_svg(drawing, as_variable, attributes=size))
