@@ -28,6 +28,8 @@ COMMANDS: Registry[click.Command] = Registry(
         "browse": "kgedit.cli.browse:browse",
         "relations": "kgedit.cli.relations:relations",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
+        "verbalize": "kgedit.cli.verbalize:verbalize",
+        "compare-verbalizers": "kgedit.cli.compare_verbalizers:compare_verbalizers",
         "describe": "kgedit.cli.describe:describe",
         "audit": "kgedit.cli.audit:audit",
         "run-edit": "kgedit.cli.run_edit:run_edit",
