@@ -73,7 +73,7 @@ def _asks_twice(question: str, asking: Asking) -> bool:
 
 
 def _has_no_fit_length(question: str, asking: Asking) -> bool:
-    rest = question.replace(asking.subject, " S ")
+    rest = question.replace(asking.subject, "S")
     return not FEWEST_WORDS <= len(rest.split()) <= MOST_WORDS or len(rest) > MOST_CHARACTERS
 
 

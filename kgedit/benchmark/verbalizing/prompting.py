@@ -133,7 +133,7 @@ def request_for(
     shown = ", ".join(f'"{field}": "..."' for field in (*prompt.fields, "answer"))
     instructions = prompt.instructions.replace("{form}", f"{{{shown}}}").replace("{persona}", description)
     turns = [Message("system", instructions)]
-    for example in prompt.examples.get(name, ()):
+    for example in prompt.examples.get(name, prompt.examples.get("", ())):
         turns.append(Message("user", _one_line(example.given)))
         turns.append(Message("assistant", prompt.reply(example.texts, _answer_of(example.given))))
     turns.append(Message("user", _one_line({key: _cut(key, value) for key, value in record.items()})))

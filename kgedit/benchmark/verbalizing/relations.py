@@ -32,6 +32,8 @@ _EMPTY = frozenset(
 )
 """Words that express no relation: of grammar, and those in which Wikidata describes all relations."""
 
+_ENDINGS = ("ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s")
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:
@@ -85,8 +87,9 @@ def voice_stems(relation: Relation, words: Mapping[str, str]) -> frozenset[str]:
 
 
 def _stem(word: str) -> str:
-    # Five letters tell "govern" from "government" no more, and "head" from "heart" still.
-    return word[:5] if len(word) > 5 else word.removesuffix("s")
+    # "heading" is "head" and "government" is "govern", but "headquarters" and "heart" are not.
+    ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) > 2), "")
+    return word.removesuffix(ending)[:5]
 
 
 def _wordings(row: Mapping[str, object]) -> list[str]:

@@ -52,11 +52,16 @@ class Results:
             content: Of the file.
             keys: Of the requests of this batch.
         """
+        whole: list[tuple[str, str | None, ChatReply]] = []
         for line in content.split(b"\n"):
             if line.strip():
-                self._take(line, keys)
+                self._read(line, keys, whole)
+        # A server that gives every completion the same id says nothing by it.
+        telling = len({completion for _, completion, _ in whole}) > 1 or len(whole) == 1
+        for key, completion, reply in whole:
+            self._take(key, completion if telling else None, reply)
 
-    def _take(self, text: bytes, keys: Collection[str]) -> None:
+    def _read(self, text: bytes, keys: Collection[str], whole: list[tuple[str, str | None, ChatReply]]) -> None:
         try:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -65,25 +70,23 @@ class Results:
         key = line.custom_id
         if key not in keys:
             self.strange["a line of no request"] += 1
-        elif key in self.replies:
-            self.strange["a second line of a request"] += 1
         elif line.response is None or line.response.status_code != 200:
             state = "batch error" if line.response is None else str(line.response.status_code)
             self.failed.setdefault(key, _expired(line) or state)
         else:
-            self._take_completion(key, bytes(line.response.body))
+            try:
+                whole.append((key, *decode_completion(bytes(line.response.body))))
+            except CallError as error:
+                self.failed.setdefault(key, error.reason)
 
-    def _take_completion(self, key: str, body: bytes) -> None:
-        try:
-            completion, reply = decode_completion(body)
-        except CallError as error:
-            self.failed.setdefault(key, error.reason)
-            return
-        if completion and self.owners.setdefault(completion, key) != key and len(self.owners) > 1:
+    def _take(self, key: str, completion: str | None, reply: ChatReply) -> None:
+        if key in self.replies:
+            self.strange["a second line of a request"] += 1
+        elif completion and self.owners.setdefault(completion, key) != key:
             self.failed.setdefault(key, "the reply of another request")
-            return
-        self.replies[key] = reply
-        self.failed.pop(key, None)
+        else:
+            self.replies[key] = reply
+            self.failed.pop(key, None)
 
 
 def batch_lines(requests: Mapping[str, ChatRequest]) -> list[bytes]:
