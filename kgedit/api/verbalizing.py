@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.verbalizing.comparing import Said, said_by_model, said_by_templates, side_by_side, summarize
+from kgedit.benchmark.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
 from kgedit.benchmark.verbalizing.prompting import prompts_version
 from kgedit.benchmark.verbalizing.rewording import (
     choose_wordings,
@@ -29,7 +30,7 @@ from kgedit.exporters import EXPORTERS
 from kgedit.llm.remote.client import Asked
 from kgedit.prompts.voices import keyed_number
 from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.files import replace_folder, write_json, write_text
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
 WORDINGS_FILE = "wordings.parquet"
@@ -209,3 +210,33 @@ def compare(
         if replies.asked:
             asked[name] = replies.asked
     return Comparison(summarize(wanted, said), side_by_side(wanted, said), asked)
+
+
+def mine_clozes(
+    facts: pa.Table,
+    verbalizer: Verbalizer,
+    out: Path,
+    *,
+    prompts: Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Mined, Asked | None]:
+    """Have a model state facts and write a catalogue with the templates mined from that.
+
+    Args:
+        facts: From kgedit.benchmark.verbalizing.mining.facts_to_state.
+        out: The YAML file to write.
+
+    Raises:
+        BenchmarkError: if the file is there, or no template was found.
+        ModelError: if the model cannot be asked.
+    """
+    if out.exists() and not overwrite:
+        raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+    replies = verbalizer.word(wanted_statements(facts), progress=progress)
+    mined = mine(facts, replies.replies, prompts=prompts)
+    if not mined.kept:
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
+        raise BenchmarkError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
+    write_text(out, mined_catalogue(mined, name="mined"))
+    return mined, replies.asked

@@ -30,6 +30,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",
         "verbalize": "kgedit.cli.verbalize:verbalize",
         "compare-verbalizers": "kgedit.cli.compare_verbalizers:compare_verbalizers",
+        "mine-templates": "kgedit.cli.mine_templates:mine_templates",
         "describe": "kgedit.cli.describe:describe",
         "audit": "kgedit.cli.audit:audit",
         "run-edit": "kgedit.cli.run_edit:run_edit",

@@ -7,7 +7,7 @@ are known before the first is sent, can be estimated exactly, and go into one ba
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ PROMPT_OF: Mapping[str, PromptName] = {
     "rephrase": "rephrase",
     "personas": "personas",
     "mhop": "two_hops",
+    "statements": "statements",
 }
 
 
@@ -40,7 +41,7 @@ class Wanted:
     """One record to be worded.
 
     Attributes:
-        axis: One of AXES.
+        axis: One of AXES; "statements" where no question is wanted (kgedit.benchmark.verbalizing.mining).
         case_id: The case; a case has at most one on each axis.
         record: What the model is shown.
         templates: The questions that it has, one or several; none where every template gave the answer away.
@@ -104,6 +105,7 @@ def wanted_wordings(
 class _Maker:
     relations: Mapping[str, Relation]
     voices: Mapping[str, Voice]
+    spoken: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     def make(self, axis: str, cases: Mapping[str, dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[Wanted]:
         if axis == "mhop":
@@ -140,13 +142,15 @@ class _Maker:
                 f"The timestep has the persona '{case['persona']}', which is in no catalogue. Name the folder that it "
                 "was made with: --personas FOLDER."
             )
-        said = voice_stems(self.relations[case["property"]], voice.words)
+        key = (case["property"], voice.persona)
+        if key not in self.spoken:
+            self.spoken[key] = voice_stems(self.relations[case["property"]], voice.words)
         return Wanted(
             axis="personas",
             case_id=case["case_id"],
             record={"question": case["question"], "answer": case["object_label"]},
             templates=(case["personas"],) if case["personas"] else (),
-            asking=self._asking(case, _subject(case), (said,), case["question"]),
+            asking=self._asking(case, _subject(case), (self.spoken[key],), case["question"]),
             persona=(voice.persona, voice.description),
         )
 
