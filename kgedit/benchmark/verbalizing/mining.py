@@ -153,7 +153,7 @@ def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts:
         judged = [cloze_of(text, row["subject_label"], row["object_label"]) for text in read[0]]
         dropped.update(fault for _, fault in judged if fault)
         # A fact votes for a template once, however often the model repeats itself.
-        own = dict.fromkeys(cloze for cloze, fault in judged if cloze and not fault)
+        own = {cloze for cloze, _ in judged if cloze}
         found.setdefault((row["property"], row["property_label"]), Counter()).update(own)
     rows: list[dict[str, Any]] = [
         {"property": name, "property_label": label, "cloze": cloze, "times": times}

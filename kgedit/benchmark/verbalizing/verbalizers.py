@@ -6,8 +6,9 @@ All take the records of kgedit.benchmark.verbalizing.wanted and give a reply for
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from kgedit.benchmark.verbalizing.wanted import Wanted
 from kgedit.errors import ModelError
 from kgedit.llm.remote.batches import BatchClient, BatchWork
 from kgedit.llm.remote.client import Asked, ChatClient, Effort, Estimate
-from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
+from kgedit.llm.remote.prices import SHIPPED, Price, price_of, read_prices
 from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
 from kgedit.llm.remote.server import ChatServer
@@ -108,7 +109,8 @@ class RemoteVerbalizer:
         structured = self._settled(wanted)
         likely = [likely_reply(one, self.prompts) for one in wanted]
         requests = self._requests(wanted, structured=structured is not False)
-        return self._client().estimate(requests, counter, likely_reply=likely)
+        client = self._client(self._batch_price if self.batch else self._price)
+        return client.estimate(requests, counter, likely_reply=likely)
 
     def dry_run(self, wanted: Sequence[Wanted]) -> Iterator[str]:
         """The requests that would be sent, a line of the Batch API's input each; those in the cache too."""
@@ -127,12 +129,18 @@ class RemoteVerbalizer:
         Raises:
             ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
         """
-        client = self._client()
-        structured = self._settled(wanted)
+        client = self._client(self._price)
+        structured, tried = self._settled(wanted), None
         if structured is None:
-            structured = self._offers_schema(client, wanted)
+            structured, tried = self._offers_schema(client, wanted)
         requests = self._requests(wanted, structured=structured)
-        asked = (self._batches() if self.batch else client).ask(requests, progress=progress)
+        if self.batch:
+            client_of_batches = self._batches(spent=tried.dollars if tried and tried.dollars else 0.0)
+            asked = client_of_batches.ask(requests, progress=progress)
+        else:
+            asked = client.ask(requests, progress=progress)
+        if tried:
+            asked = _with_trial(asked, tried, kept=structured, own_purse=self.batch)
         if asked.not_asked:
             raise ModelError(
                 f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {len(wanted):,} wordings are "
@@ -163,26 +171,31 @@ class RemoteVerbalizer:
                 return structured
         return None
 
-    def _offers_schema(self, client: ChatClient, wanted: Sequence[Wanted]) -> bool:
+    def _offers_schema(self, client: ChatClient, wanted: Sequence[Wanted]) -> tuple[bool, Asked]:
         """Ask for the first record with a schema; its reply is kept, so that it costs nothing more."""
         asked = client.ask(self._requests(wanted[:1], structured=True))
         (reply,) = asked.replies
-        return not (isinstance(reply, FailedCall) and reply.reason in REFUSES_SCHEMA)
+        return not (isinstance(reply, FailedCall) and reply.reason in REFUSES_SCHEMA), asked
 
     @property
     def _replies(self) -> ReplyCache:
         return ReplyCache(cache() / "replies")
 
-    def _client(self) -> ChatClient:
-        price = price_of(self.model, read_prices(self.prices))
-        if price and self.batch:
-            price = price.in_batches()
+    @property
+    def _price(self) -> Price | None:
+        return price_of(self.model, read_prices(self.prices))
+
+    @property
+    def _batch_price(self) -> Price | None:
+        price = self._price
+        return price and price.in_batches()
+
+    def _client(self, price: Price | None) -> ChatClient:
         return ChatClient(
             self.server, self._replies, model=self.model, effort=self.effort, price=price, budget=self.budget
         )
 
-    def _batches(self) -> BatchClient:
-        price = price_of(self.model, read_prices(self.prices))
+    def _batches(self, *, spent: float) -> BatchClient:
         return BatchClient(
             self.server,
             self._replies,
@@ -190,8 +203,8 @@ class RemoteVerbalizer:
             model=self.model,
             effort=self.effort,
             work=self.batch_work,
-            price=price and price.in_batches(),
-            budget=self.budget,
+            price=self._batch_price,
+            budget=None if self.budget is None else max(self.budget - spent, 0.0),
         )
 
 
@@ -244,6 +257,27 @@ class LocalVerbalizer:
             for one in wanted
         ]
         return Replies(tuple(chat.ask(requests, progress=progress)), structured=False)
+
+
+def _with_trial(asked: Asked, tried: Asked, *, kept: bool, own_purse: bool) -> Asked:
+    """What asking took, with the one request that was sent first to see whether the server takes a schema.
+
+    Args:
+        kept: Whether its reply was used, and so came from the cache afterwards.
+        own_purse: Whether it was paid apart from the others.
+    """
+    paid = asked.dollars
+    if own_purse and paid is not None:
+        paid += tried.dollars or 0.0
+    return replace(
+        asked,
+        cached=asked.cached - (1 if kept and not tried.failed else 0),
+        calls=asked.calls + tried.calls,
+        retried=dict(sorted((Counter(asked.retried) + Counter(tried.retried)).items())),
+        prompt_tokens=asked.prompt_tokens + tried.prompt_tokens,
+        new_tokens=asked.new_tokens + tried.new_tokens,
+        dollars=paid,
+    )
 
 
 def likely_reply(wanted: Wanted, prompts: Path | None = None) -> str:

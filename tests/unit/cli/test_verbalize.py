@@ -204,9 +204,11 @@ def test_the_batch_api_words_the_same_and_a_second_run_is_free(timestep: Path, t
 
 def test_a_schema_is_sent_where_the_server_offers_it_and_left_out_where_not(timestep: Path) -> None:
     with fault_server(good) as server:
-        assert verbalize(timestep, *at(server, "--axis", "update")).exit_code == 0
+        shown = verbalize(timestep, *at(server, "--axis", "update"))
+        assert shown.exit_code == 0, shown.output
         assert {body["response_format"]["json_schema"]["strict"] for body in server.bodies} == {True}
         assert server.tries.total() == 5
+    assert "5 distinct requests, 0 of them from the cache; 5 calls" in shown.stderr
 
     with fault_server(good) as server:
         server.fault = lambda _, __: "400" if "response_format" in server.bodies[-1] else None
