@@ -36,7 +36,7 @@ _EPILOG = examples(
 def compare_verbalizers(
     timestep: Path, *, names: tuple[str, ...], sample: int, seed: int, questions: bool, form: str, **asked_by: Any
 ) -> None:
-    """Compare templates and language models on the same facts.
+    """Compare templates and models on the same facts.
 
     Each words the same cases of a timestep on all axes. Printed are, by axis, the share of questions that pass the
     final filters and why the others do not, and of those that pass: words, overlap with the template's question, and

@@ -51,12 +51,12 @@ def mine_templates(
     overwrite: bool,
     **asked_by: Any,
 ) -> None:
-    """Mine cloze templates from statements that a language model makes of many facts.
+    """Mine cloze templates from a model's statements.
 
-    As WikiFactDiff did: of each relation, facts of popular subjects are stated ten times each; statements that hold the
-    subject and end in the object become templates, and the five most frequent are kept. --out is a catalogue for
-    `export-timestep --templates`, with the mined clozes in place of the shipped ones. Printed is every template that is
-    kept, with the number of facts that were stated so.
+    As WikiFactDiff did with a language model: of each relation, facts of popular subjects are stated ten times each;
+    statements that hold the subject and end in the object become templates, the five most frequent are kept. --out is a
+    catalogue for `export-timestep --templates`, with the mined clozes in place of the shipped ones. Printed is every
+    template that is kept, with the number of facts that were stated so.
     """
     from kgedit.api.verbalizing import mine_clozes
     from kgedit.benchmark.verbalizing.mining import facts_to_state, wanted_statements
