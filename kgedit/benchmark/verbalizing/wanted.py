@@ -16,7 +16,7 @@ import pyarrow as pa
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.verbalizing.final_filters import Asking
 from kgedit.benchmark.verbalizing.prompting import PromptName, Record
-from kgedit.benchmark.verbalizing.relations import Relation, read_relations, voice_stems
+from kgedit.benchmark.verbalizing.relations import Relation, read_relations, stems, voice_stems
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.voices import Voice, voices
 from kgedit.store.snapshots import Snapshot
@@ -79,8 +79,13 @@ def wanted_wordings(
         case_ids: Cases to word; None for all.
 
     Raises:
-        BenchmarkError: if there is no such axis, or the timestep's personas are unknown.
+        BenchmarkError: if there is no such axis, the timestep's personas are unknown, or its questions say their day.
     """
+    if timestep.manifest.get("settings", {}).get("ask_as_of"):
+        raise BenchmarkError(
+            f"The questions of {timestep.folder} say of which day they ask, and a model's would not. Export the "
+            "timestep without --ask-as-of."
+        )
     unknown = [axis for axis in axes if axis not in AXES]
     if unknown:
         raise BenchmarkError(f"No model words the axis '{unknown[0]}'. It words: {', '.join(AXES)}.")
@@ -112,7 +117,9 @@ class _Maker:
             return (self._two_hops(cases[row["case_id"]], row) for row in rows)
         if axis == "locality":
             return (self._fact(axis, row) for row in rows)
-        make = {"update": self._update, "rephrase": self._rephrase, "personas": self._persona}[axis]
+        if axis == "personas":
+            return (self._persona(case) for case in cases.values() if case["persona"])
+        make = {"update": self._update, "rephrase": self._rephrase}[axis]
         return (make(case) for case in cases.values())
 
     def _update(self, case: dict[str, Any]) -> Wanted:
@@ -126,11 +133,13 @@ class _Maker:
             "relation_description": relation.description,
             "answer": row["object_label"],
         }
-        asking = self._asking(row, subject, (relation.stems,))
+        asking = self._asking(row, subject, (relation.stems | _own_stems(row, subject),))
         return Wanted(axis=axis, case_id=row["case_id"], record=record, templates=(row["question"],), asking=asking)
 
     def _rephrase(self, case: dict[str, Any]) -> Wanted:
-        asking = self._asking(case, _subject(case), (self.relations[case["property"]].stems,), case["question"])
+        subject = _subject(case)
+        said = self.relations[case["property"]].stems | _own_stems(case, subject)
+        asking = self._asking(case, subject, (said,), case["question"])
         templates = tuple(case["rephrases"] or ([case["rephrase"]] if case["rephrase"] else []))
         record = {"question": case["question"], "answer": case["object_label"]}
         return Wanted(axis="rephrase", case_id=case["case_id"], record=record, templates=templates, asking=asking)
@@ -182,6 +191,11 @@ class _Maker:
             hidden=hidden,
             unlike=unlike,
         )
+
+
+def _own_stems(row: dict[str, Any], subject: str) -> frozenset[str]:
+    """Stems of the template's question, which may be of a catalogue of the user's."""
+    return stems([str(row["question"]).replace(subject, " ")])
 
 
 def _subject(row: dict[str, Any]) -> str:
