@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
     from kgedit.llm.remote.client import Asked, Estimate
 
+AXES = ("update", "rephrase", "personas", "mhop", "locality")
+"""Those of kgedit.benchmark.verbalizing.wanted, which a command does not import before it runs."""
+
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 _SERVER = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.asking import ServerOptions, server_options, tell_asked
+from kgedit.cli.asking import AXES, ServerOptions, server_options, tell_asked
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
@@ -28,13 +28,22 @@ _EPILOG = examples(
 @click.argument("timestep", type=click.Path(path_type=Path))
 @click.option("--by", "names", multiple=True, required=True, metavar="VERBALIZER",
               help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
+@click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")
 @click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
 @click.option("--seed", default=0, show_default=True, help="Draws them.")
 @click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
 @server_options
 def compare_verbalizers(
-    timestep: Path, *, names: tuple[str, ...], sample: int, seed: int, questions: bool, form: str, **asked_by: Any
+    timestep: Path,
+    *,
+    names: tuple[str, ...],
+    axes: tuple[str, ...],
+    sample: int,
+    seed: int,
+    questions: bool,
+    form: str,
+    **asked_by: Any,
 ) -> None:
     """Compare templates and models on the same facts.
 
@@ -49,7 +58,7 @@ def compare_verbalizers(
 
     options = ServerOptions(**asked_by)
     verbalizers = {name: _verbalizer(name, options) for name in dict.fromkeys(names)}
-    wording = WordingOptions(home=home(), prompts=options.prompts, limit=sample, seed=seed)
+    wording = WordingOptions(axes=axes or AXES, home=home(), prompts=options.prompts, limit=sample, seed=seed)
     with bars() as add:
         started: dict[str, Update] = {}
 

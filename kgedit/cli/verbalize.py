@@ -7,13 +7,11 @@ from typing import Any
 
 import click
 
-from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
+from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars, say
 from kgedit.errors import ModelError
-
-_AXES = ("update", "rephrase", "personas", "mhop", "locality")
 
 _EPILOG = examples(
     "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --estimate",
@@ -27,7 +25,7 @@ _EPILOG = examples(
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
 @click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
-@click.option("--axis", "axes", multiple=True, type=click.Choice(_AXES), help="An axis to word; repeat. Default: all.")
+@click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis to word; repeat. Default: all.")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Word so many cases; the rest keep templates.")
 @click.option("--seed", default=0, show_default=True, help="Draws these.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -71,7 +69,7 @@ def verbalize(
     verbalizer = one_verbalizer(model, local, options)
     read = Timestep.open(timestep)
     wording = WordingOptions(
-        axes=axes or _AXES, home=home(), personas=personas, prompts=options.prompts, limit=limit, seed=seed
+        axes=axes or AXES, home=home(), personas=personas, prompts=options.prompts, limit=limit, seed=seed
     )
     if estimate or dry_run:
         if not isinstance(verbalizer, RemoteVerbalizer):

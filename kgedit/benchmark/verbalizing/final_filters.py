@@ -18,6 +18,11 @@ MOST_WORDS = 60
 MOST_CHARACTERS = 400
 """Of a question, besides the names in it."""
 
+_SECOND_QUESTION = re.compile(
+    r"\band (?:also )?(?:who|whom|whose|what|where|when|which|how|why)\b(?!\W*$)", re.IGNORECASE
+)
+"""A clause of its own; "..., and which?" ends the same one."""
+
 ANSWER_DIFFERS = "the answer is not the object's label or alias"
 
 
@@ -69,7 +74,8 @@ def _is_no_question(question: str, _: Asking) -> bool:
 
 
 def _asks_twice(question: str, asking: Asking) -> bool:
-    return question.replace(asking.subject, " ").count("?") > 1
+    rest = question.replace(asking.subject, " ")
+    return rest.count("?") > 1 or bool(_SECOND_QUESTION.search(rest))
 
 
 def _has_no_fit_length(question: str, asking: Asking) -> bool:

@@ -17,9 +17,8 @@ from world.small_timestep import TOWNS, write_timestep
 
 from kgedit.benchmark.timestep import CASES, Timestep
 from kgedit.benchmark.verbalizing.prompting import read_prompt
-from kgedit.cli import main
-
-AXES = ("update", "rephrase", "personas", "mhop", "locality")
+from kgedit.benchmark.verbalizing.wanted import AXES
+from kgedit.cli import asking, main
 
 
 def good(message: str) -> str:
@@ -258,6 +257,10 @@ def test_a_limit_words_some_cases_and_leaves_the_others(timestep: Path, tmp_path
         assert verbalize(timestep, *at(server, "--limit", 2, "--axis", "update")).exit_code == 0
     questions = [case.question for case in Timestep.open(tmp_path / "worded").cases()]
     assert [question.startswith("Which head") for question in questions].count(True) == 2
+
+
+def test_commands_offer_every_axis_that_can_be_worded() -> None:
+    assert asking.AXES == AXES
 
 
 @pytest.mark.parametrize(

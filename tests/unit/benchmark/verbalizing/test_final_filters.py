@@ -44,6 +44,7 @@ FAULTS = {
     "Who is the mayor of Arvika? See https://evil.example?": "it is not plain text",
     "The mayor of Arvika is": "it does not end in a question mark",
     "Who is the mayor of Arvika? Who else governs it?": "it asks more than one question",
+    "Who is the mayor of Arvika, and what is her party?": "it asks more than one question",
     "Mayor Arvika?": "it is too short or too long",
     "Who is the mayor of Arvika " + "or " * 60 + "so?": "it is too short or too long",
     "Who is the mayor of the town?": "the subject is missing",
