@@ -171,7 +171,7 @@ FAULTS = ["429", "500", "timeout", "cut", "not JSON", "no choice", "another's"]
 
 def test_no_fault_of_the_server_loses_a_wording_or_pays_twice(timestep: Path, tmp_path: Path) -> None:
     with fault_server(good) as server:
-        assert verbalize(timestep, *at(server, "--structured", "--axis", "update")).exit_code == 0
+        assert verbalize(timestep, *at(server, "--structured", "--axis", "update", "--axis", "locality")).exit_code == 0
         whole = {name: data for name, data in content(tmp_path / "worded").items() if name != "timestep.json"}
     seen: dict[str, str] = {}
 
@@ -180,7 +180,7 @@ def test_no_fault_of_the_server_loses_a_wording_or_pays_twice(timestep: Path, tm
 
     with fault_server(good, once) as server:
         server.silence = 0.6
-        shown = verbalize(timestep, *at(server, "--structured", "--axis", "update", "--overwrite"))
+        shown = verbalize(timestep, *at(server, "--structured", "--axis", "update", "--axis", "locality", "--overwrite"))
         assert shown.exit_code == 0, shown.output
         assert set(server.paid.values()) == {1}
     made = content(tmp_path / "worded")
