@@ -19,6 +19,7 @@ from kgedit.benchmark.timestep import CASES, Timestep
 from kgedit.benchmark.verbalizing.prompting import read_prompt
 from kgedit.benchmark.verbalizing.wanted import AXES
 from kgedit.cli import asking, main
+from kgedit.exporters import EXPORTERS
 
 
 def good(message: str) -> str:
@@ -93,6 +94,7 @@ def persona_aware(reply: Callable[[str], str]) -> Callable[[FaultServer], Callab
 
 
 def test_every_axis_is_worded_by_the_model_and_told_so(timestep: Path, tmp_path: Path) -> None:
+    EXPORTERS["wikibigedit"](Timestep.open(timestep))
     with fault_server() as server:
         server.reply = persona_aware(good)(server)
         shown = verbalize(timestep, *at(server, "--workers", 1))
@@ -115,6 +117,8 @@ def test_every_axis_is_worded_by_the_model_and_told_so(timestep: Path, tmp_path:
         row["question"] for row in rows if (row["axis"], row["case_id"]) == ("rephrase", case.case_id)
     ]
     assert len(made.table("two_hops")["rephrases"][0].as_py()) == 2
+    published = json.loads((made.folder / "wikibigedit.json").read_text(encoding="utf-8"))
+    assert (published[0]["update"], published[0]["loc"]) == (asked["update"], asked["locality"])
     about = made.manifest["verbalizer"]
     assert (about["model"], about["where"], about["structured"]) == ("m", server.url, True)
     assert about["of"] == Timestep.open(timestep).sha256
@@ -180,7 +184,9 @@ def test_no_fault_of_the_server_loses_a_wording_or_pays_twice(timestep: Path, tm
 
     with fault_server(good, once) as server:
         server.silence = 0.6
-        shown = verbalize(timestep, *at(server, "--structured", "--axis", "update", "--axis", "locality", "--overwrite"))
+        shown = verbalize(
+            timestep, *at(server, "--structured", "--axis", "update", "--axis", "locality", "--overwrite")
+        )
         assert shown.exit_code == 0, shown.output
         assert set(server.paid.values()) == {1}
     made = content(tmp_path / "worded")

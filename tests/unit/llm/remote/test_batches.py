@@ -217,6 +217,7 @@ def test_a_run_that_is_killed_resumes_and_pays_nothing_twice(tmp_path: Path, ste
         child.wait(20)
         (note,) = (tmp_path / "batches").glob("*.json")
         assert b"word" not in note.read_bytes()
+        assert (b"batch_1" in note.read_bytes()) == (step == "look up")
         server.hold, server.fault = False, lambda _, __: None
         asked = client(server, tmp_path).ask(words(8))
         assert texts(asked.replies) == EIGHT
