@@ -137,7 +137,13 @@ class BatchClient:
             run.calls += len(chunk)
             self._create(note, chunk, calls, run)
             self._finish(note, run, calls)
-        run.failed.update({key: reason for key, reason in run.trouble.items() if key not in run.replies and tries[key]})
+        run.failed.update(
+            {
+                key: reason
+                for key, reason in run.trouble.items()
+                if key in run.distinct and key not in run.replies and (tries[key] or reason in _FINAL)
+            }
+        )
 
     def _chunk(self, run: _Run, tries: Counter[str]) -> dict[str, ChatRequest]:
         """The next requests that fit into one batch and, at their highest price, into the budget."""

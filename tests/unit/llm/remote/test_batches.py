@@ -155,6 +155,20 @@ def test_a_creation_that_was_never_answered_is_looked_for_before_another(tmp_pat
         assert (len(server.created), set(server.paid.values())) == (1, {1})
 
 
+def test_a_request_that_failed_for_good_in_an_earlier_batch_is_counted_and_not_asked_again(tmp_path: Path) -> None:
+    with batch_server(
+        fault=lambda step, time: "500" if step == "look up" and time <= 3 else None,
+        row_fault=lambda message, _: "400" if message == "word 1" else None,
+    ) as server:
+        with pytest.raises(ModelError):
+            client(server, tmp_path).ask(words(3))
+        asked = client(server, tmp_path).ask(words(2))
+        assert texts(asked.replies) == ["WORD 0", "FailedCall(reason='400')"]
+        assert (asked.failed, asked.not_asked, server.rows["word 1"]) == ({"400": 1}, 0, 1)
+        # The third of that batch is kept, although this run did not want it.
+        assert client(server, tmp_path).ask(words(3)[2:]).cached == 1
+
+
 def test_a_larger_run_waits_for_the_batch_of_a_smaller_one(tmp_path: Path) -> None:
     with batch_server(fault=lambda step, time: "500" if step == "look up" and time <= 3 else None) as server:
         with pytest.raises(ModelError):
