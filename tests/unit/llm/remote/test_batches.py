@@ -214,6 +214,7 @@ client.ask(requests)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", ["create", "look up"])
 def test_a_run_that_is_killed_resumes_and_pays_nothing_twice(tmp_path: Path, step: str) -> None:
     silent = "done, then silence" if step == "create" else None
