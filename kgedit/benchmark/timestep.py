@@ -102,9 +102,13 @@ TWO_HOPS = pa.schema(
         ("object_aliases", _STRINGS),
         ("chosen", pa.bool_()),
         ("question", pa.string()),
+        ("rephrases", _STRINGS),
     ]
 )
-"""two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe."""
+"""two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe.
+
+rephrases: the same question in other words; none of them names the entity in the middle or the answer.
+"""
 
 KNOWN_FACTS = pa.schema(
     [

@@ -8,7 +8,7 @@ from kgedit.benchmark.agreement import agreed
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.timestep import FACT
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import gives_away, say
+from kgedit.benchmark.wording import gives_away, say, say_all
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.engine import select
@@ -79,16 +79,21 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
         seed: Of several second hops of a case it chooses the one that is asked.
 
     Returns:
-        The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question`` and
-        ``chosen``, ordered by both ids.
+        The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question``,
+        ``rephrases`` (the second template's, about the same phrase) and ``chosen``, ordered by both ids.
     """
-    asked = say("question", f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)", template="t2")
+    bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
+    asked, rephrased = (
+        write(name, bridge, template="t2") for write, name in ((say, "question"), (say_all, "rephrases"))
+    )
+    leaks = " OR ".join(gives_away("w", label) for label in ("first_label", "object_label"))
     judged = select(
         f"""
         SELECT *, {reason_column(FILTERS)}
         FROM (
             SELECT first.case_id, second.case_id AS second_case_id, second.* EXCLUDE (case_id, name, subject_class),
-                   first.object_label AS first_label, {asked} AS question, same_by_old_bridge, follows_from_subject
+                   first.object_label AS first_label, {asked} AS question, {rephrased} AS rephrases,
+                   same_by_old_bridge, follows_from_subject
             FROM chains
             LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
                                  AND first.object = bridge
@@ -104,11 +109,11 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, see
     )
     filtered = split_by_reason(judged, FILTERS)
     kept = select(
-        """
-        SELECT *, row_number() OVER (
+        f"""
+        SELECT * REPLACE (list_filter(rephrases, lambda w: NOT ({leaks})) AS rephrases), row_number() OVER (
             PARTITION BY case_id ORDER BY md5(concat_ws('|', $seed, case_id, second_case_id))) = 1 AS chosen
         FROM kept ORDER BY case_id, second_case_id
-        """,
+        """,  # noqa: S608 - our own names
         {"seed": str(seed)},
         kept=filtered.kept,
     )

@@ -42,7 +42,7 @@ def stats(
     device: str,
     dtype: str,
 ) -> None:
-    """Build the statistics that ROME, MEMIT and AlphaEdit need.
+    """Build the statistics of ROME, MEMIT and AlphaEdit.
 
     They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the tokens
     read, the condition of the matrix, the directions of its null space (where asked for) and the file. What is there

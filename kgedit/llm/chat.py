@@ -52,6 +52,20 @@ def chat_format(tokenizer: Any) -> ChatFormat | None:
     return ChatFormat(_without_beginning(tokenizer, before), after, joint, _end(tokenizer, closing))
 
 
+def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
+    """A chat of several turns as the model reads it, up to where it replies.
+
+    Args:
+        turns: Objects with role and content.
+
+    Raises:
+        ModelError: if the tokenizer has no chat template, or its template cannot be rendered.
+    """
+    if not getattr(tokenizer, "chat_template", None):
+        raise ModelError("The model's tokenizer has no chat template. Choose a model that was taught to chat.")
+    return _without_beginning(tokenizer, _rendered(tokenizer, turns, add_generation_prompt=True))
+
+
 def usable_chat_format(tokenizer: Any) -> ChatFormat | None:
     """The chat format of a tokenizer; None also where its chat template cannot be used."""
     try:

@@ -131,17 +131,21 @@ class ChatClient:
         self._price = price
         self._purse = Purse(model, price, budget)
 
-    def estimate(self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str) -> Estimate:
+    def estimate(
+        self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str | Sequence[str]
+    ) -> Estimate:
         """What `ask` would take for these requests; no server is asked.
 
         Args:
             counter: Of the model's tokens.
-            likely_reply: A typical reply, whose tokens count for every request, with one for its end.
+            likely_reply: A typical reply, whose tokens count for every request, with one for its end; or one for each.
         """
+        likely = [likely_reply] * len(requests) if isinstance(likely_reply, str) else likely_reply
+        said = {request_key(request, self._server.url): text for request, text in zip(requests, likely, strict=True)}
         distinct = {request_key(request, self._server.url): request for request in requests}
-        open_ones = [request for key, request in distinct.items() if self._cache.get(key) is None]
-        prompt_tokens = sum(counter.prompt(request) for request in open_ones)
-        new_tokens = len(open_ones) * (counter.text(likely_reply) + 1)
+        open_ones = {key: request for key, request in distinct.items() if self._cache.get(key) is None}
+        prompt_tokens = sum(counter.prompt(request) for request in open_ones.values())
+        new_tokens = sum(counter.text(said[key]) + 1 for key in open_ones)
         return Estimate(
             requests=len(distinct),
             cached=len(distinct) - len(open_ones),

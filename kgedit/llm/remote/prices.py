@@ -24,14 +24,20 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         prompt: Of what is sent.
         reply: Of what is written.
+        batch: Share of both that the Batch API costs.
     """
 
     prompt: float
     reply: float
+    batch: float = 1.0
 
     def of(self, prompt_tokens: int, new_tokens: int) -> float:
         """Dollars."""
         return (prompt_tokens * self.prompt + new_tokens * self.reply) / 1_000_000
+
+    def in_batches(self) -> Price:
+        """The price of the Batch API."""
+        return Price(prompt=self.prompt * self.batch, reply=self.reply * self.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
             f"{path} is no table of prices: {error}. It needs lines like 'gpt-4o-mini: {{prompt: 0.15, reply: 0.6}}' "
             "in US dollars per million tokens."
         ) from error
-    wrong = [model for model, price in prices.items() if price.prompt < 0 or price.reply < 0]
+    wrong = [model for model, price in prices.items() if min(price.prompt, price.reply, price.batch) < 0]
     if wrong:
         raise ModelError(f"{path} has a price below 0: {', '.join(wrong)}.")
     return prices

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import email.utils
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -117,25 +117,39 @@ class ServerConnection:
             CallError: if no whole reply came.
             ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
         """
+        content = self.send(
+            lambda client: _completions(client, request).with_raw_response.create(**request.body()).content,
+            refused=f"the model '{request.model}'",
+        )
+        return decode_completion(content, request.endpoint)
+
+    def send(self, call: Callable[[Any], bytes], *, refused: str) -> bytes:
+        """Make one call of the package openai.
+
+        Args:
+            call: Takes openai's client, gives the content of the server's answer.
+            refused: What the server refuses if no such call can succeed, for the message.
+
+        Raises:
+            CallError: if no answer came, or an error that may pass or is this call's own.
+            ModelError: if no such call to this server can succeed.
+        """
         openai = self._openai
         try:
-            api = self._client.chat.completions if request.endpoint == "chat" else self._client.completions
-            raw = api.with_raw_response.create(**request.body())
-            content: bytes = raw.content
+            return call(self._client)
         except openai.APITimeoutError as error:
             raise CallError("timeout", again=True) from error
         except openai.APIConnectionError as error:
             raise CallError("no connection", again=True) from error
         except openai.APIStatusError as error:
-            raise self._status_error(error, request) from error
-        return _decoded(content, request.endpoint)
+            raise self._status_error(error, refused) from error
 
-    def _status_error(self, error: Any, request: ModelRequest) -> CallError | ModelError:
+    def _status_error(self, error: Any, refused: str) -> CallError | ModelError:
         status, code = int(error.status_code), str(error.code or "")
         if status in _POINTLESS or code == "insufficient_quota":
             said = " ".join(str(error.message).split())[:300]
             return ModelError(
-                f"The server {self._server.url} refuses the model '{request.model}' ({status}): {said}. "
+                f"The server {self._server.url} refuses {refused} ({status}): {said}. "
                 f"Check the address, the model's name and the key in ${self._server.key_variable}."
             )
         again = status in _AGAIN or status >= 500
@@ -153,7 +167,16 @@ def _key(server: ChatServer) -> str:
     return key or "none"
 
 
-def _decoded(content: bytes, endpoint: Literal["chat", "text"]) -> tuple[str | None, ChatReply]:
+def _completions(client: Any, request: ModelRequest) -> Any:
+    return client.chat.completions if request.endpoint == "chat" else client.completions
+
+
+def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> tuple[str | None, ChatReply]:
+    """The server's id of a chat completion, None where it gives none, and the reply in it.
+
+    Raises:
+        CallError: if the bytes are no whole completion with one text.
+    """
     try:
         completion = msgspec.json.decode(content, type=_Completion)
     except msgspec.ValidationError as error:

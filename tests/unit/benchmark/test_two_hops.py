@@ -55,6 +55,15 @@ def test_a_chain_asks_for_the_second_object_by_way_of_the_first_subject() -> Non
     assert (row["object_label"], row["object_aliases"], row["chosen"]) == ("Bo", ["B."], True)
 
 
+def test_a_two_hop_question_has_rephrasings_that_name_neither_the_middle_nor_the_answer() -> None:
+    own = ["By which {subject} is P26?", "Of {subject}, what is P26?", "Is Bo the P26 of {subject}?", "Ada, {subject}?"]
+    rows = [row | {"rephrases": own} for row in TEMPLATE_TABLE.to_pylist()]
+    templates = pa.Table.from_pylist(rows, schema=TEMPLATES)
+    chains = pa.Table.from_pylist([chain("Q1", "P6", "Q2", "P26", "Q3")])
+    (row,) = make_two_hops(chains, CASES, templates, seed=0).kept.to_pylist()
+    assert row["rephrases"] == ["By which the P6 of Arvika is P26?", "Of the P6 of Arvika, what is P26?"]
+
+
 def test_of_several_second_hops_one_is_chosen_and_another_seed_chooses_another() -> None:
     chains = pa.Table.from_pylist([chain("Q1", "P6", "Q2", *end) for end in (("P26", "Q3"), ("P27", "Q4"))])
     chosen = set()

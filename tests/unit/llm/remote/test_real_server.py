@@ -1,7 +1,8 @@
-"""A judge and a backend on a real OpenAI-compatible server: transformers serves smollm2-135m on this machine."""
+"""A judge, a backend and a verbalizer on a real OpenAI-compatible server: transformers serves smollm2-135m here."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -14,7 +15,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from world.small_runs import answer, write_run
+from world.small_timestep import write_timestep
 
+from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+from kgedit.benchmark.verbalizing.wanted import wanted_wordings
 from kgedit.cli import main
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
@@ -34,18 +38,19 @@ pytestmark = [pytest.mark.models, pytest.mark.slow]
 SECONDS_TO_START = 180
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def model() -> str:
     return BUILT_IN["smollm2-135m"](None, None).path_or_name
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("serve")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve"]
-    with (tmp_path / "serve.log").open("wb") as log:
+    with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
             stdout=log,
@@ -53,7 +58,7 @@ def url(tmp_path: Path) -> Iterator[str]:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HF_HUB_OFFLINE": "1"},
         )
     try:
-        _wait(process, port, tmp_path / "serve.log")
+        _wait(process, port, folder / "serve.log")
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         process.terminate()
@@ -111,3 +116,34 @@ def test_a_real_server_answers_as_the_model_does_here(
     assert any(one.text for one in found)
     again = backend.ask(asked)
     assert [(one.text, one.seconds) for one in again] == [(one.text, 0.0) for one in found]
+
+
+def test_a_real_server_words_questions_and_counts_as_estimated(
+    url: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timestep = write_timestep(tmp_path / "timestep", towns=range(3))
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(f"{model}: {{prompt: 0.15, reply: 0.60}}\n", encoding="utf-8")
+    server = ChatServer(url=url, timeout=120)
+    verbalizer = RemoteVerbalizer(
+        model=model, server=server, effort=Effort(workers=2), prices=prices, tokenizer=model, structured=False
+    )
+    wanted = wanted_wordings(timestep, axes=("update", "locality"))
+    estimate = verbalizer.estimate(wanted)
+    asked = verbalizer.word(wanted).asked
+    assert asked is not None
+    assert (asked.requests, asked.calls, asked.failed, estimate.exact) == (6, 6, {}, True)
+    assert estimate.prompt_tokens == pytest.approx(asked.prompt_tokens, rel=0.05)
+    estimated, counted = (one.prompt_tokens + one.new_tokens for one in (estimate, asked))
+    assert estimated == pytest.approx(counted, rel=0.05)
+    assert estimate.dollars == pytest.approx(asked.dollars, rel=0.05)
+
+    arguments = ["verbalize", timestep.folder, "--out", tmp_path / "worded", "--model", model, "--base-url", url]
+    given = [*arguments, "--axis", "update", "--axis", "locality", "--no-structured"]
+    shown = CliRunner().invoke(main, [str(argument) for argument in given])
+    assert shown.exit_code == 0, shown.output
+    assert "6 of them from the cache; 0 calls" in shown.stderr
+    told = json.loads((tmp_path / "worded" / "timestep.json").read_text(encoding="utf-8"))["verbalizer"]
+    assert sum(sum(axis["sources"].values()) for axis in told["axes"].values()) == 6

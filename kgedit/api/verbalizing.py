@@ -1,0 +1,242 @@
+"""A timestep worded anew by a model, written beside the one that it was made of."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.verbalizing.comparing import Said, said_by_model, said_by_templates, side_by_side, summarize
+from kgedit.benchmark.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
+from kgedit.benchmark.verbalizing.prompting import prompts_version
+from kgedit.benchmark.verbalizing.rewording import (
+    choose_wordings,
+    count_wordings,
+    reworded_tables,
+    wordings_table,
+)
+from kgedit.benchmark.verbalizing.verbalizers import Progress, Replies, Verbalizer
+from kgedit.benchmark.verbalizing.wanted import AXES, Wanted, wanted_wordings
+from kgedit.errors import BenchmarkError
+from kgedit.exporters import EXPORTERS
+from kgedit.llm.remote.client import Asked
+from kgedit.prompts.voices import keyed_number
+from kgedit.store.disk import disk_errors
+from kgedit.store.files import replace_folder, write_json, write_text
+from kgedit.store.snapshots import Snapshot, list_snapshots
+
+WORDINGS_FILE = "wordings.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordingOptions:
+    """What of a timestep is worded.
+
+    Attributes:
+        axes: Of kgedit.benchmark.verbalizing.wanted.AXES.
+        home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates describe.
+        personas: Folder of persona catalogues; None for the shipped one.
+        prompts: Folder of prompt files; None for the shipped ones.
+        limit: Cases to word, drawn by the seed; None for all.
+        seed: Draws them.
+    """
+
+    axes: tuple[str, ...] = AXES
+    home: Path | None = None
+    personas: Path | None = None
+    prompts: Path | None = None
+    limit: int | None = None
+    seed: int = 0
+
+
+def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:
+    """The records of a timestep that are to be worded."""
+    return wanted_wordings(
+        timestep,
+        axes=options.axes,
+        snapshot=_newer_snapshot(timestep, options.home),
+        personas=options.personas,
+        case_ids=_drawn(timestep, options),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verbalized:
+    """A worded timestep.
+
+    Attributes:
+        timestep: The new folder.
+        counts: Axis -> questions by source, and reasons.
+        asked: What it took; None for a model on this machine.
+    """
+
+    timestep: Timestep
+    counts: dict[str, Any]
+    asked: Asked | None
+
+
+def verbalize(
+    timestep: Timestep,
+    out: Path,
+    verbalizer: Verbalizer,
+    *,
+    options: WordingOptions,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Verbalized:
+    """Word a timestep by a model and write it to another folder; the same replies give the same bytes.
+
+    Forms that lie beside the timestep's tables are written anew, other files are copied.
+
+    Raises:
+        BenchmarkError: if the folder is there, or is the timestep's own.
+        ModelError: if the model cannot be asked; what it has worded so far is kept, in the cache.
+    """
+    if out.resolve() == timestep.folder.resolve():
+        raise BenchmarkError(f"{out} is the timestep itself. Name another folder with --out.")
+    if out.exists() and not overwrite:
+        raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+    wanted = find_wanted(timestep, options)
+    replies = verbalizer.word(wanted, progress=progress)
+    chosen = [
+        choose_wordings(one, reply, prompts=options.prompts) for one, reply in zip(wanted, replies.replies, strict=True)
+    ]
+    wordings = wordings_table(wanted, chosen)
+    counts = count_wordings(wordings)
+    about = _provenance(timestep, verbalizer, replies, options) | {"axes": counts}
+    with disk_errors(out, again="give the same command again"):
+        _write(timestep, out, wordings, about)
+    return Verbalized(Timestep.open(out), counts, replies.asked)
+
+
+def _provenance(
+    timestep: Timestep, verbalizer: Verbalizer, replies: Replies, options: WordingOptions
+) -> dict[str, Any]:
+    snapshot = _newer_snapshot(timestep, options.home)
+    return {
+        "model": verbalizer.name,
+        "where": verbalizer.where,
+        "structured": replies.structured,
+        "prompts": prompts_version(options.prompts),
+        "descriptions": snapshot.name if snapshot else "templates",
+        "limit": options.limit,
+        "seed": options.seed,
+        "of": timestep.sha256,
+    }
+
+
+def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, Any]) -> None:
+    aside = out.with_name(f".{out.name}.aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
+    for path in sorted(timestep.folder.iterdir()):
+        if path.is_file() and path.stem not in {*forms, "timestep"}:
+            shutil.copyfile(path, aside / path.name)
+    written = dict(timestep.manifest.get("tables", {}))
+    for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
+        path = aside / f"{name}.parquet"
+        pq.write_table(table, path, compression="zstd")
+        written[name] = {"rows": table.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    write_json(aside / "timestep.json", timestep.manifest | {"verbalizer": about, "tables": written})
+    made = Timestep.open(aside)
+    for form in forms:
+        EXPORTERS[form](made)
+    replace_folder(aside, out)
+
+
+def _newer_snapshot(timestep: Timestep, home: Path | None) -> Snapshot | None:
+    if home is None:
+        return None
+    date = timestep.name.partition("_")[2]
+    return next((snapshot for snapshot in list_snapshots(home) if str(snapshot.date) == date), None)
+
+
+def _drawn(timestep: Timestep, options: WordingOptions) -> frozenset[str] | None:
+    if options.limit is None:
+        return None
+    ids: Sequence[str] = timestep.table("cases")["case_id"].to_pylist()
+    return frozenset(sorted(ids, key=lambda case_id: (keyed_number(case_id, options.seed), case_id))[: options.limit])
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Verbalizers on the same facts.
+
+    Attributes:
+        summary: As kgedit.benchmark.verbalizing.comparing.SUMMARY.
+        questions: The first question of each, side by side.
+        asked: What the servers among them took.
+    """
+
+    summary: pa.Table
+    questions: pa.Table
+    asked: dict[str, Asked]
+
+
+def compare(
+    timestep: Timestep,
+    verbalizers: Mapping[str, Verbalizer | None],
+    *,
+    options: WordingOptions,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Comparison:
+    """Have several verbalizers word the same facts.
+
+    Args:
+        verbalizers: By the name to show; None for the templates.
+        progress: Called with a verbalizer's name, records done and all of them.
+
+    Raises:
+        ModelError: if a model cannot be asked.
+    """
+    wanted = find_wanted(timestep, options)
+    said: dict[str, list[Said]] = {}
+    asked: dict[str, Asked] = {}
+    for name, verbalizer in verbalizers.items():
+        if verbalizer is None:
+            said[name] = said_by_templates(wanted)
+            continue
+        replies = verbalizer.word(wanted, progress=partial(progress, name) if progress else None)
+        said[name] = said_by_model(wanted, replies.replies)
+        if replies.asked:
+            asked[name] = replies.asked
+    return Comparison(summarize(wanted, said), side_by_side(wanted, said), asked)
+
+
+def mine_clozes(
+    facts: pa.Table,
+    verbalizer: Verbalizer,
+    out: Path,
+    *,
+    prompts: Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Mined, Asked | None]:
+    """Have a model state facts and write a catalogue with the templates mined from that.
+
+    Args:
+        facts: From kgedit.benchmark.verbalizing.mining.facts_to_state.
+        out: The YAML file to write.
+
+    Raises:
+        BenchmarkError: if the file is there, or no template was found.
+        ModelError: if the model cannot be asked.
+    """
+    if out.exists() and not overwrite:
+        raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+    replies = verbalizer.word(wanted_statements(facts), progress=progress)
+    mined = mine(facts, replies.replies, prompts=prompts)
+    if not mined.kept:
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
+        raise BenchmarkError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
+    write_text(out, mined_catalogue(mined, name="mined"))
+    return mined, replies.asked

@@ -1,0 +1,138 @@
+"""Options of commands that ask a language model to word something: which model, where, and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.progress import say
+from kgedit.errors import ModelError
+
+if TYPE_CHECKING:
+    from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
+    from kgedit.llm.remote.client import Asked, Estimate
+
+AXES = ("update", "rephrase", "personas", "mhop", "locality")
+"""Those of kgedit.benchmark.verbalizing.wanted, which a command does not import before it runs."""
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+_SERVER = (
+    click.option("--base-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
+    click.option("--key-variable", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
+                 help="Environment variable that holds the server's key."),
+    click.option("--structured/--no-structured", default=None,
+                 help="Ask for replies by a JSON schema. Default: if the server offers it."),
+    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes when cut."),
+    click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(min=0),
+                 help="With --batch: seconds between two looks."),
+    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
+    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
+    click.option("--tokenizer", metavar="NAME",
+                 help="For --estimate: local model with the same tokenizer; else four characters are a token."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
+    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
+    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+                 help="Seconds for one try."),
+    click.option("--device", default="auto", metavar="NAME", help="Of a local model: auto, cpu, cuda. Default auto."),
+    click.option("--prompts", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False),
+                 help="Prompt files of your own, like those in prompts/verbalizer."),
+)  # fmt: skip
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of whoever is asked."""
+    for option in reversed(_SERVER):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What was given; the fields are the options."""
+
+    base_url: str | None
+    key_variable: str
+    structured: bool | None
+    batch: bool
+    poll: float
+    budget: float | None
+    prices: Path | None
+    tokenizer: str | None
+    workers: int
+    attempts: int
+    timeout: float
+    device: str
+    prompts: Path | None
+
+    def remote(self, model: str, url: str | None = None) -> RemoteVerbalizer:
+        """A model behind a server.
+
+        Args:
+            url: Of its server; None for --base-url.
+        """
+        from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+        from kgedit.llm.remote.batches import BatchWork
+        from kgedit.llm.remote.client import Effort
+        from kgedit.llm.remote.prices import SHIPPED
+        from kgedit.llm.remote.server import OPENAI, ChatServer
+
+        where = (url or self.base_url or OPENAI).rstrip("/")
+        return RemoteVerbalizer(
+            model=model,
+            server=ChatServer(url=where, key_variable=self.key_variable, timeout=self.timeout),
+            structured=self.structured,
+            batch=self.batch,
+            batch_work=BatchWork(poll=self.poll),
+            effort=Effort(workers=self.workers, attempts=self.attempts),
+            prices=self.prices or SHIPPED,
+            budget=self.budget,
+            tokenizer=self.tokenizer,
+            prompts=self.prompts,
+        )
+
+    def local(self, model: str) -> LocalVerbalizer:
+        """A model on this machine."""
+        from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer
+
+        return LocalVerbalizer(model=model, device=self.device, prompts=self.prompts)
+
+
+def one_verbalizer(model: str | None, local: str | None, options: ServerOptions) -> RemoteVerbalizer | LocalVerbalizer:
+    """The one that was named.
+
+    Raises:
+        ModelError: if none or two are named.
+    """
+    if bool(model) == bool(local):
+        raise ModelError(
+            "Name one model: --model NAME for one of OpenAI's, with --base-url URL for one of any compatible server, "
+            "or --local NAME for a model on this machine."
+        )
+    return options.remote(model) if model else options.local(str(local))
+
+
+def tell_estimate(estimate: Estimate) -> None:
+    """Print what asking would cost."""
+    counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
+    calls = estimate.requests - estimate.cached
+    click.echo(f"calls: {calls:,} ({estimate.cached:,} more are in the cache)")
+    click.echo(f"tokens: {estimate.prompt_tokens:,} in, {estimate.new_tokens:,} out, {counted}")
+    money = "unknown: no price, give --prices FILE" if estimate.dollars is None else f"${estimate.dollars:.4f}"
+    click.echo(f"cost: {money}")
+
+
+def tell_asked(asked: Asked) -> None:
+    """Say what asking took."""
+    cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
+    say(
+        f"Asked: {asked.requests:,} distinct requests, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
+        f"{asked.prompt_tokens:,} tokens in, {asked.new_tokens:,} out{cost}"
+    )
+    for what, counts in (("Tried again or given up", asked.retried), ("No reply", asked.failed)):
+        if counts:
+            say(f"{what}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))

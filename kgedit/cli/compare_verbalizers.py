@@ -1,0 +1,84 @@
+"""``kgedit compare-verbalizers``: templates and models on the same facts, side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.asking import AXES, ServerOptions, server_options, tell_asked
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.progress import Update, bars
+from kgedit.errors import ModelError
+
+if TYPE_CHECKING:
+    from kgedit.benchmark.verbalizing.verbalizers import Verbalizer
+
+_TEMPLATES = "templates"
+
+_EPILOG = examples(
+    "kgedit compare-verbalizers kgedit-data/benchmark/20210104_20230227 --by templates --by local:smollm2-135m",
+    "kgedit compare-verbalizers worded --by gpt-4o-mini --by qwen3@http://127.0.0.1:8000/v1 --questions",
+)
+
+
+@click.command("compare-verbalizers", cls=ResumableCommand, epilog=_EPILOG)
+@click.argument("timestep", type=click.Path(path_type=Path))
+@click.option("--by", "names", multiple=True, required=True, metavar="VERBALIZER",
+              help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
+@click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")
+@click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
+@click.option("--seed", default=0, show_default=True, help="Draws them.")
+@click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
+@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@server_options
+def compare_verbalizers(
+    timestep: Path,
+    *,
+    names: tuple[str, ...],
+    axes: tuple[str, ...],
+    sample: int,
+    seed: int,
+    questions: bool,
+    form: str,
+    **asked_by: Any,
+) -> None:
+    """Compare templates and models on the same facts.
+
+    Each words the same cases of a timestep on all axes. Printed are, by axis, the share of questions that pass the
+    final filters and why the others do not, and of those that pass: words, overlap with the template's question, and
+    the share of different pairs of words. Nothing is written but the cache of replies.
+    """
+    from kgedit.api.verbalizing import WordingOptions, compare
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.cli.query import print_rows
+    from kgedit.resources import home
+
+    options = ServerOptions(**asked_by)
+    verbalizers = {name: _verbalizer(name, options) for name in dict.fromkeys(names)}
+    wording = WordingOptions(axes=axes or AXES, home=home(), prompts=options.prompts, limit=sample, seed=seed)
+    with bars() as add:
+        started: dict[str, Update] = {}
+
+        def progress(name: str, done: int, total: int) -> None:
+            if name not in started:
+                started[name] = add(name, total, "records")
+            started[name](done, done)
+
+        found = compare(Timestep.open(timestep), verbalizers, options=wording, progress=progress)
+    for asked in found.asked.values():
+        tell_asked(asked)
+    print_rows((found.questions if questions else found.summary).to_pylist(), form)
+
+
+def _verbalizer(name: str, options: ServerOptions) -> Verbalizer | None:
+    if name == _TEMPLATES:
+        return None
+    if name.startswith("local:"):
+        return options.local(name.removeprefix("local:"))
+    model, _, url = name.partition("@")
+    if not model:
+        raise ModelError(f"'{name}' names no verbalizer: templates, local:NAME, NAME or NAME@URL.")
+    return options.remote(model, url or None)

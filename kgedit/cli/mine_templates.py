@@ -1,0 +1,101 @@
+"""``kgedit mine-templates``: cloze templates of relations, mined from a model's statements of many facts."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
+from kgedit.cli.dates import SNAPSHOT_DATE
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.progress import Update, bars, say
+from kgedit.errors import ModelError
+
+_EPILOG = examples(
+    "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini --estimate",
+    "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini --budget 5 --out mined.yaml",
+    "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --templates mined.yaml --out mined",
+)
+
+
+@click.command("mine-templates", cls=ResumableCommand, epilog=_EPILOG)
+@click.option("--date", **SNAPSHOT_DATE, required=True, help="The snapshot whose facts are stated.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Catalogue to write, a YAML file.")
+@click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
+@click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
+@click.option("--property", "properties", metavar="PID", multiple=True, help="A relation; repeat. Default: all.")
+@click.option("--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Most of each relation.")
+@click.option("--most-popular", default=100_000, show_default=True, type=click.IntRange(min=1),
+              help="Items that count as popular.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Draws the facts.")
+@click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
+@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@server_options
+def mine_templates(
+    *,
+    date: datetime.datetime,
+    out: Path | None,
+    model: str | None,
+    local: str | None,
+    properties: tuple[str, ...],
+    facts: int,
+    most_popular: int,
+    seed: int,
+    estimate: bool,
+    dry_run: bool,
+    overwrite: bool,
+    **asked_by: Any,
+) -> None:
+    """Mine cloze templates from a model's statements.
+
+    As WikiFactDiff did with a language model: of each relation, facts of popular subjects are stated ten times each;
+    statements that hold the subject and end in the object become templates, the five most frequent are kept. --out is a
+    catalogue for `export-timestep --templates`, with the mined clozes in place of the shipped ones. Printed is every
+    template that is kept, with the number of facts that were stated so.
+    """
+    from kgedit.api.verbalizing import mine_clozes
+    from kgedit.benchmark.verbalizing.mining import facts_to_state, wanted_statements
+    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+    from kgedit.cli.query import print_rows
+    from kgedit.resources import home
+    from kgedit.store.snapshots import open_snapshot
+
+    options = ServerOptions(**asked_by)
+    verbalizer = one_verbalizer(model, local, options)
+    snapshot = open_snapshot(home(), date.date())
+    stated = facts_to_state(snapshot, properties=properties, per_relation=facts, most_popular=most_popular, seed=seed)
+    if estimate or dry_run:
+        if not isinstance(verbalizer, RemoteVerbalizer):
+            raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
+        wanted = wanted_statements(stated)
+        if estimate:
+            tell_estimate(verbalizer.estimate(wanted))
+        else:
+            for line in verbalizer.dry_run(wanted):
+                click.echo(line)
+        return
+    if out is None:
+        raise click.UsageError("Name the catalogue to write: --out FILE.")
+    with bars() as add:
+        started: list[Update] = []
+
+        def progress(done: int, total: int) -> None:
+            if not started:
+                started.append(add("Stating", total, "facts"))
+            started[0](done, done)
+
+        mined, asked = mine_clozes(
+            stated, verbalizer, out, prompts=options.prompts, overwrite=overwrite, progress=progress
+        )
+    if asked:
+        tell_asked(asked)
+    for reason, count in mined.dropped.items():
+        say(f"{count:>8,} statements: {reason}")
+    rows = mined.table.to_pylist()
+    print_rows([row for row in rows if row["cloze"] in mined.kept[row["property"]]], "table")
+    click.echo(out)

@@ -1,0 +1,108 @@
+"""``kgedit verbalize``: a timestep's questions worded by a language model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
+from kgedit.cli.examples import examples
+from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.progress import Update, bars, say
+from kgedit.errors import ModelError
+
+_EPILOG = examples(
+    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --estimate",
+    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --batch --budget 2",
+    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --local smollm2-135m --limit 30",
+)
+
+
+@click.command("verbalize", cls=ResumableCommand, epilog=_EPILOG)
+@click.argument("timestep", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
+@click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
+@click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
+@click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis to word; repeat. Default: all.")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Word so many cases; the rest keep templates.")
+@click.option("--seed", default=0, show_default=True, help="Draws these.")
+@click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Folder of personas, if the timestep has your own.")  # fmt: skip
+@click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
+@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
+@click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@server_options
+def verbalize(
+    timestep: Path,
+    *,
+    out: Path | None,
+    model: str | None,
+    local: str | None,
+    axes: tuple[str, ...],
+    limit: int | None,
+    seed: int,
+    personas: Path | None,
+    estimate: bool,
+    dry_run: bool,
+    overwrite: bool,
+    **asked_by: Any,
+) -> None:
+    """Have a language model word the questions of a timestep.
+
+    TIMESTEP is a folder that export-timestep wrote. A copy with the model's questions is written to --out; every
+    question passes the final filters (subject named, relation expressed, answer not given away, answer repeated, one
+    question, length), and where the model's does not, the template's stays. wordings.parquet in the new folder tells
+    the source of each question and the reason, timestep.json the counts.
+
+    Replies are cached by content: the same command resumes what was stopped, pays nothing twice and writes the same
+    bytes. A server's key is read from the environment only.
+    """
+    from kgedit.api.verbalizing import WordingOptions, find_wanted
+    from kgedit.api.verbalizing import verbalize as worded
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+    from kgedit.resources import home
+
+    options = ServerOptions(**asked_by)
+    verbalizer = one_verbalizer(model, local, options)
+    read = Timestep.open(timestep)
+    wording = WordingOptions(
+        axes=axes or AXES, home=home(), personas=personas, prompts=options.prompts, limit=limit, seed=seed
+    )
+    if estimate or dry_run:
+        if not isinstance(verbalizer, RemoteVerbalizer):
+            raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
+        wanted = find_wanted(read, wording)
+        if estimate:
+            tell_estimate(verbalizer.estimate(wanted))
+        else:
+            for line in verbalizer.dry_run(wanted):
+                click.echo(line)
+        return
+    if out is None:
+        raise click.UsageError("Name the folder to write: --out FOLDER.")
+    with bars() as add:
+        started: list[Update] = []
+
+        def progress(done: int, total: int) -> None:
+            if not started:
+                started.append(add("Wording", total, "records"))
+            started[0](done, done)
+
+        made = worded(read, out, verbalizer, options=wording, overwrite=overwrite, progress=progress)
+    if made.asked:
+        tell_asked(made.asked)
+    _tell(made.counts)
+    click.echo(made.timestep.folder)
+
+
+def _tell(counts: dict[str, Any]) -> None:
+    for axis, counted in counts.items():
+        sources = ", ".join(f"{count:,} by {source}" for source, count in counted["sources"].items())
+        say(f"{axis}: {sources}")
+        for reason, count in counted["reasons"].items():
+            say(f"{count:>8,} {reason}")
+        for reason, count in counted["template_faults"].items():
+            say(f"{count:>8,} templates kept although: {reason}")

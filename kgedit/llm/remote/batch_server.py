@@ -1,0 +1,134 @@
+"""The calls of the Batch API: upload, create, look up, find, download; each a reply or a CallError.
+
+Ids and states are decoded here, lines of results in kgedit.llm.remote.batch_lines.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from kgedit.llm.remote.server import CallError, ServerConnection
+
+MARK = "kgedit"
+"""Key of a batch's metadata under which it can be found again."""
+
+_PAGES = 50
+_OFFERED = "the Batch API"
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A batch as the server tells it.
+
+    Attributes:
+        id: The server's.
+        status: "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling" or
+            "cancelled".
+        output_file_id: Where the replies are, once there are any.
+        error_file_id: Where the requests are that failed.
+        errors: Why the batch failed as a whole.
+        metadata: With our mark.
+        request_counts: total, completed and failed.
+    """
+
+    id: str
+    status: str
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    errors: Any = None
+    metadata: dict[str, str] | None = None
+    request_counts: dict[str, int] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it."""
+        return self.status in {"completed", "failed", "expired", "cancelled"}
+
+
+class _File(msgspec.Struct):
+    id: str
+
+
+class _Page(msgspec.Struct):
+    data: list[Batch]
+    has_more: bool = False
+
+
+class BatchCalls:
+    """Calls over one connection."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+
+    def upload(self, content: bytes) -> str:
+        """Put the lines of a batch on the server; its id. Costs nothing, also when it is done twice."""
+        sent = self._connection.send(
+            lambda client: (
+                client.files.with_raw_response.create(file=("batch.jsonl", content), purpose="batch").content
+            ),
+            refused=_OFFERED,
+        )
+        return _decoded(sent, _File).id
+
+    def create(self, file_id: str, mark: str) -> Batch:
+        """Start a batch: from here on it is paid for, also where no answer comes."""
+        sent = self._connection.send(
+            lambda client: (
+                client.batches.with_raw_response.create(
+                    input_file_id=file_id,
+                    endpoint="/v1/chat/completions",
+                    completion_window="24h",
+                    metadata={MARK: mark},
+                ).content
+            ),
+            refused=_OFFERED,
+        )
+        return _decoded(sent, Batch)
+
+    def look_up(self, batch_id: str) -> Batch:
+        """How a batch stands."""
+        sent = self._connection.send(
+            lambda client: client.batches.with_raw_response.retrieve(batch_id).content,
+            refused=f"the batch {batch_id}",
+        )
+        found = _decoded(sent, Batch)
+        if found.id != batch_id:
+            raise CallError("the state of another batch", again=True)
+        return found
+
+    def find(self, mark: str) -> Batch | None:
+        """The batch with a mark, among the newest; None where there is none."""
+        after: str | None = None
+        for _ in range(_PAGES):
+            page = self._page(after)
+            for batch in page.data:
+                if (batch.metadata or {}).get(MARK) == mark:
+                    return batch
+            if not page.has_more or not page.data:
+                return None
+            after = page.data[-1].id
+        return None
+
+    def download(self, file_id: str) -> bytes:
+        """The content of a file, as much as came."""
+        return self._connection.send(
+            lambda client: client.files.with_raw_response.content(file_id).content, refused=f"the file {file_id}"
+        )
+
+    def _page(self, after: str | None) -> _Page:
+        given = {"limit": 100} if after is None else {"limit": 100, "after": after}
+        sent = self._connection.send(
+            lambda client: client.batches.with_raw_response.list(**given).content, refused=_OFFERED
+        )
+        return _decoded(sent, _Page)
+
+
+_Told = TypeVar("_Told")
+
+
+def _decoded(content: bytes, form: type[_Told]) -> _Told:
+    with suppress(msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(content, type=form)
+    raise CallError("cut or invalid JSON", again=True)

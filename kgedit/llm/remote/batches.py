@@ -1,0 +1,335 @@
+"""Many requests through the Batch API: sent in files, answered within a day, at a lower price.
+
+Each batch is noted on disk before it is created and until its replies are in the cache: a killed command finds it
+again, by id or by a mark in its metadata, waits for it and pays nothing twice.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kgedit.errors import ModelError
+from kgedit.files import exclusive_lock, replace_file
+from kgedit.llm.remote.batch_lines import CUT, Results, batch_lines
+from kgedit.llm.remote.batch_server import Batch, BatchCalls
+from kgedit.llm.remote.client import Asked, Effort, Progress
+from kgedit.llm.remote.pacing import backoff
+from kgedit.llm.remote.prices import Price, Purse, most_tokens
+from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
+from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection
+
+_Told = TypeVar("_Told")
+
+_LOST = "the server counts a reply that it does not deliver"
+
+_FINAL = frozenset({"400", "404", "413", "422", _LOST})
+"""What another try would meet again, or pay for again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchWork:
+    """How the Batch API is used.
+
+    Attributes:
+        most_requests: Of one batch.
+        most_bytes: Of one batch's file.
+        poll: Seconds between two looks at a batch.
+        settle: Seconds after which a batch whose creation got no answer must be listed, if it was created.
+    """
+
+    most_requests: int = 50_000
+    most_bytes: int = 150_000_000
+    poll: float = 30.0
+    settle: float = 5.0
+
+
+class _Note(msgspec.Struct):
+    """A batch that was created, or perhaps was."""
+
+    mark: str
+    url: str
+    keys: list[str]
+    batch_id: str | None = None
+
+
+class BatchClient:
+    """Asks one server in batches; `ask` is that of `ChatClient`.
+
+    Args:
+        server: Which.
+        cache: Where replies are kept.
+        notes: Folder of notes on batches under way; one process at a time works in it.
+        price: Of the model asked, in batches; None where nobody knows it.
+        budget: Most dollars that one `ask` may spend; None for no limit.
+
+    Raises:
+        ModelError: if there is a budget and no price.
+    """
+
+    def __init__(
+        self,
+        server: ChatServer,
+        cache: ReplyCache,
+        notes: Path,
+        *,
+        model: str,
+        effort: Effort | None = None,
+        work: BatchWork | None = None,
+        price: Price | None = None,
+        budget: float | None = None,
+    ) -> None:
+        Purse(model, price, budget)  # for its check
+        self._server = server
+        self._cache = cache
+        self._notes = notes
+        self._effort = effort or Effort()
+        self._work = work or BatchWork()
+        self._price = price
+        self._budget = budget
+        self._chance = random.Random(self._effort.seed)
+
+    def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> Asked:
+        """Replies to all requests, when all batches are over.
+
+        Batches of an earlier command that asked some of these requests are waited for first.
+
+        Raises:
+            ModelError: if the server refuses, a batch fails as a whole, or another process waits for batches.
+        """
+        distinct = {request_key(request, self._server.url): request for request in requests}
+        run = _Run(distinct, progress)
+        for key in distinct:
+            reply = self._cache.get(key)
+            if reply is not None:
+                run.replies[key] = reply
+        run.before = frozenset(run.replies)
+        if len(run.before) < len(distinct):
+            with (
+                exclusive_lock(self._notes / "lock", when_taken=self._is_taken),
+                closing(ServerConnection(self._server)) as connection,
+            ):
+                self._rounds(run, BatchCalls(connection))
+        return run.asked(requests, self._server.url, None if self._price is None else run.dollars)
+
+    def _is_taken(self) -> None:
+        raise ModelError(f"Another kgedit waits for batches (its notes are in {self._notes}). Wait until it ends.")
+
+    def _rounds(self, run: _Run, calls: BatchCalls) -> None:
+        for note in self._noted(run):
+            self._finish(note, run, calls)
+        tries: Counter[str] = Counter()
+        while chunk := self._chunk(run, tries):
+            note = _Note(secrets.token_hex(8), self._server.url, list(chunk))
+            tries.update(note.keys)
+            self._write(note)
+            run.calls += len(chunk)
+            self._create(note, chunk, calls, run)
+            self._finish(note, run, calls)
+        run.failed.update(
+            {
+                key: reason
+                for key, reason in run.trouble.items()
+                if key in run.distinct and key not in run.replies and (tries[key] or reason in _FINAL)
+            }
+        )
+
+    def _chunk(self, run: _Run, tries: Counter[str]) -> dict[str, ChatRequest]:
+        """The next requests that fit into one batch and, at their highest price, into the budget."""
+        chunk: dict[str, ChatRequest] = {}
+        size, dollars = 0, run.dollars
+        price = self._price or Price(prompt=0.0, reply=0.0)
+        for key, request in run.distinct.items():
+            if key in run.replies or run.trouble.get(key) in _FINAL or tries[key] >= self._effort.attempts:
+                continue
+            dollars += price.of(most_tokens(request), request.max_tokens)
+            size += len(batch_lines({key: request})[0])
+            full = len(chunk) == self._work.most_requests or size > self._work.most_bytes
+            if (self._budget is not None and dollars > self._budget) or (chunk and full):
+                break
+            chunk[key] = request
+        return chunk
+
+    def _create(self, note: _Note, chunk: dict[str, ChatRequest], calls: BatchCalls, run: _Run) -> None:
+        """Start a batch once, whatever the server answers: before every further try it is looked for."""
+        file_id = self._tried(lambda: calls.upload(b"".join(batch_lines(chunk))), run)
+        attempt = 0
+        while note.batch_id is None:
+            attempt += 1
+            try:
+                note.batch_id = calls.create(file_id, note.mark).id
+            except CallError as error:
+                run.retried[error.reason] += 1
+                if not error.again or attempt == self._effort.attempts:
+                    self._forget_or_keep(note, error)
+                time.sleep(max(backoff(attempt, self._chance), error.after or 0.0, self._settle_time(error)))
+                found = self._tried(lambda: calls.find(note.mark), run)
+                note.batch_id = found.id if found else None
+        self._write(note)
+
+    def _settle_time(self, error: CallError) -> float:
+        return 0.0 if error.reason.isdigit() and int(error.reason) < 500 else self._work.settle
+
+    def _forget_or_keep(self, note: _Note, error: CallError) -> None:
+        if error.reason.isdigit() and int(error.reason) < 500:
+            self._path(note).unlink()
+        raise ModelError(
+            f"{self._server.url} created no batch ({error.reason}). Give the same command again: it looks for the "
+            "batch before it creates another."
+        ) from error
+
+    def _finish(self, note: _Note, run: _Run, calls: BatchCalls) -> None:
+        """Wait for a batch and keep what it brought; then its note goes."""
+        if note.batch_id is None:
+            found = self._tried(lambda: calls.find(note.mark), run)
+            if found is None:  # it never came to be
+                self._path(note).unlink()
+                return
+            note.batch_id = found.id
+            self._write(note)
+        batch = self._wait(note.batch_id, run, calls)
+        results = self._collect(batch, note, run, calls)
+        for key, reply in results.replies.items():
+            self._cache.add(key, reply)
+        self._path(note).unlink()
+        run.take(results, note.keys, self._price)
+        if batch.status == "failed" and not results.replies:
+            raise ModelError(f"The batch {batch.id} failed at {self._server.url}: {_told(batch)}.")
+
+    def _wait(self, batch_id: str, run: _Run, calls: BatchCalls) -> Batch:
+        while True:
+            batch = self._tried(lambda: calls.look_up(batch_id), run)
+            if batch.is_over:
+                return batch
+            if run.progress:
+                done = (batch.request_counts or {}).get("completed", 0)
+                run.progress(min(len(run.replies) + done, len(run.distinct)), len(run.distinct))
+            time.sleep(self._work.poll)
+
+    def _collect(self, batch: Batch, note: _Note, run: _Run, calls: BatchCalls) -> Results:
+        """The lines of a batch's files; fetched again where some are cut or fewer than the server counts."""
+        keys = frozenset(note.keys)
+        expected = (batch.request_counts or {}).get("completed")
+        best = Results(owners=run.owners)
+        for attempt in range(1, self._effort.attempts + 1):
+            results = Results(owners=dict(run.owners))
+            for file_id in (batch.output_file_id, batch.error_file_id):
+                if file_id:
+                    results.add(self._tried(partial(calls.download, file_id), run), keys)
+            if len(results.replies) >= len(best.replies):
+                best = results
+            if not results.strange[CUT] and len(results.replies) >= min(expected or 0, len(keys)):
+                break
+            if attempt == self._effort.attempts:
+                # Paid for, as far as anybody knows: asking again is for the user to decide.
+                best.failed = dict.fromkeys(keys - best.replies.keys() - best.failed.keys(), _LOST) | best.failed
+                break
+            run.retried["cut or short file of replies"] += 1
+            time.sleep(backoff(attempt, self._chance))
+        return best
+
+    def _tried(self, call: Callable[[], _Told], run: _Run) -> _Told:
+        """A call that costs nothing, as often as it takes."""
+        for attempt in range(1, self._effort.attempts + 1):
+            try:
+                return call()
+            except CallError as error:
+                run.retried[error.reason] += 1
+                if not error.again or attempt == self._effort.attempts:
+                    raise ModelError(
+                        f"{self._server.url} did not answer for the Batch API ({error.reason}). Batches under way are "
+                        f"noted in {self._notes}: the same command resumes."
+                    ) from error
+                time.sleep(max(backoff(attempt, self._chance), error.after or 0.0))
+        raise AssertionError("attempts is at least 1")
+
+    def _noted(self, run: _Run) -> Iterator[_Note]:
+        for path in sorted(self._notes.glob("*.json")):
+            note = msgspec.json.decode(path.read_bytes(), type=_Note)
+            wanted = any(key in run.distinct and key not in run.replies for key in note.keys)
+            if note.url == self._server.url and wanted:
+                yield note
+
+    def _write(self, note: _Note) -> None:
+        replace_file(self._path(note), msgspec.json.encode(note) + b"\n")
+
+    def _path(self, note: _Note) -> Path:
+        return self._notes / f"{note.mark}.json"
+
+
+@dataclass
+class _Run:
+    """One call of `ask`."""
+
+    distinct: dict[str, ChatRequest]
+    progress: Progress | None
+    before: frozenset[str] = frozenset()  # keys whose replies were on disk
+    calls: int = 0
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    dollars: float = 0.0
+    replies: dict[str, ChatReply] = field(default_factory=dict)
+    trouble: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    retried: Counter[str] = field(default_factory=Counter)
+    owners: dict[str, str] = field(default_factory=dict)
+
+    def take(self, results: Results, keys: Sequence[str], price: Price | None) -> None:
+        """Count what a batch brought."""
+        self.owners = results.owners
+        self.retried.update(results.strange)
+        for key in keys:
+            reply = results.replies.get(key)
+            if reply is None:
+                self.trouble[key] = results.failed.get(key, "no line of the request")
+                self.retried[self.trouble[key]] += 1
+                continue
+            self.replies[key] = reply
+            self.prompt_tokens += reply.prompt_tokens or 0
+            self.new_tokens += reply.new_tokens or 0
+            if price is not None:
+                self.dollars += self._cost(key, reply, price)
+        if self.progress:
+            self.progress(min(len(self.replies), len(self.distinct)), len(self.distinct))
+
+    def _cost(self, key: str, reply: ChatReply, price: Price) -> float:
+        """What a reply cost; at most that where the server does not say."""
+        if reply.prompt_tokens is not None:
+            return price.of(reply.prompt_tokens, reply.new_tokens or 0)
+        request = self.distinct.get(key)
+        return price.of(most_tokens(request), request.max_tokens) if request else 0.0
+
+    def asked(self, requests: Sequence[ChatRequest], url: str, dollars: float | None) -> Asked:
+        """The whole, in the order of the requests."""
+        found: list[ChatReply | FailedCall | None] = []
+        for request in requests:
+            key = request_key(request, url)
+            failed = self.failed.get(key)
+            found.append(self.replies.get(key) or (FailedCall(failed) if failed else None))
+        return Asked(
+            replies=tuple(found),
+            requests=len(self.distinct),
+            cached=len(self.before),
+            calls=self.calls,
+            retried=dict(sorted(self.retried.items())),
+            failed=dict(sorted(Counter(self.failed.values()).items())),
+            prompt_tokens=self.prompt_tokens,
+            new_tokens=self.new_tokens,
+            dollars=dollars,
+            new=tuple(request_key(request, url) not in self.before for request in requests),
+        )
+
+
+def _told(batch: Batch) -> str:
+    return " ".join(msgspec.json.encode(batch.errors).decode()[:300].split()) if batch.errors else batch.status
