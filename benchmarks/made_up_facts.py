@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -61,6 +62,9 @@ SCHEMA = (
 )
 """Type of the subject, relation, type of the object."""
 
+LACKING = ("P37", "P38", "P106", "P1412", "P166", "P30")
+"""Relations of the catalogue that no fact of the world has."""
+
 _OTHER_WORDS = {
     "P6": ("Who runs the administration in {}?", "the person in charge of the cabinet of {}"),
     "P35": ("Who represents {} as its highest dignitary?", "whoever stands first in the state of {}"),
@@ -99,7 +103,7 @@ class Chain:
     second: Case
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MadeUpWorld:
     """Edits, each a fact of its own, and how to ask for them."""
 
@@ -126,6 +130,17 @@ class MadeUpWorld:
                 break
         return found
 
+    @cached_property
+    def _bearers(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for case in self.cases:
+            found.setdefault(case.fact.subject_label, []).append(case.fact.subject)
+        return found
+
+    def bearers(self, label: str) -> list[str]:
+        """Ids of the subjects of a name."""
+        return self._bearers[label]
+
     def nested(self, chain: Chain, wording: str = "question") -> str:
         """A two-hop question in a wording of the catalogue."""
         phrase = self.templates[chain.first.fact.property]["phrase"]
@@ -143,6 +158,11 @@ def other_words(*cases: Case) -> str:
     for case in cases[:-1]:
         inner = _OTHER_WORDS[case.fact.property][1].format(inner)
     return _OTHER_WORDS[cases[-1].fact.property][0].format(inner)
+
+
+def alone_in_other_words(relation: str, label: str) -> str:
+    """A question about any relation of the world in words that no catalogue has."""
+    return _OTHER_WORDS[relation][0].format(label)
 
 
 def woven(question: str, index: int) -> str:

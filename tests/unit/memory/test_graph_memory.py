@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from kgedit.llm.embeddings import load_embedder
-from kgedit.memory.graph_memory import GraphMemory, Search
+from kgedit.memory.findings import Search
+from kgedit.memory.gate import read_gate
+from kgedit.memory.graph_memory import GraphMemory
 from kgedit.records.cases import Case, Fact
 
 EMBED = load_embedder("character-ngrams", device="cpu")
-OPEN = Search(gate=-1.0, margin=9.0)
+OPEN = Search(gate=0.0)
 QUESTIONS = {
     "P6": ("head of government", "Who is the head of government of {}?"),
     "P19": ("place of birth", "Where was {} born?"),
@@ -42,7 +44,7 @@ def _case(
 
 
 def _memory(*cases: Case) -> GraphMemory:
-    memory = GraphMemory(EMBED)
+    memory = GraphMemory(EMBED, gate=read_gate("character-ngrams"))
     memory.learn(cases)
     return memory
 
@@ -115,8 +117,8 @@ def test_a_circle_is_not_walked_back() -> None:
 def test_no_more_rows_are_taken_than_asked_for_and_paths_stay_whole() -> None:
     memory = _memory(*NORWAY)
     question = "Who is the spouse of the head of government of Norway?"
-    assert _rows(memory, question, Search(gate=-1.0, margin=9.0, k=2))
-    for path in _rows(memory, question, Search(gate=-1.0, margin=9.0, k=1, near=9.0)):
+    assert _rows(memory, question, Search(gate=0.0, k=2))
+    for path in _rows(memory, question, Search(gate=0.0, k=1, near=9.0)):
         assert len(path) == 1
 
 
@@ -124,26 +126,28 @@ def test_no_more_rows_are_taken_than_asked_for_and_paths_stay_whole() -> None:
 def test_a_question_without_a_known_name_gets_nothing(question: str) -> None:
     [finding] = _memory(*NORWAY).find([question], OPEN)
     assert finding.paths == ()
-    assert finding.best is None
+    assert finding.probability is None
 
 
-def test_the_gate_closes_on_a_question_that_is_worded_like_nothing_known() -> None:
+def test_the_gate_passes_a_known_fact_and_closes_on_talk_about_a_known_name() -> None:
     memory = _memory(*NORWAY)
-    [kept] = memory.find(["Who is the head of government of Norway?"], Search(margin=9.0))
-    [closed] = memory.find(["Sing me a song about snow and Norway, please!"], Search(margin=9.0))
+    [kept, closed] = memory.find(
+        ["Who is the head of government of Norway?", "Sing me a song about snow and Norway, please!"]
+    )
     assert kept.paths
-    assert kept.best is not None
     assert closed.paths == ()
-    assert closed.best is not None
-    assert closed.best < 0.5 <= kept.best
+    assert kept.probability is not None
+    assert closed.probability is not None
+    assert closed.probability < 0.5 <= kept.probability
 
 
 def test_a_question_about_a_relation_that_the_subject_lacks_gets_nothing() -> None:
-    memory = _memory(_case("Norway", "P6", "Jonas"))
-    [finding] = memory.find(["What is the official language of Norway?"], Search(gate=0.0, margin=0.1))
-    assert finding.paths == ()
-    assert finding.rival is not None
-    assert finding.rival > 0.1
+    memory = _memory(_case("Norway", "P6", "Jonas"), _case("Jonas", "P19", "Oslo"))
+    questions = ["What is the official language of Norway?", "Where was Norway born?"]
+    assert [finding.paths for finding in memory.find(questions)] == [(), ()]
+    [finding] = memory.find(questions[:1])
+    assert finding.evidence is not None
+    assert finding.evidence.margin < 0
 
 
 def test_a_subject_is_found_by_an_alias() -> None:
@@ -156,7 +160,7 @@ def test_a_subject_is_found_by_an_alias() -> None:
 def test_a_misspelt_name_is_found_unless_that_is_switched_off() -> None:
     memory = _memory(*NORWAY)
     assert _rows(memory, "What is the capital of Norwey?") == [[("What is the capital of Norway?", "Oslo")]]
-    assert _rows(memory, "What is the capital of Norwey?", Search(gate=-1.0, margin=9.0, misspelt=False)) == []
+    assert _rows(memory, "What is the capital of Norwey?", Search(gate=0.0, misspelt=False)) == []
 
 
 def test_findings_do_not_depend_on_what_else_is_asked_nor_on_saving() -> None:
