@@ -102,11 +102,12 @@ def made_up(embed: Embedder, gate: Gate, facts: int) -> tuple[list[Asked], Numbe
     world = make_world(facts, seed=2)
     chains = world.chains(250, seed=2)
     memory = GraphMemory(embed, gate=gate)
-    memory.learn(world.cases)
+    for table in world.tables():
+        memory.learn_table(table)
     asked = [
-        Asked(kind, text, frozenset(case.case_id for case in needed))
-        for kind, (texts, cases) in questions_of(world, chains).items()
-        for text, needed in zip(texts, cases, strict=True)
+        Asked(kind, text, frozenset(needed))
+        for kind, (texts, several) in questions_of(world, chains).items()
+        for text, needed in zip(texts, several, strict=True)
     ]
     asked += [Asked(kind, text, frozenset()) for kind, texts in unanswerable(world, chains).items() for text in texts]
     return evidence(asked, memory.find([each.text for each in asked], OPEN))

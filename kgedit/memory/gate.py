@@ -34,7 +34,8 @@ class Evidence:
         words_margin: `covered` less that of the best rival.
         end_margin: Similarity less that of the best relation that the subject lacks and that ends some path from it.
         rank: Logarithm of 1 + rivals that are more similar than the path.
-        bridge: Of a path of several relations, the part of `covered` that its last relation does not have.
+        bridge: Of a path of several relations, the part of `covered` that speaks for those before the last: words that
+            the last one does not have, or that are there twice.
         conflict: 1 where the question's "who", "when" or "how many" asks for another type than the path's answer.
         hops: Relations of the path.
     """

@@ -214,6 +214,14 @@ class RelationIndex:
         shares: list[float] = self._shares(stems, paths, [self.weight(stem, unknown=rare) for stem in stems]).tolist()
         return shares
 
+    def bridged(self, stems: Sequence[str], repeated: frozenset[str], path: tuple[int, ...]) -> float:
+        """The part of `covered` that the relations before the last have and the last lacks, or that is there twice."""
+        weights = {stem: self.weight(stem, unknown=math.log(1 + self._size)) for stem in stems}
+        before = set().union(*(self.relations[number].stems for number in path[:-1]))
+        last = self.relations[path[-1]].stems
+        told = [stem for stem in stems if stem in before and (stem not in last or stem in repeated)]
+        return sum(weights[stem] for stem in told) / sum(weights.values()) if told else 0.0
+
     def catalogue_covered(self, stems: Sequence[str]) -> NDArray[np.float64]:
         """The same as `covered` of each relation of the catalogue, (properties,)."""
         shares = np.zeros(len(self.catalogue.relations))
@@ -260,10 +268,15 @@ class RelationIndex:
         yield from (question.replace(SLOT, phrase) for question, phrase in islice(product(questions, [nested]), most))
 
 
-def content_stems(text: str) -> list[str]:
-    """Stems of the content words of a text, in order, repeated ones once."""
+def all_stems(text: str) -> list[str]:
+    """Stems of the content words of a text, in order."""
     words = (word.text for word in words_of(composed(text)))
-    return list(dict.fromkeys(stem(word) for word in words if word not in _STOP_WORDS and len(word) > 1))
+    return [stem(word) for word in words if word not in _STOP_WORDS and len(word) > 1]
+
+
+def content_stems(text: str) -> list[str]:
+    """The same, repeated ones once."""
+    return list(dict.fromkeys(all_stems(text)))
 
 
 def question_word(text: str) -> str:

@@ -24,7 +24,7 @@ Walk = tuple[int, ...]
 _MOST_WALKS = 4000
 _NESTED = 0.1
 _PER_HOP = 0.02
-_DESCRIBED = 0.1
+_DESCRIBED = 0.2
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ than the question itself, so that words count in the window that is most like th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from kgedit.llm.embeddings import Vectors
 from kgedit.memory.gate import Evidence
-from kgedit.memory.relations import RelationIndex, content_stems, question_word
+from kgedit.memory.relations import RelationIndex, all_stems, question_word
 
 RelationPath = tuple[int, ...]
 Scores = NDArray[np.float64]
@@ -29,17 +30,21 @@ class Window:
     Attributes:
         vector: (dimensions,), of length 1.
         stems: Of its content words, without the name.
+        repeated: Those of the stems that are in it more than once.
         asking: Its question word, one of kgedit.memory.relations.CONFLICTS, or "".
     """
 
     vector: Vectors
     stems: tuple[str, ...]
+    repeated: frozenset[str]
     asking: str
 
     @classmethod
     def of(cls, text: str, vector: Vectors) -> Window:
         """A window of a masked text; the mask is no content word."""
-        return cls(vector, tuple(content_stems(text)), question_word(text))
+        counts = Counter(all_stems(text))
+        repeated = frozenset(stem for stem, count in counts.items() if count > 1)
+        return cls(vector, tuple(counts), repeated, question_word(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def evidence_for(scores: PathScores, best: int, windows: Sequence[Window], relat
     cosines = (catalogue.questions @ window.vector).astype(np.float64)
     possible = ~catalogue.conflicting(window.asking)
     rivals, lacking = ~catalogue.mask_of(told) & possible, catalogue.mask_of(told - held) & possible
-    covered, last = relations.covered(window.stems, [path, path[-1:]])
+    [covered] = relations.covered(window.stems, [path])
     return Evidence(
         similarity=similarity,
         words=words,
@@ -96,7 +101,7 @@ def evidence_for(scores: PathScores, best: int, windows: Sequence[Window], relat
         words_margin=covered - _most(relations.catalogue_covered(window.stems)[rivals]),
         end_margin=similarity - _most(cosines[lacking]),
         rank=math.log1p(int((cosines[rivals] > similarity).sum())),
-        bridge=covered - last,
+        bridge=relations.bridged(window.stems, window.repeated, path),
         conflict=float(relations.conflicts(window.asking, [path])[0]),
         hops=len(path),
     )

@@ -167,7 +167,7 @@ def test_findings_do_not_depend_on_what_else_is_asked_nor_on_saving() -> None:
     memory = _memory(*NORWAY, _case("Norway", "P6", "Kari", old=["Jonas"], at="20220101_20230101"))
     questions = [case.question for case in NORWAY] + ["Who is the spouse of the head of government of Sweden?"]
     together = memory.find(questions, OPEN)
-    loaded = GraphMemory(EMBED)
+    loaded = GraphMemory(EMBED, gate=read_gate("character-ngrams"))
     loaded.load(memory.state())
     assert loaded.state() == memory.state()
     assert loaded.find(questions, OPEN) == together
