@@ -81,7 +81,8 @@ def unanswerable(world: MadeUpWorld, chains: Sequence[Chain]) -> dict[str, list[
     first_unknown = [
         world.nested_with(gap, chain.second.fact.property, chain.first.fact.subject_label)
         for chain in chains
-        if (gap := _gap(world, chain.first.fact.subject)) and not _is_named_twice(world, chain.first)
+        if not _is_named_twice(world, chain.first)
+        and (gap := _gap(world, chain.first.fact.subject, _kind(chain.second.fact.subject)))
     ]
     return {
         "unknown subject": [
@@ -145,10 +146,18 @@ def _is_named_twice(world: MadeUpWorld, case: Case) -> bool:
     return len(world.bearers(case.fact.subject_label)) > 1
 
 
-def _gap(world: MadeUpWorld, thing: str) -> str:
-    """A relation that a thing lacks and others of its type have; "" for none."""
-    kind = thing.rstrip("0123456789")
-    return next((each for own, each, _ in SCHEMA if own == kind and not world.holds(thing, each)), "")
+def _kind(thing: str) -> str:
+    return thing.rstrip("0123456789")
+
+
+def _gap(world: MadeUpWorld, thing: str, leading_to: str = "") -> str:
+    """A relation that a thing lacks and others of its type have, perhaps one that leads to a type; "" for none."""
+    lacking = (
+        each
+        for own, each, other in SCHEMA
+        if own == _kind(thing) and leading_to in ("", other) and not world.holds(thing, each)
+    )
+    return next(lacking, "")
 
 
 def _number(case: Case) -> int:

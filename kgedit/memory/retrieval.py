@@ -137,13 +137,17 @@ class Retriever:
         """The walks of one mention that score almost as well as its best; namesakes by what describes them."""
         bonus = self._bonus(scored.mention, scored.windows)
         most = max(bonus.values(), default=0.0)
-        least = scored.best + most - near
-        return [
-            _Ranked(score + more, max(self.facts.learned(row) for row in walk), walk)
+        worth = [
+            (score + bonus.get(self.facts.subject_of(walk[0]), 0.0), walk)
             for score, walks in zip(scored.totals.tolist(), scored.walks, strict=True)
-            if score + most >= least
+            if score + most >= scored.best - near
             for walk in walks
-            if score + (more := bonus.get(self.facts.subject_of(walk[0]), 0.0)) >= least
+        ]
+        least = max(score for score, _ in worth) - near
+        return [
+            _Ranked(score, max(self.facts.learned(row) for row in walk), walk)
+            for score, walk in worth
+            if score >= least
         ]
 
     def _bonus(self, mention: Mention, windows: Sequence[Window]) -> dict[int, float]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from kgedit.errors import KgeditError
 from kgedit.llm.embeddings import load_embedder
 from kgedit.memory.findings import Search
 from kgedit.memory.gate import read_gate
@@ -90,6 +93,48 @@ def test_a_superseded_value_is_no_answer_and_is_one_as_of_its_day() -> None:
     assert _rows(memory, question, as_of="2022-01-01")[0][0][1] == "Jonas"
 
 
+def test_a_question_that_names_a_date_gets_what_held_then() -> None:
+    memory = _memory(
+        _case("Norway", "P6", "Erna", old=["Jens"], at="20130101_20140101"),
+        _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101"),
+    )
+    question = "Who is the head of government of Norway"
+    told = {
+        date: [row[1] for rows in _rows(memory, f"{question} {date}?") for row in rows]
+        for date in ("in 2012", "in June 2015", "as of 2022", "on 5 May 2023")
+    }
+    assert told == {"in 2012": ["Jens"], "in June 2015": ["Erna"], "as of 2022": ["Jonas"], "on 5 May 2023": ["Jonas"]}
+    assert _rows(memory, f"{question} in 2012?", Search(gate=0.0, dated=False))[0][0][1] == "Jonas"
+
+
+def test_a_year_in_which_the_value_changed_tells_both() -> None:
+    memory = _memory(
+        _case("Norway", "P6", "Erna", at="20130101_20140101"),
+        replace(_case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101"), start_time="2021-10-14"),
+    )
+    question = "Who is the head of government of Norway?"
+    answers = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("2021", "2021-10-13", "2021-10-14", "2022")}
+    assert answers == {"2021": "Erna; Jonas", "2021-10-13": "Erna", "2021-10-14": "Jonas", "2022": "Jonas"}
+
+
+def test_edits_that_come_in_the_wrong_order_leave_the_newest_value() -> None:
+    later = _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101")
+    earlier = _case("Norway", "P6", "Erna", old=["Jens"], at="20130101_20140101")
+    memory, question = _memory(later, earlier), "Who is the head of government of Norway?"
+    told = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("", "2013", "2015")}
+    assert told == {"": "Jonas", "2013": "Jens", "2015": "Erna"}
+    assert memory.conflicts().num_rows == 0
+
+
+def test_two_values_at_once_of_a_relation_that_has_one_are_listed_as_a_conflict() -> None:
+    borders = [_case("Norway", "P47", thing) for thing in ("Sweden", "Finland", "Russia")]
+    memory = _memory(*NORWAY, *borders, _case("Norway", "P36", "Bergen"), _case("Sweden", "P47", "Norway"))
+    told = {(row["subject_label"], row["relation"], row["object_label"]) for row in memory.conflicts().to_pylist()}
+    assert ("Norway", "P36", "Oslo") in told
+    assert ("Norway", "P36", "Bergen") in told
+    assert not {row for row in told if row[1] == "P6"}
+
+
 def test_an_old_answer_of_an_edit_is_not_retrieved() -> None:
     [finding] = _memory(*NORWAY).find(["Who is the head of government of Norway?"], OPEN)
     assert [row.case_ids for path in finding.paths for row in path.rows] == [("norway:P6:jonas",)]
@@ -106,6 +151,24 @@ def test_several_values_are_told_together() -> None:
 def test_both_of_two_namesakes_are_told_the_later_learned_first() -> None:
     memory = _memory(_case("Georgia", "P36", "Atlanta", key="q1"), _case("Georgia", "P36", "Tbilisi", key="q2"))
     assert [rows[0][1] for rows in _rows(memory, "What is the capital of Georgia?")] == ["Tbilisi", "Atlanta"]
+
+
+def test_namesakes_are_told_apart_by_their_descriptions() -> None:
+    memory = _memory(
+        replace(_case("Georgia", "P36", "Atlanta", key="q1"), subject_description="state of the USA"),
+        replace(_case("Georgia", "P36", "Tbilisi", key="q2"), subject_description="country in the Caucasus"),
+    )
+    assert {row for rows in _rows(memory, "What is the capital of Georgia?") for row in rows} == {
+        ("What is the capital of Georgia (state of the USA)?", "Atlanta"),
+        ("What is the capital of Georgia (country in the Caucasus)?", "Tbilisi"),
+    }
+    [[(question, answer)]] = _rows(memory, "What is the capital of Georgia, the country in the Caucasus?")
+    assert (question, answer) == ("What is the capital of Georgia?", "Tbilisi")
+
+
+def test_of_namesakes_the_one_that_has_the_relation_is_told() -> None:
+    memory = _memory(_case("Georgia", "P36", "Atlanta", key="q1"), _case("Georgia", "P6", "Irakli", key="q2"))
+    assert _rows(memory, "What is the capital of Georgia?") == [[("What is the capital of Georgia?", "Atlanta")]]
 
 
 def test_a_circle_is_not_walked_back() -> None:
@@ -157,6 +220,11 @@ def test_a_subject_is_found_by_an_alias() -> None:
     assert _rows(memory, "What is the capital of Norge?") == [[("What is the capital of Norway?", "Oslo")]]
 
 
+def test_the_aliases_of_a_case_are_names_of_its_subject() -> None:
+    memory = _memory(replace(_case("Norway", "P36", "Oslo"), subject_aliases=("Norge", "Noreg")))
+    assert _rows(memory, "What is the capital of Noreg?") == [[("What is the capital of Norway?", "Oslo")]]
+
+
 def test_a_misspelt_name_is_found_unless_that_is_switched_off() -> None:
     memory = _memory(*NORWAY)
     assert _rows(memory, "What is the capital of Norwey?") == [[("What is the capital of Norway?", "Oslo")]]
@@ -198,3 +266,24 @@ def test_edits_without_ids_chain_by_their_labels() -> None:
     memory = _memory(first, second)
     [finding] = memory.find(["Who is the spouse of the head of government of Norway?"], OPEN)
     assert [row.case_ids for row in finding.paths[0].rows] == [("0",), ("1",)]
+
+
+def test_a_memory_is_read_back_from_its_folder(tmp_path: Path) -> None:
+    memory = _memory(*NORWAY, replace(_case("Finland", "P36", "Helsinki"), subject_aliases=("Suomi",)))
+    memory.save(tmp_path / "memory")
+    loaded = _memory()
+    loaded.load_folder(tmp_path / "memory")
+    questions = ["What is the capital of Suomi?", "Who is the spouse of the head of government of Norwey?"]
+    assert loaded.find(questions, OPEN) == memory.find(questions, OPEN)
+    assert all(finding.paths for finding in loaded.find(questions, OPEN))
+    with pytest.raises(KgeditError, match="no memory that can be read"):
+        loaded.load_folder(tmp_path)
+
+
+def test_facts_learned_at_once_or_one_by_one_answer_alike() -> None:
+    cases = [*NORWAY, _case("Norway", "P6", "Kari", old=["Jonas"], at="20220101_20230101")]
+    together, apart = _memory(*cases), _memory()
+    for case in cases:
+        apart.learn([case])
+    for question in [case.question for case in cases]:
+        assert _rows(together, question) == _rows(apart, question)
