@@ -61,7 +61,8 @@ def measure_graph(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> 
             "kept": kept(memory, questions),
         }
     measured["should get nothing"] = {
-        name: kept(memory, questions) for name, questions in unanswerable(world, chains).items()
+        name: {"passes": kept(memory, questions), "questions": len(questions)}
+        for name, questions in unanswerable(world, chains).items()
     }
     measured["special"] = {
         probing.name: special(memory, probing) for probing in special_questions(world, chains, seed=3)
@@ -119,7 +120,11 @@ def grow(memory: GraphMemory, world: MadeUpWorld, rebuilding: float) -> dict[str
 def special(memory: GraphMemory, probing: Probing) -> dict[str, float]:
     """What is found for questions that are out of the ordinary, with the gate as it is shipped."""
     findings = memory.find(probing.questions, as_of=probing.as_of)
-    return {**share(findings, probing.needed), "kept": round(_percent([bool(each.paths) for each in findings]), 1)}
+    return {
+        **share(findings, probing.needed),
+        "questions": len(findings),
+        "kept": round(_percent([bool(each.paths) for each in findings]), 1),
+    }
 
 
 def kept(memory: GraphMemory, questions: Sequence[str]) -> float:

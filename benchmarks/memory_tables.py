@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+_MOST_ELSEWHERE = 100_000
+"""Facts below which what the process needs for other things is more than what it needs for them."""
+
 
 def markdown(results: Sequence[dict[str, Any]]) -> str:
     """Recall, costs, what should get nothing, and questions out of the ordinary."""
-    return "\n\n".join(table(results) for table in (_recall, _costs, _silence, _special))
+    return "\n\n".join(table(results) for table in (_recall, _costs, _time, _silence, _special))
 
 
 def _recall(results: Sequence[dict[str, Any]]) -> str:
@@ -39,7 +42,7 @@ def _costs(results: Sequence[dict[str, Any]]) -> str:
                 f"{min(rag):.1f}–{max(rag):.1f}" if rag else "–",
                 f"{min(embedding):.0f}–{max(embedding):.0f}",
                 f"{graph['bytes_per_fact']} ({graph['bytes_per_fact_misspelt']})",
-                str(graph["resident_bytes_per_fact"]),
+                str(graph["resident_bytes_per_fact"]) if result["facts"] >= _MOST_ELSEWHERE else "–",
                 f"{graph['learn_seconds']:.1f}",
                 f"{result['rag']['learn_seconds']:.0f}" if "rag" in result else "–",
                 f"{grown['seconds']:.2f}",
@@ -53,10 +56,23 @@ def _costs(results: Sequence[dict[str, Any]]) -> str:
     return _table(head, lines)
 
 
+def _time(results: Sequence[dict[str, Any]]) -> str:
+    kinds = {
+        "now": "new value, asked without a date",
+        "in June 2022": "old value, asked for the time before",
+        "superseded told": "old value, asked without a date (should be 0)",
+    }
+    lines = [(name, *(f"{result['graph']['grow'][kind]:g}" for result in results)) for kind, name in kinds.items()]
+    return _table(("of superseded facts, found", *(f"{result['facts']:,}" for result in results)), lines)
+
+
 def _silence(results: Sequence[dict[str, Any]]) -> str:
     kinds = list(results[0]["graph"]["should get nothing"])
-    lines = [(kind, *(f"{result['graph']['should get nothing'][kind]:g}" for result in results)) for kind in kinds]
-    return _table(("should get nothing, passes", *(f"{result['facts']:,}" for result in results)), lines)
+    lines = []
+    for kind in kinds:
+        found = [result["graph"]["should get nothing"][kind] for result in results]
+        lines.append((kind, *(f"{each['passes']:g} of {each['questions']}" for each in found)))
+    return _table(("should get nothing: % that pass", *(f"{result['facts']:,}" for result in results)), lines)
 
 
 def _special(results: Sequence[dict[str, Any]]) -> str:
