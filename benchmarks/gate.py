@@ -1,6 +1,6 @@
 """Learns the gate of the graph memory, chooses its threshold, and prints what it keeps and lets pass.
 
-    OMP_NUM_THREADS=1 python benchmarks/gate.py --write prompts/memory/gates.yaml
+    OMP_NUM_THREADS=1 python benchmarks/gate.py --aliases aliases.property.en.tsv.gz --write prompts/memory/gates.yaml
 
 Three sets of relations without a common one: of the catalogue's relations that nothing is reported about, six in ten
 fit the weights and four in ten choose the threshold (benchmarks/gate_questions.py); the curve is then printed of both
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import yaml
-from gate_questions import Asked, HalfCatalogue, Pool, make_facts, make_pools, make_questions
+from gate_questions import Asked, HalfCatalogue, Pool, make_facts, make_pools, make_questions, read_aliases
 from made_up_facts import make_world
 from numpy.typing import NDArray
 from retrieval_questions import questions_of, unanswerable
@@ -136,11 +136,12 @@ def main() -> None:
     parser.add_argument("--subjects", type=int, default=400)
     parser.add_argument("--most", type=float, default=5.0, help="%% of questions about another relation that may pass")
     parser.add_argument("--facts", type=int, default=2000, help="of the made-up world")
+    parser.add_argument("--aliases", type=Path, help="aliases.property.en.tsv.gz of kgtk's property catalogue (CC0)")
     parser.add_argument("--write", type=Path)
     parser.add_argument("--keep", type=Path, help="a file for the evidence, to look at")
     given = parser.parse_args()
     embed = load_embedder(given.embedder, device="cpu")
-    to_fit, to_choose = make_pools(embed, seed=0)
+    to_fit, to_choose = make_pools(embed, read_aliases(given.aliases), seed=0)
     fitted = ask(embed, to_fit, given.subjects, seed=0)
     chosen = ask(embed, to_choose, given.subjects // 2, seed=1)
     gate = fit(*fitted[1:])

@@ -1,22 +1,25 @@
 """Questions that teach a memory's gate: about facts that it has, in wordings that it has not, and about facts it lacks.
 
 Made-up subjects have relations of the catalogue. The memory knows a relation by its question, its first rephrase and
-its phrase; it is asked in the other rephrases and by personas. None of the relations that anything is reported about
-(`REPORTED`: those of benchmarks/memory.py, of the bundled sample and of the pat slices) is ever asked for.
+its phrase; it is asked in the other rephrases, by personas, and by Wikidata's aliases of the property that share no word
+with what it knows. None of the relations that anything is reported about (`REPORTED`: those of benchmarks/memory.py, of
+the bundled sample and of the pat slices) is ever asked for.
 """
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from made_up_facts import LACKING, SCHEMA
 
 from kgedit.llm.embeddings import Embedder
-from kgedit.memory.relations import SLOT, CatalogueWordings
+from kgedit.memory.relations import SLOT, CatalogueWordings, content_stems
 from kgedit.prompts.voices import voices
 from kgedit.records.cases import Case, Fact
 from kgedit.sample.world import read_world
@@ -27,6 +30,8 @@ PAT = tuple(
 )
 SAMPLE = tuple(name for name in read_world().entities if name.startswith("P"))
 REPORTED = frozenset((*(relation for _, relation, _ in SCHEMA), *LACKING, *PAT, *SAMPLE))
+_PREPOSITIONS = frozenset(("by", "of", "in", "at", "to", "for", "with", "from", "on", "as"))
+_PEOPLE = frozenset(("person", "agent"))
 FRAMES = (
     "{q}",
     "{q}",
@@ -81,19 +86,43 @@ class Pool:
     Attributes:
         rows: The catalogue's first row of each.
         near: For each relation the others, the most similarly worded first.
+        aliases: Wikidata's other names of each, where there are any that share no word with its wordings.
     """
 
     rows: Mapping[str, Mapping[str, Any]]
     near: Mapping[str, Sequence[str]]
+    aliases: Mapping[str, Sequence[str]]
 
 
-def make_pools(embed: Embedder, seed: int) -> tuple[Pool, Pool]:
+def make_pools(embed: Embedder, aliases: Mapping[str, Sequence[str]], seed: int) -> tuple[Pool, Pool]:
     """Two pools without a common relation: to fit with, and to choose the threshold with."""
     catalogue = CatalogueWordings(embed)
     names = [name for name, rows in catalogue.relations.items() if name not in REPORTED and len(rows[0]["rephrases"])]
     chosen = np.random.default_rng(seed).random(len(names)) < 0.6
     vectors = catalogue.questions[[catalogue.places[name] for name in names]]
-    return _pool(catalogue, names, vectors, chosen), _pool(catalogue, names, vectors, ~chosen)
+    first, second = (_pool(catalogue, names, vectors, each) for each in (chosen, ~chosen))
+    return replace(first, aliases=_unlike(first, aliases)), replace(second, aliases=_unlike(second, aliases))
+
+
+def read_aliases(path: Path | None) -> dict[str, list[str]]:
+    """English aliases of properties from a table of KGTK (node1 as PID, node2 as 'text'@en); none without a file."""
+    aliases: dict[str, list[str]] = {}
+    if path is not None:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                name, _, text = line.rstrip("\n").partition("\t")
+                if text.endswith("'@en"):
+                    aliases.setdefault(name, []).append(text[1:-4])
+    return aliases
+
+
+def _unlike(pool: Pool, aliases: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    found = {}
+    for name, row in pool.rows.items():
+        known = set(content_stems(" ".join([row["question"], *row["rephrases"], row["phrase"], row["label"] or ""])))
+        own = [each for each in aliases.get(name, ()) if (stems := content_stems(each)) and not known & set(stems)]
+        found[name] = [each for each in own if len(each) > 3 and len(each.split()) < 5]
+    return found
 
 
 def _pool(catalogue: CatalogueWordings, names: list[str], vectors: Any, chosen: Any) -> Pool:
@@ -102,7 +131,7 @@ def _pool(catalogue: CatalogueWordings, names: list[str], vectors: Any, chosen: 
     near = {
         name: [own[place] for place in places if own[place] != name] for name, places in zip(own, order, strict=True)
     }
-    return Pool({name: catalogue.relations[name][0] for name in own}, near)
+    return Pool({name: catalogue.relations[name][0] for name in own}, near, {})
 
 
 def make_facts(pool: Pool, subjects: int, seed: int) -> tuple[list[Case], dict[str, list[Case]]]:
@@ -199,10 +228,31 @@ def _worded(pool: Pool, relations: tuple[str, ...], label: str, draw: np.random.
     last = pool.rows[relations[-1]]
     asking = last["rephrases"][1:] or last["rephrases"]
     plain = asking[int(draw.integers(len(asking)))].replace(SLOT, phrase)
-    speakers = voices()
-    speaker = speakers[int(draw.integers(len(speakers)))]
+    speakers = sorted(voices(), key=lambda voice: _overlap(last["phrase"], voice.relation(last["phrase"])))
+    speaker = speakers[int(draw.integers(2 if draw.random() < 0.7 else len(speakers)))]
+    swapped = ", other words" if _overlap(last["phrase"], speaker.relation(last["phrase"])) < 0.5 else ""
     voiced = speaker.ask(last["phrase"].replace(SLOT, phrase), last["answer"], int(draw.integers(100)))
-    for kind, text in (("reworded", plain), ("persona", voiced)):
+    asked = [("reworded", plain), (f"persona{swapped}", voiced)]
+    if pool.aliases[relations[-1]]:
+        named = pool.aliases[relations[-1]]
+        alias = named[int(draw.integers(len(named)))]
+        asked.append(("alias", _by_alias(alias, last["answer"], phrase)))
+        asked.append(
+            ("persona, alias", speaker.ask(f"the {alias} of {phrase}", last["answer"], int(draw.integers(100))))
+        )
+    for kind, text in asked:
         frame = FRAMES[int(draw.integers(len(FRAMES)))]
         lower = (text[:1].lower() + text[1:]).rstrip("?")
         yield f"{kind}{', woven' if frame != FRAMES[0] else ''}", frame.format(q=text, lower=lower).replace(SLOT, label)
+
+
+def _by_alias(alias: str, answer: str, phrase: str) -> str:
+    if alias.rsplit(maxsplit=1)[-1] in _PREPOSITIONS:
+        return f"{phrase[:1].upper() + phrase[1:]} is {alias} {'whom' if answer in _PEOPLE else 'what'}?"
+    return f"{'Who' if answer in _PEOPLE else 'What'} is the {alias} of {phrase}?"
+
+
+def _overlap(phrase: str, said: str) -> float:
+    """Share of the content words of a phrase that are in what a persona makes of it."""
+    stems = content_stems(phrase.replace(SLOT, " "))
+    return sum(stem in content_stems(said.replace(SLOT, " ")) for stem in stems) / max(1, len(stems))
