@@ -1,7 +1,7 @@
 """Questions that teach a memory's gate: about facts that it has, in wordings that it has not, and about facts it lacks.
 
 Made-up subjects have relations of the catalogue. The memory knows a relation by its question, its first rephrase and
-its phrase; it is asked in the other rephrases, by personas, and by Wikidata's aliases of the property that share no word
+its phrase; it is asked in the other rephrases, by personas, and by Wikidata aliases that share no word
 with what it knows. None of the relations that anything is reported about (`REPORTED`: those of benchmarks/memory.py, of
 the bundled sample and of the pat slices) is ever asked for.
 """

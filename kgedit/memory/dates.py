@@ -24,7 +24,7 @@ _MONTHS = (
 )
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _YEAR = r"(?P<year>[12]\d{3})"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th)?"
 _BEFORE = r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|in|on|during|by)\s+(?:the\s+year\s+)?)"
 _DATES = tuple(
     re.compile(rf",?\s*{_BEFORE}{date}\b,?", re.IGNORECASE)
