@@ -54,12 +54,9 @@ def measure_graph(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> 
     measured: dict[str, Any] = learn(memory, world)
     memory.find([chains[0].first.question])  # vectors of the catalogue, once
     for name, (questions, needed) in questions_of(world, chains).items():
-        findings = memory.find(questions, OPEN)
-        measured[name] = {
-            **share(findings, needed),
-            **cost(lambda asked=questions: memory.find(asked, OPEN), embed, len(questions)),
-            "kept": kept(memory, questions),
-        }
+        findings, spent = timed(lambda asked=questions: memory.find(asked, OPEN), embed, len(questions))
+        passing = [found.probability is not None and found.probability >= Search().gate for found in findings]
+        measured[name] = {**share(findings, needed), **spent, "kept": round(_percent(passing), 1)}
     measured["should get nothing"] = {
         name: {"passes": kept(memory, questions), "questions": len(questions)}
         for name, questions in unanswerable(world, chains).items()
@@ -154,12 +151,12 @@ def _share(rows: Sequence[Sequence[tuple[str, ...]]], needed: Sequence[tuple[str
     return round(_percent(hits), 1)
 
 
-def cost(find: Callable[[], object], embed: Timed, questions: int) -> dict[str, float]:
-    """Milliseconds of the processor for a question, with and without its embedding."""
+def timed(find: Callable[[], list[Any]], embed: Timed, questions: int) -> tuple[list[Any], dict[str, float]]:
+    """What is found, and milliseconds of the processor for a question, with and without its embedding."""
     embedding, started = embed.seconds, time.process_time()
-    find()
+    found = find()
     whole, embedding = time.process_time() - started, embed.seconds - embedding
-    return {
+    return found, {
         "ms": round(1000 * (whole - embedding) / questions, 2),
         "ms of embedding": round(1000 * embedding / questions, 2),
     }
@@ -173,10 +170,9 @@ def measure_rag(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> di
     memory.add(cases)
     measured: dict[str, Any] = {"learn_seconds": round(time.process_time() - started, 2)}
     for name, (questions, needed) in questions_of(world, chains).items():
-        rows = [[(memory.edits[index].case_id,) for index in found] for found in memory.nearest(questions, k=8)]
-        measured[name] = {f"@{k}": _share([each[:k] for each in rows], needed) for k in (2, 4, 8)} | cost(
-            lambda asked=questions: memory.nearest(asked, k=8), embed, len(questions)
-        )
+        found, spent = timed(lambda asked=questions: memory.nearest(asked, k=8), embed, len(questions))
+        rows = [[(memory.edits[index].case_id,) for index in own] for own in found]
+        measured[name] = {f"@{k}": _share([each[:k] for each in rows], needed) for k in (2, 4, 8)} | spent
     return measured
 
 
