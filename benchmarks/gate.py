@@ -139,9 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
     parser.add_argument("--subjects", type=int, default=400)
-    parser.add_argument(
-        "--most", type=float, default=10.0, help="%% of questions about another relation that pass"
-    )
+    parser.add_argument("--most", type=float, default=10.0, help="%% of questions about another relation that pass")
     parser.add_argument("--facts", type=int, default=2000, help="of the made-up world")
     parser.add_argument("--aliases", type=Path, help="aliases.property.en.tsv.gz of kgtk's property catalogue (CC0)")
     parser.add_argument("--write", type=Path)

@@ -8,6 +8,8 @@ from typing import Any
 _MOST_ELSEWHERE = 100_000
 """Facts below which what the process needs for other things is more than what it needs for them."""
 
+_LEAST_QUESTIONS = 20
+
 
 def markdown(results: Sequence[dict[str, Any]]) -> str:
     """Recall, costs, what should get nothing, and questions out of the ordinary."""
@@ -67,7 +69,11 @@ def _time(results: Sequence[dict[str, Any]]) -> str:
 
 
 def _silence(results: Sequence[dict[str, Any]]) -> str:
-    kinds = list(results[0]["graph"]["should get nothing"])
+    kinds = [
+        kind
+        for kind, found in results[-1]["graph"]["should get nothing"].items()
+        if found["questions"] >= _LEAST_QUESTIONS
+    ]
     lines = []
     for kind in kinds:
         found = [result["graph"]["should get nothing"][kind] for result in results]
