@@ -1,6 +1,6 @@
 """How well and how fast memories find the facts that a question needs, at growing numbers of facts.
 
-    OMP_NUM_THREADS=1 python benchmarks/memory.py --facts 1000 10000 100000 1000000 --questions 250 --rag 10000
+    OMP_NUM_THREADS=1 python benchmarks/memory.py --facts 1000 10000 100000 1000000 --questions 250 --rag 1000
 
 A made-up world (benchmarks/made_up_facts.py) is learned; two-hop questions ask for two of its facts, single ones for
 one: as exported, in the catalogue's other words, in words of no catalogue, and with a persona's talk around these.

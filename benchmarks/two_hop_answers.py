@@ -37,8 +37,8 @@ def lines(folder: Path, named: str) -> Iterator[str]:
     rows = [row for row in pq.read_table(folder / "answers.parquet").to_pylist() if row["axis"] == "mhop"]
     for preset in dict.fromkeys(row["preset"] for row in rows):
         own = [row for row in rows if row["preset"] == preset]
-        before = [row for row in own if row["stage"] == "pre"]
-        after = [row for row in own if row["stage"] != "pre"]
+        before = [row for row in own if row["stage"] == "before"]
+        after = [row for row in own if row["stage"] == "own"]
         given = [row for row in after if row["first_found"] and row["second_found"]]
         cells = [
             named,
