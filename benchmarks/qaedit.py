@@ -35,10 +35,10 @@ from kgedit.benchmark.qaedit.categories import english_categorizer
 from kgedit.benchmark.qaedit.names import Names, read_names
 from kgedit.benchmark.qaedit.rephrasing import english_rephraser
 from kgedit.benchmark.qaedit.subjects import SubjectFinder
+from kgedit.names.index import NameIndex, composed
 from kgedit.proportions import wilson_interval
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.wikidata.names import NameIndex, composed
 
 Row = dict[str, Any]
 

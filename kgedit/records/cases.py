@@ -99,6 +99,8 @@ class Case:
         scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.
         static_answers: What stays right beside the answer.
         alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
+        subject_aliases: Other names of the subject; none for cases of a file.
+        subject_description: What tells the subject from others of its name; "" where nobody says.
     """
 
     case_id: str
@@ -120,6 +122,8 @@ class Case:
     scenario: str | None = None
     static_answers: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
+    subject_aliases: tuple[str, ...] = ()
+    subject_description: str = ""
 
 
 @dataclass(frozen=True, slots=True)

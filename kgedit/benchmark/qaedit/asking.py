@@ -21,9 +21,9 @@ from kgedit.llm.contexts import read_template
 from kgedit.llm.remote.client import Asked, ChatClient, Estimate
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.llm.remote.tokens import TokenCounter
+from kgedit.names.index import composed, name_key
 from kgedit.resources import data_folder
 from kgedit.wikidata.labels import plain_line
-from kgedit.wikidata.names import composed, name_key
 
 Part = Literal["subject", "rephrase", "category"]
 

@@ -13,7 +13,7 @@ from kgedit.benchmark.qaedit.categories import Category, english_categorizer
 from kgedit.benchmark.qaedit.locality import LocalityDraw
 from kgedit.benchmark.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.benchmark.qaedit.subjects import Subject, SubjectFinder
-from kgedit.wikidata.names import name_key
+from kgedit.names.index import name_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kgedit.names.index import words_of
 from kgedit.prompts.catalogues import read_catalogue, refuse
 from kgedit.resources import data_folder
-from kgedit.wikidata.names import words_of
 
 REST = "Others"
 """The category of questions that no word tells."""

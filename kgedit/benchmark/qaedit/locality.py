@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.wikidata.names import name_key
+from kgedit.names.index import name_key
 
 _MOST_DRAWS = 200
 """Draws for one question: among so many there is one about something else, or the file is about one thing."""

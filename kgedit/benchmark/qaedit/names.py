@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
+from kgedit.names.index import NameIndex
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
-from kgedit.wikidata.names import NameIndex
 
 _LONGEST = 12
 """Words of a run; a longer name is joined by its first twelve, and compared whole by the dictionary."""

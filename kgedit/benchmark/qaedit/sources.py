@@ -22,8 +22,8 @@ import msgspec
 import pyarrow as pa
 
 from kgedit.errors import BenchmarkError
+from kgedit.names.index import composed
 from kgedit.wikidata.labels import plain_line
-from kgedit.wikidata.names import composed
 
 QUESTIONS = pa.schema(
     [

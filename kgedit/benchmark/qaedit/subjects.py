@@ -8,7 +8,7 @@ from kgedit.benchmark.qaedit.names import Names
 from kgedit.benchmark.qaedit.spans import Span, find_span
 from kgedit.benchmark.qaedit.tokens import tokens_of
 from kgedit.benchmark.qaedit.words import EnglishWords, english_words
-from kgedit.wikidata.names import Mention
+from kgedit.names.index import Mention
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.wikidata.names import NameIndex, composed
+from kgedit.names.index import NameIndex, composed
 
 
 def _index(*names: str) -> NameIndex:
