@@ -219,7 +219,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
         job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))
         done, lines = done + len(batch), lines + 1
         if done == len(cases) or done - saved >= spec.checkpoint_every:
-            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.state()))
+            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.next_checkpoint()))
             saved = done
     job.report(f"edit {timestep}", len(cases), len(cases))
 

@@ -67,12 +67,15 @@ class Grace(Editor[GraceSettings]):
 
     def state(self) -> EditorState:
         """The codebook."""
-        tensors, labels = self.codebook.content()
-        return EditorState(tensors, {"labels": labels})
+        return EditorState(tables={"codebook": self.codebook.content()})
+
+    def next_checkpoint(self) -> EditorState:
+        """The entries of the codebook that are new or were changed."""
+        return EditorState(tables={"codebook": self.codebook.take_changes()})
 
     def load_state(self, state: EditorState) -> None:
         """Load the codebook."""
-        self.codebook = Codebook.of(state.tensors, state.record["labels"], device=self.model.device)
+        self.codebook = Codebook.of(state.tables["codebook"], device=self.model.device)
         if len(self.codebook):
             self._listen(True)
 
@@ -135,7 +138,7 @@ class Grace(Editor[GraceSettings]):
                     optimizer.step()
         finally:
             handle.remove()
-        self.codebook.values[used] = best
+        self.codebook.write(used, best)
         return lowest.tolist()
 
     def _listen(self, listening: bool) -> None:
@@ -153,9 +156,11 @@ class Grace(Editor[GraceSettings]):
             rows, columns = reading.mask[:, -inputs.shape[1] :].nonzero(as_tuple=True)
         else:
             rows, columns = torch.arange(len(inputs), device=reading.ends.device), reading.ends
-        found = self.codebook.find(inputs[rows.to(inputs.device), columns.to(inputs.device)])
-        hits = torch.tensor([index for index, entry in enumerate(found) if entry is not None], device=rows.device)
+        queries = inputs[rows.to(inputs.device), columns.to(inputs.device)]
+        found = self.codebook.find(queries)
+        hits = (found >= 0).nonzero().flatten()
         if not len(hits):
             return None
-        values = self.codebook.values[[entry for entry in found if entry is not None]]
+        values = self.codebook.values[found[hits].to(self.codebook.values.device)]
+        hits = hits.to(rows.device)
         return put(output, values, rows=rows[hits], columns=columns[hits], count=len(inputs))
