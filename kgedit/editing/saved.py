@@ -35,7 +35,7 @@ from kgedit.llm.saving import save_pretrained, whole_folder
 from kgedit.records.cases import Case
 from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
 
-FORMAT = 1
+FORMAT = 2
 """Of kgedit.json; a newer kgedit reads older ones."""
 
 _ADAPTER = "adapter_model.safetensors"

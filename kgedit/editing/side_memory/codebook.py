@@ -94,7 +94,7 @@ class Codebook:
         return self._add(key, label, value, radius)
 
     def find(self, queries: torch.Tensor) -> torch.Tensor:
-        """The index of the key nearest to each query (rows x inputs), or -1 where the query is not within its radius."""
+        """Of each query (rows x inputs) the nearest key's index, or -1 where it is not within that key's radius."""
         found = torch.full((len(queries),), -1, device=queries.device)
         if not self.labels:
             return found

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
@@ -74,8 +75,11 @@ class Grace(Editor[GraceSettings]):
         return EditorState(tables={"codebook": self.codebook.take_changes()})
 
     def load_state(self, state: EditorState) -> None:
-        """Load the codebook."""
-        self.codebook = Codebook.of(state.tables["codebook"], device=self.model.device)
+        """Load the codebook, also as kgedit 0.1 saved it: tensors, and labels in the record."""
+        older = TableRows(
+            len(state.record.get("labels", ())), None, state.tensors, tuple(state.record.get("labels", ()))
+        )
+        self.codebook = Codebook.of(state.tables.get("codebook", older), device=self.model.device)
         if len(self.codebook):
             self._listen(True)
 
