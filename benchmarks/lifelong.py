@@ -27,7 +27,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
+from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE, AccumulatedSolve
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import use_home
@@ -81,9 +81,13 @@ def known_facts() -> list[KnownFact]:
     """Text for statistics, and unrelated prompts."""
     return [
         KnownFact(
-            Fact(f"P{n}", f"R{n:03d}", "P7", "river", "Q2", "y"), f"Which sea takes R{n:03d}?", "Sea", f"R{n:03d} is"
+            Fact(f"P{number}", f"R{number:03d}", "P7", "river", "Q2", "y"),
+            question=f"Which sea takes R{number:03d}?",
+            cloze=f"R{number:03d} flows into",
+            rephrase="",
+            answer="the sea",
         )
-        for n in range(100)
+        for number in range(100)
     ]
 
 
@@ -122,12 +126,17 @@ def _keys(inputs: int, edits: int, generator: torch.Generator) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one edit costs, and what the state takes."""
+    """What one edit costs, and what the state takes.
+
+    Attributes:
+        matrix_bytes: Most that closed forms hold, which is in a state only once edits are folded.
+    """
 
     seconds: float
     work: float
     state_bytes: int
     checkpoint_bytes: int
+    matrix_bytes: int
 
 
 def measure(name: str, *, repeats: int) -> list[Cost]:
@@ -149,7 +158,9 @@ def measure(name: str, *, repeats: int) -> list[Cost]:
                 editor.apply([case(500_000 + index)])
         work = counter.get_total_flops() / group
         checkpoint = _checkpoint_bytes(editor)
-        costs.append(Cost(statistics.median(spent), work, _bytes(editor.state()), checkpoint))
+        inputs = [len(editor.solve(layer)) for layer in getattr(editor, "layers", ())]
+        matrices = sum(8 * width * (width + AT_ONCE) for width in inputs)
+        costs.append(Cost(statistics.median(spent), work, _bytes(editor.state()), checkpoint, matrices))
     return costs
 
 
@@ -199,6 +210,31 @@ def measure_solve(width: int) -> list[float]:
     return found
 
 
+def measure_spread(name: str, layers: str, *, prompts: int, edits: int = 20) -> float:
+    """How far edits one by one end from the same edits at once: norm of the difference as a share of the change.
+
+    Both bring the layers' output to the same values, found on the unedited model.
+    """
+    changes, found = [], None
+    for size in (edits, 1):
+        model = tiny_model()
+        model.module.double()
+        editor: Any = make_editor(name, model, {**METHODS[name], "layers": layers, "prompts": prompts}, seed=1)
+        editor.prepare(known_facts(), advance=lambda _done, _total: None)
+        before = [editor.matrices[layer].before.clone() for layer in editor.layers]
+        cases = [case(number) for number in range(edits)]
+        if found is None:
+            requests = [editor.request_of(one) for one in cases]
+            found = editor.search(model.blocks[editor.layers[-1]].module, requests, layer=editor.layers[-1])
+        for start in range(0, edits, size):
+            values = found.in_order(range(start, start + size))
+            editor.search = lambda *_args, values=values, **_more: values
+            editor.apply(cases[start : start + size])
+        changes.append([editor.matrices[layer].weight - old for layer, old in zip(editor.layers, before, strict=True)])
+    at_once, in_a_row = (torch.cat([change.flatten() for change in both]) for both in changes)
+    return float((in_a_row - at_once).norm() / at_once.norm())
+
+
 def _spent(work: Callable[[], object]) -> float:
     started = time.process_time()
     work()
@@ -220,6 +256,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home, use_home(Path(home)):
         for name in options.method or METHODS:
             failed += _report(name, measure(name, repeats=options.repeats))
+        for name in () if options.method else ("memit", "encore", "alphaedit"):
+            for layers, prompts in (("1", 1), ("1", 3), ("0-1", 1), ("0-1", 3)):
+                share = measure_spread(name, layers, prompts=prompts)
+                print(f"{name}, layers {layers}, {prompts} prompts: in a row differs from at once by {share:.2g}")
     if options.width:
         few, many = measure_solve(options.width)
         print(
@@ -243,7 +283,11 @@ def _report(name: str, costs: Sequence[Cost]) -> list[str]:
     }
     for what, (short, long) in rows.items():
         print(f"{name}: {what} {short:.3g}, {long:.3g}, {long / short:.2f}", flush=True)
-    held = {what: long / short for what, (short, long) in rows.items() if what != "MB of state"}
+    held = {
+        "time": many.seconds / few.seconds,
+        "work": many.work / few.work,
+        "checkpoint": many.checkpoint_bytes / (few.checkpoint_bytes + few.matrix_bytes),
+    }
     return [f"{name}: {what} {ratio:.2f}" for what, ratio in held.items() if ratio > MOST_RATIO]
 
 

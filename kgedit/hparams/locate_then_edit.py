@@ -62,7 +62,7 @@ class SeveralLayersSettings(LocateSettings):
 
     layers: LayerList = setting("blocks that are edited, such as 4-8", derived="by depth")
     withdrawable: bool = setting(
-        "keep each edit's keys and values, so that it can be withdrawn; a loaded model's are, unless you say false",
+        "keep each edit's keys and values, so that it can be withdrawn; `kgedit.edit` does unless told otherwise",
         default=False,
     )
 

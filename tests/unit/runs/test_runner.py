@@ -53,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(root / name) for name in ("first", "second", "model")}
 
 
-LOCATED = ("rome", "r_rome", "c_rome", "memit", "alphaedit")
+LOCATED = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
 
 QUICK: dict[str, dict[str, object]] = {
     "none": {},
