@@ -94,8 +94,8 @@ class EncoreSettings(PreserveSettings):
     """Hyperparameters of ENCORE; `preserve` is its lambda_p."""
 
     penalty: float = setting("lambda_n: weight of the change's own size", default=10.0, gt=0)
-    patience: int | None = setting(
-        "most steps after all tokens of the target are the likeliest in the prompts behind random prefixes; null: all",
+    patience: int = setting(
+        "most steps after all tokens of the target are the likeliest in the prompts behind random prefixes",
         default=3,
         ge=0,
     )

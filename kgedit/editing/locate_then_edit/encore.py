@@ -26,7 +26,7 @@ class Encore(SeveralLayersEditor[EncoreSettings]):
     settings_type = EncoreSettings
 
     @property
-    def patience(self) -> int | None:
+    def patience(self) -> int:
         """As the setting says."""
         return self.settings.patience
 
