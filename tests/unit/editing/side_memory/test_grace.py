@@ -12,7 +12,7 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.editing.editor import Editor
+from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily, feed
@@ -218,3 +218,18 @@ def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> 
 
     assert _said(model, [newer]) == [newer.answer]
     assert len(editor.codebook) == 1  # type: ignore[attr-defined]
+
+
+def test_a_codebook_of_an_earlier_version_is_read(cases: list[Case]) -> None:
+    """Until format 2 of saved models, keys, values and radii were tensors, and labels stood in the record."""
+    edited, loaded = _editor("grace", small_model(), layer=1, steps=5), _editor("grace", small_model(), layer=1)
+    edited.apply(cases[:3])
+    table = edited.state().tables["codebook"]
+    loaded.load_state(EditorState(table.columns, {"labels": [list(label) for label in table.labels]}))
+
+    assert loaded.codebook.labels == edited.codebook.labels  # type: ignore[attr-defined]
+    for case in cases[:4]:
+        assert torch.equal(_logits(loaded.model, case), _logits(edited.model, case))
+    empty = _editor("grace", small_model(), layer=1)
+    empty.load_state(EditorState({}, {"labels": []}))
+    assert len(empty.codebook) == 0  # type: ignore[attr-defined]
