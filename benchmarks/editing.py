@@ -124,6 +124,8 @@ GOALS = {
     "r_rome": 6.0,
     "c_rome": 6.0,
     "memit": 6.0,
+    "encore": None,
+    "rlsedit": None,
     "alphaedit": 8.0,
 }
 """Most CPU seconds per edit of smollm2-135m on one thread, where a goal is set."""
@@ -131,7 +133,7 @@ GOALS = {
 PEERS = {"ft_m": 8.0, "grace": 15.0, "rome": 30.0, "memit": 35.0, "alphaedit": 62.0}
 """EasyEdit's own code, same model, one thread, CPU seconds per edit (design/editing-methods.md, section 4)."""
 
-AT_ONCE = {"memit": 10, "alphaedit": 10}
+AT_ONCE = {"memit": 10, "encore": 10, "rlsedit": 10, "alphaedit": 10}
 """Edits that are given together."""
 
 NOT_TIMED = {"mend": {"train_steps": 5}}

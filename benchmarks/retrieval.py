@@ -67,7 +67,7 @@ def look_up_codebook(entries: int, queries: int) -> None:
         lambda: [[codebook.find_or_add(key, (i,), key[:576], radius=1.0, same=1e-3)] for i, key in enumerate(rows)],
         entries,
     )
-    found, quick = timed(lambda: [codebook.find(part) for part in asked.split(16)], queries)
+    found, quick = timed(lambda: [codebook.find(part).tolist() for part in asked.split(16)], queries)
 
     def by_stacking() -> Found:
         nearest = []

@@ -68,10 +68,11 @@ class EditedModel:
         self._editor = editor
         self._flags = flags
         self._loaded = loaded
+        self._withdrawn = 0
         _ = self.model.fingerprint  # kept by the model from now on, while it is unedited: saved folders name it
 
     def __repr__(self) -> str:
-        count = len(self._loaded.saved.edits) if self._loaded else len(self.edits)
+        count = len(self._loaded.saved.edits) - self._withdrawn if self._loaded else len(self.edits)
         return f"<{self.model.name or 'model'} with {count} edits by {self.method}>"
 
     def __enter__(self) -> Self:
@@ -91,8 +92,23 @@ class EditedModel:
         failed = {failure.case_id: failure.reason for failure in applied.failures}
         if given and len(failed) == len(given):
             raise SpecError([f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given])
+        again = {case.case_id for case in given} - failed.keys() if self._editor.overwrites else set()
+        self.edits = tuple(case for case in self.edits if case.case_id not in again)
         self.edits += tuple(case for case in given if case.case_id not in failed)
         self.failures += applied.failures
+
+    def withdraw(self, *case_ids: str) -> None:
+        """Take single edits back: the model becomes what the other edits' keys and values alone give.
+
+        For `memit` with the setting history, `encore`, `rlsedit` and `alphaedit`; also in a model from `load_edited`.
+        Editing a case again withdraws its earlier edit by itself.
+
+        Raises:
+            SpecError: if the method cannot withdraw, or holds no such edit.
+        """
+        self._editor.withdraw(case_ids)
+        self.edits = tuple(case for case in self.edits if case.case_id not in case_ids)
+        self._withdrawn += len(set(case_ids))
 
     @overload
     def ask(self, question: str, *, preset: str = "question_only") -> str: ...

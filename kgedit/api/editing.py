@@ -86,7 +86,8 @@ def edit(
         target: What the model is to answer.
         cases: Instead of prompt, subject and target.
         tokenizer: The model's fast tokenizer; None to load the one beside the model.
-        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived from it.
+        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived from it
+            (`withdrawable` is true unless given).
         known_facts: What held before, for methods that build statistics, demonstrations or unrelated prompts from it
             (`Timestep.known_facts()`); None for those of the bundled sample. Facts that are edited are left out.
         contexts: Those that edits are trained in, by name: question_only, question_answer, instruction, a file's path;
@@ -111,7 +112,7 @@ def edit(
     with use_home(folder_of(home)), ExitStack() as on_error:
         on_error.callback(flags.restore)
         flags.set_for_editing()
-        editor = make_editor(method, language_model, settings, contexts=read, seed=seed)
+        editor = make_editor(method, language_model, _own_settings(method, settings), contexts=read, seed=seed)
         on_error.callback(editor.restore)
         edited = EditedModel(editor, method=method, flags=flags)
         if editor.capabilities.needs_known_facts:
@@ -165,6 +166,14 @@ def as_language_model(model: Any, tokenizer: Any) -> LanguageModel:
     from kgedit.llm.loading import wrap_model
 
     return model if isinstance(model, LanguageModel) else wrap_model(model, tokenizer)
+
+
+def _own_settings(method: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings as given; edits can be withdrawn unless they say otherwise, while a run keeps no edit."""
+    from kgedit.editing import METHODS
+
+    kept = {"withdrawable": True} if "withdrawable" in METHODS[method].settings_type.model_fields else {}
+    return {**kept, **(given or {})}
 
 
 def _known(given: Iterable[KnownFact] | None, cases: list[Case]) -> list[KnownFact]:

@@ -35,6 +35,8 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "r_rome": "kgedit.editing.locate_then_edit.rome:RRome",
         "c_rome": "kgedit.editing.locate_then_edit.rome:CRome",
         "memit": "kgedit.editing.locate_then_edit.memit:Memit",
+        "encore": "kgedit.editing.locate_then_edit.encore:Encore",
+        "rlsedit": "kgedit.editing.locate_then_edit.rlsedit:RlsEdit",
         "alphaedit": "kgedit.editing.locate_then_edit.alphaedit:AlphaEdit",
     },
     group="kgedit.methods",

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
+from kgedit.editing.row_tables import TableRows
+from kgedit.errors import SpecError
 from kgedit.hparams.settings import Settings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -154,10 +156,12 @@ class EditorState:
     Attributes:
         tensors: Written as safetensors.
         record: Everything that is not a tensor, as JSON values.
+        tables: What grows with every edit; whole, but for `Editor.next_checkpoint`.
     """
 
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, TableRows] = field(default_factory=dict)
 
 
 def _ignore(_: object) -> None:
@@ -234,12 +238,36 @@ class Editor(ABC, Generic[OwnSettings]):
     def load_state(self, state: EditorState) -> None:
         """Load a saved state into a new editor of an unedited model."""
 
+    def next_checkpoint(self) -> EditorState:
+        """As `state`, but of tables only the rows that changed since the last call, or since `load_state`."""
+        return self.state()
+
+    @property
+    def overwrites(self) -> bool:
+        """Whether editing a case again withdraws its earlier edit."""
+        return False
+
+    def withdraw(self, case_ids: Sequence[str]) -> None:
+        """Take single edits back, as if they had never been among the others.
+
+        Raises:
+            SpecError: if the method cannot, or holds no such edit.
+        """
+        raise SpecError(
+            [f"{type(self).__name__} cannot withdraw single edits ({', '.join(case_ids)}); restore undoes all"]
+        )
+
     def details(self) -> dict[str, Any]:
         """What the method chose beyond its settings (modules, statistics), as JSON values for the run folder."""
         return {}
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether `memory` belongs in the folder of a saved model."""
+        return self.capabilities.needs_memory
+
     def memory(self) -> EditorState:
-        """The part of an edited model that is not in its weights, if ``capabilities.needs_memory``."""
+        """The part of an edited model that is not in its weights, if ``has_memory``."""
         return self.state()
 
     def load_memory(self, memory: EditorState) -> None:

@@ -26,6 +26,7 @@ from kgedit import __version__
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.model_card import model_card
+from kgedit.editing.row_tables import TableRows
 from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -34,10 +35,13 @@ from kgedit.llm.saving import save_pretrained, whole_folder
 from kgedit.records.cases import Case
 from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
 
-FORMAT = 1
+FORMAT = 2
 """Of kgedit.json; a newer kgedit reads older ones."""
 
 _ADAPTER = "adapter_model.safetensors"
+
+_TABLE = "table/"
+"""Begins the names of a table's columns in memory.safetensors; the key of all labels in memory.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequen
         base_revision=model.revision,
         base_fingerprint=model.fingerprint,
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
-        memory=capabilities.needs_memory,
+        memory=editor.has_memory,
         settings=editor.settings.model_dump(),
         contexts=tuple(
             SavedContext(name=one.name, template=one.template, in_chat=one.in_chat, demonstrations=one.demonstrations)
@@ -95,7 +99,7 @@ def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequen
             editor.save_model(partial)
         if not weights and not model.by_name:
             _save_base(editor, partial / "base")
-        if capabilities.needs_memory:
+        if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
         (partial / "README.md").write_text(model_card(saved), encoding="utf-8")
@@ -181,13 +185,22 @@ def _edit(case: Case) -> SavedEdit:
 
 def _write_memory(folder: Path, memory: EditorState) -> None:
     tensors = {name: tensor.detach().contiguous().cpu() for name, tensor in memory.tensors.items()}
+    labels = {}
+    for name, table in memory.tables.items():
+        labels[name] = list(table.labels)
+        tensors |= {f"{_TABLE}{name}/{column}": rows.contiguous().cpu() for column, rows in table.columns.items()}
     save_file(tensors, folder / "memory.safetensors")
-    _write_json(folder / "memory.json", memory.record)
+    _write_json(folder / "memory.json", {**memory.record, **({_TABLE: labels} if labels else {})})
 
 
 def _read_memory(folder: Path) -> EditorState:
     record = json.loads((folder / "memory.json").read_text(encoding="utf-8"))
-    return EditorState(load_file(folder / "memory.safetensors"), record)
+    tensors, tables = load_file(folder / "memory.safetensors"), {}
+    for name, labels in record.pop(_TABLE, {}).items():
+        head = f"{_TABLE}{name}/"
+        columns = {key.removeprefix(head): tensors.pop(key) for key in list(tensors) if key.startswith(head)}
+        tables[name] = TableRows(len(labels), None, columns, tuple(labels))
+    return EditorState(tensors, record, tables)
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -31,6 +31,8 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "r_rome": "kgedit.hparams.locate_then_edit:RomeSettings",
         "c_rome": "kgedit.hparams.locate_then_edit:RomeSettings",
         "memit": "kgedit.hparams.locate_then_edit:MemitSettings",
+        "encore": "kgedit.hparams.locate_then_edit:EncoreSettings",
+        "rlsedit": "kgedit.hparams.locate_then_edit:RlsEditSettings",
         "alphaedit": "kgedit.hparams.locate_then_edit:AlphaEditSettings",
     },
 )

@@ -1,10 +1,10 @@
-"""Settings of ROME and its variants, MEMIT and AlphaEdit."""
+"""Settings of ROME and its variants, and of MEMIT and its kin."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kgedit.hparams.settings import Settings, readable_by, setting
 from kgedit.llm.surgery.layer_lists import parse_layers
@@ -26,7 +26,10 @@ class LocateSettings(Settings):
     weight_decay: float = setting("weight of |d| / |v0|^2", default=1e-3, ge=0)
     clamp: float = setting("|d| stays below so many times |v0|", default=4.0, gt=0)
     drift_weight: float = setting('weight of KL(after | before) at "SUBJECT is a"', default=0.0625, ge=0)
-    stop_loss: float = setting("an edit's search ends at this mean loss of the target", default=5e-2, ge=0)
+    stop_loss: float = setting("an edit's search ends at this loss", default=5e-2, ge=0)
+    stop: Literal["loss", "target"] = setting(
+        "which loss that is: the whole loss as published, or the target's mean loss alone", default="loss"
+    )
     prompts: int = setting("prompts per edit: the bare one, and one behind each random prefix", default=6, ge=1)
     prefix_tokens: int = setting("tokens of a random prefix, which the model itself writes", default=10, ge=1)
     search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
@@ -58,6 +61,10 @@ class SeveralLayersSettings(LocateSettings):
     """Hyperparameters of editors that spread a change over layers."""
 
     layers: LayerList = setting("blocks that are edited, such as 4-8", derived="by depth")
+    withdrawable: bool = setting(
+        "keep each edit's keys and values, so that it can be withdrawn; `kgedit.edit` does unless told otherwise",
+        default=False,
+    )
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
@@ -66,8 +73,8 @@ class SeveralLayersSettings(LocateSettings):
         return {**super().derive(model, known), "layers": f"{max(0, top - 4)}-{top}"}
 
 
-class MemitSettings(SeveralLayersSettings):
-    """Hyperparameters of MEMIT."""
+class PreserveSettings(SeveralLayersSettings):
+    """Hyperparameters of editors that weigh edits against C."""
 
     preserve: float = setting("lambda: how many tokens' worth of C the edits weigh against", derived="by width", gt=0)
 
@@ -75,6 +82,30 @@ class MemitSettings(SeveralLayersSettings):
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
         """Lambda too, which grows with the width, since k^T C^-1 k does."""
         return {**super().derive(model, known), "preserve": 15_000.0 * model.blocks[0].inner_width / 11_008}
+
+
+class MemitSettings(PreserveSettings):
+    """Hyperparameters of MEMIT."""
+
+    history: bool = setting("whether new edits keep what past ones brought about (not published)", default=False)
+
+
+class EncoreSettings(PreserveSettings):
+    """Hyperparameters of ENCORE; `preserve` is its lambda_p."""
+
+    penalty: float = setting("lambda_n: weight of the change's own size", default=10.0, gt=0)
+    patience: int = setting(
+        "most steps after all tokens of the target are the likeliest in the prompts behind random prefixes",
+        default=3,
+        ge=0,
+    )
+
+
+class RlsEditSettings(PreserveSettings):
+    """Hyperparameters of RLSEdit."""
+
+    keep_weights: float = setting("lambda: its square is the weight of the change's own size", default=0.0, ge=0)
+    keep_outputs: float = setting("mu: its square is the weight of `preserve` times C", default=1.0, gt=0)
 
 
 class AlphaEditSettings(SeveralLayersSettings):

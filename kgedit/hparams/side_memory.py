@@ -56,6 +56,9 @@ class WiseSettings(Settings):
     share: float = setting("entries of the matrix that one copy may change", default=0.2, gt=0, le=1)
     shard: int = setting("edits in one copy", default=500, ge=1)
     merge_every: int = setting("edits between two merges of all copies", default=1000, ge=1)
+    remeasured: int = setting(
+        "edits on whose prompts a merge measures the threshold again; of more, a sample", default=1000, ge=1
+    )
     density: float = setting("entries of a copy that a merge keeps", default=0.53, gt=0, le=1)
     batch: int = setting("edits learned together", default=1, ge=1)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)

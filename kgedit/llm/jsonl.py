@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+
+_BLOCK = 1 << 16
 
 
 def read_lines(path: Path) -> list[str]:
@@ -17,10 +20,15 @@ def cut_half_line(path: Path) -> None:
     """Truncate a file after its last whole line."""
     if not path.is_file():
         return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        with path.open("rb+") as file:
+    with path.open("rb+") as file:
+        length = end = file.seek(0, os.SEEK_END)
+        whole = 0
+        while end > 0 and not whole:
+            start = max(0, end - _BLOCK)
+            file.seek(start)
+            whole = start + file.read(end - start).rfind(b"\n") + 1
+            whole, end = (whole if whole > start else 0), start
+        if whole < length:
             file.truncate(whole)
 
 

@@ -1,14 +1,15 @@
 """Checkpoints of a run: between two calls of a method, and within one that takes long.
 
 A checkpoint is a folder that appears when it is whole; the newest counts. Beside it stands how far the call under way
-has come since.
+has come since. What grows with every edit is not written again: each checkpoint appends the rows that changed to
+`rows.log` and says how much of that file belongs to it.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from kgedit.editing.editor import EditorState
 from kgedit.files import give_usual_modes
+from kgedit.runs.row_log import RowLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,9 @@ class CallCheckpoint:
     state: EditorState
 
 
+_ROWS = "rows"
+"""Key of state.json: bytes of rows.log that belong to the checkpoint."""
+
 AnyCheckpoint = TypeVar("AnyCheckpoint", Checkpoint, CallCheckpoint)
 
 
@@ -69,17 +74,27 @@ class Checkpoints:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._call = path / "call"
+        self._rows = RowLog(path / "rows.log")
 
     def newest(self) -> Checkpoint | None:
         """The newest whole checkpoint between two calls."""
         found = self._numbered()
-        return _read(found[-1], Checkpoint) if found else None
+        if not found:
+            return None
+        checkpoint = _read(found[-1], Checkpoint)
+        tables = self._rows.read(_length_of_rows(found[-1]))
+        return replace(checkpoint, state=replace(checkpoint.state, tables=tables))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, and drop what was before it."""
+        """Write a checkpoint, and drop what was before it.
+
+        Args:
+            checkpoint: Tables of its state hold all rows, or those that changed since the checkpoint before.
+        """
         older = self._numbered()
         number = int(older[-1].name) + 1 if older else 1
-        _write(self._path / f"{number:06d}", checkpoint)
+        length = self._rows.append(_length_of_rows(older[-1]) if older else 0, checkpoint.state.tables)
+        _write(self._path / f"{number:06d}", checkpoint, rows=length)
         for path in (*older, self._call):
             _drop(path)
 
@@ -97,7 +112,13 @@ class Checkpoints:
         return sorted(path for path in self._path.glob("*") if path.name.isdigit())
 
 
-def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint) -> None:
+def _length_of_rows(folder: Path) -> int:
+    """Bytes of rows.log that belong to a checkpoint."""
+    length: int = json.loads((folder / "state.json").read_text(encoding="utf-8")).get(_ROWS, 0)
+    return length
+
+
+def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint, *, rows: int = 0) -> None:
     """Write beside the file, then rename over it."""
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -105,7 +126,7 @@ def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint) -> None:
     tensors = {name: tensor.contiguous().cpu() for name, tensor in checkpoint.state.tensors.items()}
     save_file(tensors, partial / "state.safetensors")
     record = {item.name: getattr(checkpoint, item.name) for item in fields(checkpoint) if item.name != "state"}
-    whole = json.dumps({**record, "record": checkpoint.state.record}, ensure_ascii=False, indent=1)
+    whole = json.dumps({**record, _ROWS: rows, "record": checkpoint.state.record}, ensure_ascii=False, indent=1)
     (partial / "state.json").write_text(whole, encoding="utf-8")
     give_usual_modes(partial)
     _drop(folder)
@@ -123,5 +144,6 @@ def _drop(folder: Path) -> None:
 
 def _read(folder: Path, kind: type[AnyCheckpoint]) -> AnyCheckpoint:
     record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    record.pop(_ROWS, None)
     state = EditorState(load_file(folder / "state.safetensors"), record.pop("record"))
     return kind(**record, state=state)

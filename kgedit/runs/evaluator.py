@@ -1,13 +1,13 @@
 """Asks the model every probe of cases under every preset and writes the answers to the run folder.
 
 The batches depend on the questions alone, and a batch that was cut short is asked again whole, so that a resumed run
-computes exactly what an unbroken one does.
+computes exactly what an unbroken one does. Of many cases, a part at a time is worded and asked.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,7 +20,11 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.replies import Reply
 from kgedit.records.cases import LOCALITY_AXES, Case, Probe
 from kgedit.records.runs import Answer, ModelState, Neighbour, Preset
-from kgedit.runs.run_folder import AnswerKey, RunFolder, key_of
+from kgedit.runs.run_folder import AnswerKey, RunFolder
+from kgedit.runs.written_keys import WrittenKeys
+
+_AT_ONCE = 20_000
+"""Probes that are worded and planned together: what is asked of more is never in memory at once."""
 
 Advance = Callable[[int], None]
 """Called with how many more questions have been answered."""
@@ -77,7 +81,7 @@ class Evaluator:
         self._contexts = contexts
         self._folder = folder
         self._cache = cache
-        self._done: set[AnswerKey] = {key_of(answer) for answer in folder.answers()}
+        self._written = WrittenKeys(folder.answer_keys())
 
     def count(self, cases: Sequence[Case]) -> int:
         """Questions that `evaluate` asks for these cases."""
@@ -86,7 +90,7 @@ class Evaluator:
     def has(self, case: Case, state: ModelState) -> bool:
         """Whether every probe of a case has its answers."""
         return all(
-            _key(state, case, probe, preset) in self._done
+            _key(state, case, probe, preset) in self._written
             for preset in self._presets
             for probe in probes_under(case, preset)
         )
@@ -102,6 +106,10 @@ class Evaluator:
                 come from the cache if they are there.
             advance: Called after each batch.
         """
+        for some in _chunks(cases):
+            self._evaluate(some, editor, state, advance)
+
+    def _evaluate(self, cases: Sequence[Case], editor: Editor[Any] | None, state: ModelState, advance: Advance) -> None:
         asked = {
             preset.name: [AskedProbe(case, probe) for case in cases for probe in probes_under(case, preset)]
             for preset in self._presets
@@ -110,6 +118,7 @@ class Evaluator:
         prefixes = dict(zip(questions, editor.prefixes(questions) if editor else (), strict=editor is not None))
         edited = editor is not None and editor.capabilities.changes_model
         kept = not edited and not any(prefix.parts for prefix in prefixes.values())
+        done: set[AnswerKey] = set()
         for presets in self._asked_together(kept):
             items = [
                 word(
@@ -123,26 +132,39 @@ class Evaluator:
                 for item in asked[preset.name]
             ]
             for batch in self._backend.plan([item.put for item in items]):
-                self._answer([items[index] for index in batch], state, kept=kept)
+                self._answer([items[index] for index in batch], state, kept=kept, done=done)
                 advance(len(batch))
 
     def _asked_together(self, kept: bool) -> list[Sequence[Preset]]:
         """Presets share batches, but for answers that are kept: those must not depend on what else a run asks."""
         return [[preset] for preset in self._presets] if kept else [self._presets]
 
-    def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool) -> None:
+    def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool, done: set[AnswerKey]) -> None:
         keys = [_key(state, item.asked.case, item.asked.probe, item.preset) for item in items]
-        if all(key in self._done for key in keys):
+        missing = [key not in done and key not in self._written for key in keys]
+        if not any(missing):
             return
         asked = [item.put for item in items]
         replies = cached_replies(self._backend, asked, self._cache) if kept else self._backend.ask(asked)
         answers = [
-            to_answer(item, reply, state)
-            for key, item, reply in zip(keys, items, replies, strict=True)
-            if key not in self._done
+            to_answer(item, reply, state) for item, reply, new in zip(items, replies, missing, strict=True) if new
         ]
         self._folder.add_answers(answers)
-        self._done.update(keys)
+        done.update(keys)
+
+
+def _chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
+    """The cases in order, in as large parts as are worded and planned together."""
+    some: list[Case] = []
+    probes = 0
+    for case in cases:
+        some.append(case)
+        probes += len(case.probes)
+        if probes >= _AT_ONCE:
+            yield some
+            some, probes = [], 0
+    if some:
+        yield some
 
 
 def cached_replies(backend: Backend, asked: Sequence[Asked], cache: AnswerCache) -> list[Reply]:

@@ -7,8 +7,9 @@ files end up as if it had not been.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,12 +21,23 @@ from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, RunEnvironment, RunSpec
 from kgedit.runs.checkpoints import Checkpoints
-from kgedit.runs.run_files import read_environment
+from kgedit.runs.run_files import read_edit_costs, read_environment
 from kgedit.runs.spec import write_spec
 
 
 class AnswerKey(NamedTuple):
     """What makes an answer the only one of its kind in a run; the fields are those of an Answer."""
+
+    model_state: ModelState
+    timestep: str
+    case_id: str
+    axis: str
+    question: str
+    preset: str
+
+
+class _AnswerLine(msgspec.Struct):
+    """The fields of a line of answers.jsonl that make its key, in the key's order."""
 
     model_state: ModelState
     timestep: str
@@ -41,18 +53,6 @@ _SAME = ("model", "timesteps", "contexts", "trained_in")
 """Parts of environment.json that must not change when a run is resumed, besides the settings."""
 
 
-def key_of(answer: Answer) -> AnswerKey:
-    """The key of an answer."""
-    return AnswerKey(
-        answer.model_state,
-        answer.timestep,
-        answer.case_id,
-        answer.axis,
-        answer.question,
-        answer.preset,
-    )
-
-
 class RunFolder:
     """The files of one run; made by `open_run`."""
 
@@ -66,6 +66,15 @@ class RunFolder:
         """Every answer given so far, in file order."""
         return [msgspec.json.decode(line, type=Answer) for line in read_lines(self.path / "answers.jsonl")]
 
+    def answer_keys(self) -> Iterator[AnswerKey]:
+        """The keys of the answers given so far, one by one."""
+        path = self.path / "answers.jsonl"
+        decoder = msgspec.json.Decoder(_AnswerLine)
+        if path.is_file():
+            with path.open("rb") as lines:
+                for line in lines:
+                    yield AnswerKey(*msgspec.structs.astuple(decoder.decode(line)))
+
     def add_answers(self, answers: Sequence[Answer]) -> None:
         """Append a batch of answers."""
         append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
@@ -78,7 +87,15 @@ class RunFolder:
 
     def edits(self) -> list[EditCost]:
         """Every edit made so far, in file order."""
-        return [msgspec.json.decode(line, type=EditCost) for line in read_lines(self.path / "edits.jsonl")]
+        return list(self.edit_costs())
+
+    def edit_costs(self) -> Iterator[EditCost]:
+        """Every edit made so far, one by one."""
+        return read_edit_costs(self.path)
+
+    def count_edits(self) -> int:
+        """Number of edits made so far."""
+        return sum(1 for _ in self.edit_costs())
 
     def add_edit(self, cost: EditCost) -> None:
         """Append one edit."""
@@ -86,8 +103,9 @@ class RunFolder:
 
     def truncate_edits(self, lines: int) -> None:
         """Forget edits that no checkpoint holds: they will be made again."""
-        kept = read_lines(self.path / "edits.jsonl")[:lines]
-        replace_file(self.path / "edits.jsonl", "".join(f"{line}\n" for line in kept))
+        with (self.path / "edits.jsonl").open("ab+") as file:
+            file.seek(0)
+            file.truncate(sum(len(line) for line in islice(file, lines)))
 
 
 @contextmanager

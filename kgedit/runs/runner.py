@@ -43,6 +43,7 @@ from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import write_spec
 from kgedit.runs.wording import asked_contexts, training_contexts
+from kgedit.runs.written_keys import WrittenKeys
 
 RunProgress = Callable[[str, int, int], None]
 """Progress callback of a run: stage, steps done, number of steps."""
@@ -176,7 +177,7 @@ class _Job:
 
 def _edit_one_by_one(job: _Job) -> None:
     """Edit, evaluate and undo one case after another; a case with all its answers is finished."""
-    written = {(cost.timestep, cost.case_ids) for cost in job.folder.edits()}
+    written = WrittenKeys((cost.timestep, cost.case_ids) for cost in job.folder.edit_costs())
     for timestep, cases in job.cases.items():
         state = ModelState(timestep)
         for done, case in enumerate(cases):
@@ -214,7 +215,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
     """Apply the cases of one timestep from index `done` on, with checkpoints on schedule and at the end."""
     spec, cases = job.spec, job.cases[timestep]
     size = spec.batch_size or len(cases)
-    lines, saved = len(job.folder.edits()), done
+    lines, saved = job.folder.count_edits(), done
     while done < len(cases):
         # Before the edit, so that a run that resumes from a checkpoint asks the probes that it had not asked.
         if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
@@ -226,7 +227,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
         job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))
         done, lines = done + len(batch), lines + 1
         if done == len(cases) or done - saved >= spec.checkpoint_every:
-            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.state()))
+            job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.next_checkpoint()))
             saved = done
     job.report(f"edit {timestep}", len(cases), len(cases))
 
@@ -253,7 +254,7 @@ def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) 
 
 def _applied(job: _Job) -> list[Case]:
     """The cases of all timesteps except those that the method could not apply."""
-    failed = {(cost.timestep, failure.case_id) for cost in job.folder.edits() for failure in cost.failures}
+    failed = {(cost.timestep, failure.case_id) for cost in job.folder.edit_costs() for failure in cost.failures}
     return [case for case in job.all_cases if (case.timestep, case.case_id) not in failed]
 
 

@@ -45,9 +45,11 @@ QUICK: dict[str, dict[str, Any]] = {
     "r_rome": SEARCH,
     "c_rome": SEARCH,
     "memit": {**SEARCH, "layers": "0-1", "search_batch": 1},
+    "encore": {**SEARCH, "layers": "0-1", "search_batch": 1},
+    "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
-RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "alphaedit"}
+RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "encore", "rlsedit", "alphaedit"}
 """Methods whose calls may take hours."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))

@@ -26,6 +26,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
     subject_prompt,
 )
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
+from kgedit.editing.locate_then_edit.whitening import damped
 from kgedit.errors import SpecError
 from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LocateSettings
 from kgedit.llm.contexts import Context
@@ -53,6 +54,11 @@ class LocateThenEdit(Editor[Settings]):
     @abstractmethod
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Blocks whose matrices are edited, lowest first."""
+
+    @property
+    def patience(self) -> int | None:
+        """Steps of the search after all tokens of a target are the likeliest; None to go on."""
+        return None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Sample random prefixes, and read or build the statistics, on the unedited model."""
@@ -104,6 +110,10 @@ class LocateThenEdit(Editor[Settings]):
             raise SpecError([f"{type(self).__name__} needs statistics: call prepare() with known facts first"])
         return self._second_moments[layer]
 
+    def damped(self, layer: int) -> torch.Tensor:
+        """C of a layer, damped as the setting says, so that it has an inverse."""
+        return damped(self.second_moment(layer).matrix, self.settings.damping)
+
     def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
         """The cases whose subject occurs once in the question, and failures with the reason for the others."""
         judged = [(case, subject_problem(case)) for case in cases]
@@ -144,6 +154,8 @@ class LocateThenEdit(Editor[Settings]):
             clamp=own.clamp,
             drift_weight=own.drift_weight,
             stop_loss=own.stop_loss,
+            stop=own.stop,
+            patience=self.patience,
         )
         order = sorted(range(len(requests)), key=lambda index: _tokens_from_subject(requests[index]))
         parts = [_found(run.resume, device=self.matrices[layer].weight.device)] if run.resume else []

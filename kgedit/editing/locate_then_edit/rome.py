@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
-from kgedit.editing.locate_then_edit.closed_form import Whitening
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
 from kgedit.editing.locate_then_edit.value_search import EditRequest
+from kgedit.editing.locate_then_edit.whitening import Whitening
 from kgedit.hparams.locate_then_edit import RomeSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel

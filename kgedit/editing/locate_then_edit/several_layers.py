@@ -1,4 +1,7 @@
-"""What MEMIT and AlphaEdit share: values wanted at one block's output, brought about by several blocks below it."""
+"""What MEMIT and its kin share: values wanted at one block's output, brought about by several blocks below it.
+
+They differ in the penalty of a layer's least-squares problem and in whether past edits stay part of it.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,16 @@ from typing import TypeVar
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, AppliedEdits, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
+from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
+from kgedit.editing.row_tables import RowTable, TableRows
+from kgedit.errors import SpecError
 from kgedit.hparams.locate_then_edit import SeveralLayersSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layer_lists import parse_layers
 from kgedit.records.cases import Case
 
@@ -22,36 +30,167 @@ Settings = TypeVar("Settings", bound=SeveralLayersSettings)
 class SeveralLayersEditor(LocateThenEdit[Settings]):
     """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing."""
 
+    def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._solves: dict[int, AccumulatedSolve] = {}
+        self._kept = RowTable()  # a case's id, and its keys and values at each layer
+        self._on_edited_weights = False
+
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Those of the setting."""
         return parse_layers(settings.layers)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether past edits stay part of the problem that new ones solve."""
+        return True
+
+    @abstractmethod
+    def start(self, layer: int) -> torch.Tensor:
+        """The inverse of a layer's penalty (inputs x inputs, float64): what a change costs before the first edit."""
+
+    def solve(self, layer: int) -> AccumulatedSolve:
+        """The least-squares problem of a layer, with the edits so far."""
+        if layer not in self._solves:
+            self._solves[layer] = AccumulatedSolve(self.start(layer))
+        return self._solves[layer]
+
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Edit all cases together."""
+        """Edit all cases together; what is known of a case's earlier edit is withdrawn before."""
         fine, failures = self.editable(cases)
         if not fine:
             return AppliedEdits(failures=failures)
+        if self.overwrites:
+            fine = list({case.case_id: case for case in fine}.values())
+            again = {case.case_id for case in fine}
+            self._withdraw([index for index, label in enumerate(self._kept.labels) if label in again])
         requests, top = [self.request_of(case) for case in fine], self.layers[-1]
         found = self.search(self.model.blocks[top].module, requests, layer=top, run=run)
         wanted = self.wanted(found, requests)
+        solved: dict[str, torch.Tensor] = {}
         for index, layer in enumerate(self.layers):
-            keys = self.keys(requests, layer=layer)
+            matrix, solve = self.matrices[layer], self.solve(layer)
+            # In the matrix's own precision, in which keys are kept: what is withdrawn is what was added.
+            keys = self.keys(requests, layer=layer).to(matrix.wide).double()
             missing = wanted - self.reached(requests)
-            share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer)
-            self.matrices[layer].add(self.change(share.T.to(keys.device), keys, layer=layer).T)
-        self.remember(requests)
+            share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer).T.to(keys.device)
+            if self.overwrites:
+                own = {"keys": keys, "values": matrix.products(keys) + share}
+                solved |= {f"{name}.{layer}": rows.T.to(matrix.wide).cpu() for name, rows in own.items()}
+            matrix.add((solve.add(share, keys) if self.remembers else solve.change(share, keys)).T)
+        if self.overwrites:
+            for row, case in enumerate(fine):
+                self._kept.add(case.case_id, **{name: rows[row] for name, rows in solved.items()})
         return AppliedEdits(loss=sum(found.losses) / len(found.losses), failures=failures)
 
-    @abstractmethod
-    def change(self, residuals: torch.Tensor, keys: torch.Tensor, *, layer: int) -> torch.Tensor:
-        """Change of a layer's matrix (outputs x inputs) from residuals (outputs x edits) and keys (inputs x edits)."""
+    def withdraw(self, case_ids: Sequence[str]) -> None:
+        """Take edits out of each layer's problem: its solution becomes that over the others' keys and values.
+
+        With nothing left, the model's own matrices come back bit for bit.
+
+        Raises:
+            SpecError: if there is no such edit, or none was kept.
+        """
+        if not self.overwrites:
+            how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
+            raise SpecError([f"no edit can be withdrawn, since none was kept; give the settings {how}"])
+        rows = {label: index for index, label in enumerate(self._kept.labels)}
+        if missing := [name for name in case_ids if name not in rows]:
+            raise SpecError([f"there is no edit '{name}' to withdraw" for name in missing])
+        self._withdraw(sorted({rows[name] for name in case_ids}))
+
+    def restore(self) -> None:
+        """Restore the matrices and forget every edit."""
+        super().restore()
+        self._kept = RowTable()
+        self._solves = {layer: solve for layer, solve in self._solves.items() if not solve.folded}
+        for solve in self._solves.values():
+            solve.clear()
+
+    def state(self) -> EditorState:
+        """The least-squares problems and the edits kept, too."""
+        return self._state({"edits": self._kept.content()})
+
+    def next_checkpoint(self) -> EditorState:
+        """Of the edits kept, only those that are new."""
+        return self._state({"edits": self._kept.take_changes()})
+
+    def load_state(self, state: EditorState) -> None:
+        """The least-squares problems and the edits kept, too."""
+        super().load_state(state)
+        self._load_problems(state)
+
+    @property
+    def has_memory(self) -> bool:
+        """Edits can be withdrawn from a loaded model only if the folder holds them."""
+        return bool(len(self._kept))
+
+    def memory(self) -> EditorState:
+        """Everything but the matrices, which are in the model's files."""
+        state, solves = self.state(), {layer: self.solve(layer) for layer in self.layers}
+        own = {name: tensor for name, tensor in state.tensors.items() if not name.startswith("weight.")}
+        problems = {f"problem.{layer}": solve.matrix for layer, solve in solves.items()}
+        record = {**state.record, "largest": {str(layer): solve.largest for layer, solve in solves.items()}}
+        return EditorState({**own, **problems}, record, state.tables)
+
+    def load_memory(self, memory: EditorState) -> None:
+        """Load problems and edits; the model already has the edited matrices."""
+        self._random_prefixes = memory.record["random_prefixes"]
+        self._on_edited_weights = True
+        self._load_problems(memory)
+
+    def _state(self, tables: dict[str, TableRows]) -> EditorState:
+        state = super().state()
+        solves = self._solves if self.remembers else {}
+        problems = {f"waiting.{layer}": solve.waiting.clone() for layer, solve in solves.items()}
+        # What is not folded is the start, which statistics give again.
+        folded = {layer: solve for layer, solve in solves.items() if solve.folded}
+        problems |= {f"problem.{layer}": solve.matrix.clone() for layer, solve in folded.items()}
+        record = {**state.record, "largest": {str(layer): solve.largest for layer, solve in folded.items()}}
+        return EditorState({**state.tensors, **problems}, record, tables if self.overwrites else {})
+
+    def _load_problems(self, state: EditorState) -> None:
+        self._kept = RowTable()
+        if "edits" in state.tables:
+            self._kept.apply(state.tables["edits"], device=torch.device("cpu"))
+        for layer in self.layers if self.remembers else ():
+            matrix, waiting = (state.tensors.get(f"{name}.{layer}") for name in ("problem", "waiting"))
+            device = self.matrices[layer].weight.device
+            self._solves[layer] = AccumulatedSolve.of(
+                self.start(layer) if matrix is None else matrix.to(device, copy=True),
+                None if waiting is None else waiting.to(device),
+                largest=state.record["largest"].get(str(layer)),
+            )
+
+    @property
+    def overwrites(self) -> bool:
+        """Where edits are kept, so that they can be withdrawn."""
+        return self.settings.withdrawable and self.remembers
+
+    def _withdraw(self, rows: list[int]) -> None:
+        """Take out the edits with these indexes among those kept."""
+        if not rows:
+            return
+        kept = {layer: self._keys_and_values(layer, rows) for layer in self.layers}
+        for layer, (keys, _) in kept.items():
+            self.solve(layer).check_withdrawal(keys)
+        for layer, (keys, values) in kept.items():
+            matrix = self.matrices[layer]
+            matrix.add(self.solve(layer).withdraw(values - matrix.products(keys), keys).T)
+        for row in reversed(rows):
+            self._kept.remove(row)
+        if not len(self._kept) and not self._on_edited_weights:
+            self.restore()
+
+    def _keys_and_values(self, layer: int, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of edits that were kept: inputs x edits, and outputs x edits."""
+        device = self.matrices[layer].weight.device
+        keys, values = (self._kept.column(f"{name}.{layer}")[rows].to(device).double().T for name in ("keys", "values"))
+        return keys, values
 
     def wanted(self, found: FoundValues, requests: Sequence[EditRequest]) -> torch.Tensor:  # noqa: ARG002 - for those who override
         """z of each edit, edits x width, in float64."""
         return found.before.double() + found.added.double()
-
-    def remember(self, requests: Sequence[EditRequest]) -> None:
-        """Called after each batch of edits."""
 
     def reached(self, requests: Sequence[EditRequest]) -> torch.Tensor:
         """Outputs of the highest layer for the bare prompts now, edits x width, in float64."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -46,7 +46,10 @@ class ValueSearchSettings:
         weight_decay: Weight of |d| / |v0|^2, d being the vector added.
         clamp: |d| is kept below so many times |v0|.
         drift_weight: Weight of KL(after | before) at the drift prompt.
-        stop_loss: An edit is done when the target's own part of its loss is at most this.
+        stop_loss: An edit is done when its loss is at most this.
+        stop: Which loss: "loss" is all of it, as in ROME's and MEMIT's code; "target" the target's own part.
+        patience: An edit is done so many steps after every token of its target has become the likeliest in all prompts
+            but the bare one (ENCORE); None to go on.
     """
 
     steps: int
@@ -55,6 +58,8 @@ class ValueSearchSettings:
     clamp: float
     drift_weight: float
     stop_loss: float
+    stop: Literal["loss", "target"] = "loss"
+    patience: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ class _Vectors:
         self._labels, self._columns, self._owners = rows.targets.labels, rows.columns, rows.owners
         self._bare, self._drift = rows.bare, rows.drift
         self._alive = torch.ones(self._count, dtype=torch.bool)
+        self._since_likeliest = torch.zeros(self._count, dtype=torch.long)
         self._last = [0.0] * self._count
         self._added: list[nn.Parameter] = []
         self._optimizer: torch.optim.Optimizer | None = None
@@ -178,6 +184,8 @@ class _Vectors:
         owners = self._owners.to(device)
         counts = torch.bincount(owners[~self._drift], minlength=self._count).clamp(min=1)
         rows = row_losses(logits, self._labels)
+        if self._search.patience is not None:
+            self._count_likeliest(logits)
         said = logits[self._drift, -1].float().log_softmax(-1)
         if self._said is None:
             self._said = said.detach()
@@ -191,13 +199,28 @@ class _Vectors:
         decay = search.weight_decay * size / norm.square()
         return torch.where(self._alive.to(device), losses + decay.to(device), 0)
 
+    def _count_likeliest(self, logits: torch.Tensor) -> None:
+        """Count the steps since every token of an edit's target was the likeliest for the first time."""
+        span = self._labels.shape[1]
+        best = logits[:, -span - 1 : -1].argmax(-1).to(self._labels.device)
+        wrong = (best != self._labels) & (self._labels != -100)
+        others = torch.bincount(self._owners[~self._drift & ~self._bare], minlength=self._count)
+        counted = ~self._drift & (~self._bare | (others == 0)[self._owners])
+        misses = torch.zeros(self._count, device=best.device)
+        misses.index_add_(0, self._owners[counted], wrong.any(1)[counted].float())
+        reached = (misses == 0).cpu() | (self._since_likeliest > 0)
+        self._since_likeliest += (reached & self._alive).long()
+
     def note(self, losses: torch.Tensor) -> bool:
         """Note the losses and which edits are done; False when all are."""
         self._last = [
             loss if alive else last
             for loss, alive, last in zip(losses.tolist(), self._alive.tolist(), self._last, strict=True)
         ]
-        self._alive = self._alive & (self._target > self._search.stop_loss)
+        judged = self._target if self._search.stop == "target" else losses.detach().cpu()
+        self._alive = self._alive & (judged > self._search.stop_loss)
+        if self._search.patience is not None:
+            self._alive &= self._since_likeliest <= self._search.patience
         return bool(self._alive.any())
 
     def step(self, losses: torch.Tensor) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
@@ -67,12 +68,18 @@ class Grace(Editor[GraceSettings]):
 
     def state(self) -> EditorState:
         """The codebook."""
-        tensors, labels = self.codebook.content()
-        return EditorState(tensors, {"labels": labels})
+        return EditorState(tables={"codebook": self.codebook.content()})
+
+    def next_checkpoint(self) -> EditorState:
+        """The entries of the codebook that are new or were changed."""
+        return EditorState(tables={"codebook": self.codebook.take_changes()})
 
     def load_state(self, state: EditorState) -> None:
-        """Load the codebook."""
-        self.codebook = Codebook.of(state.tensors, state.record["labels"], device=self.model.device)
+        """Load the codebook, also as kgedit 0.1 saved it: tensors, and labels in the record."""
+        older = TableRows(
+            len(state.record.get("labels", ())), None, state.tensors, tuple(state.record.get("labels", ()))
+        )
+        self.codebook = Codebook.of(state.tables.get("codebook", older), device=self.model.device)
         if len(self.codebook):
             self._listen(True)
 
@@ -135,7 +142,7 @@ class Grace(Editor[GraceSettings]):
                     optimizer.step()
         finally:
             handle.remove()
-        self.codebook.values[used] = best
+        self.codebook.write(used, best)
         return lowest.tolist()
 
     def _listen(self, listening: bool) -> None:
@@ -153,9 +160,11 @@ class Grace(Editor[GraceSettings]):
             rows, columns = reading.mask[:, -inputs.shape[1] :].nonzero(as_tuple=True)
         else:
             rows, columns = torch.arange(len(inputs), device=reading.ends.device), reading.ends
-        found = self.codebook.find(inputs[rows.to(inputs.device), columns.to(inputs.device)])
-        hits = torch.tensor([index for index, entry in enumerate(found) if entry is not None], device=rows.device)
+        queries = inputs[rows.to(inputs.device), columns.to(inputs.device)]
+        found = self.codebook.find(queries)
+        hits = (found >= 0).nonzero().flatten()
         if not len(hits):
             return None
-        values = self.codebook.values[[entry for entry in found if entry is not None]]
+        values = self.codebook.values[found[hits].to(self.codebook.values.device)]
+        hits = hits.to(rows.device)
         return put(output, values, rows=rows[hits], columns=columns[hits], count=len(inputs))

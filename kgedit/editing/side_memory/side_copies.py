@@ -8,9 +8,9 @@ beginning of the text with the largest activation decides.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -27,12 +27,35 @@ class SideCopy:
     Attributes:
         change: Copy minus matrix, float32, in the shape of the layer's weight.
         threshold: Smallest activation with which a prompt is routed here.
-        prompts: Prompts of the edits that it holds.
+        prompts: Prompts of the edits that it holds, or a sample of them: those that a merge reads again.
+        shortest: Tokens of the shortest prompt of all; 0 without any.
     """
 
     change: torch.Tensor
     threshold: float = torch.inf
     prompts: tuple[str, ...] = ()
+    shortest: int = 0
+
+    def add(self, prompts: Sequence[str], *, shortest: int, most: int) -> None:
+        """Note the prompts of further edits.
+
+        Args:
+            shortest: Tokens of the shortest of them.
+            most: Prompts that are kept.
+        """
+        self.prompts = sample_of((*self.prompts, *prompts), most)
+        self.shortest = min(shortest, self.shortest or shortest)
+
+
+def sample_of(prompts: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """At most so many of the prompts, in their order: those whose hashes are smallest.
+
+    A sample of samples is one of the whole, so that prompts of early edits are as likely in it as those of late ones.
+    """
+    if len(prompts) <= most:
+        return prompts
+    order = sorted(range(len(prompts)), key=lambda index: (hashlib.sha256(prompts[index].encode()).digest(), index))
+    return tuple(prompts[index] for index in sorted(order[:most]))
 
 
 def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -72,7 +95,6 @@ class Router:
         self._model = model
         self._layer = layer
         self._routes: list[int | None] = []
-        self._tokens = cache(lambda prompt: len(model.encode(prompt)))
         self.copies: list[SideCopy] = []
 
     def __call__(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
@@ -121,8 +143,7 @@ class Router:
         for copy in self.copies:
             lengths = torch.linalg.vector_norm(product(self._layer, inputs, copy.change), dim=-1) * real
             means = lengths.cumsum(1) / counts.clamp(min=1)
-            least = min(map(self._tokens, copy.prompts), default=1)
-            shares.append(means.masked_fill(counts < least, 0.0).amax(1) / copy.threshold)
+            shares.append(means.masked_fill(counts < max(1, copy.shortest), 0.0).amax(1) / copy.threshold)
         return _strongest(shares, rows=len(inputs))
 
 

@@ -15,7 +15,15 @@ from peft.utils.merge_utils import ties
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
-from kgedit.editing.side_memory.side_copies import Router, SideCopy, activation, margins, product, random_mask
+from kgedit.editing.side_memory.side_copies import (
+    Router,
+    SideCopy,
+    activation,
+    margins,
+    product,
+    random_mask,
+    sample_of,
+)
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import WiseSettings
 from kgedit.llm.callers import InstalledHook
@@ -115,6 +123,7 @@ class Wise(Editor[WiseSettings]):
         record = {
             "thresholds": [copy.threshold for copy in copies],
             "prompts": [list(copy.prompts) for copy in copies],
+            "shortest": [copy.shortest for copy in copies],
             "counts": [self._in_copy, self._since_merge, self._opened],
             "scale": None if self._scale is None else list(self._scale),
         }
@@ -123,9 +132,11 @@ class Wise(Editor[WiseSettings]):
     def load_state(self, state: EditorState) -> None:
         """Load side copies and counts."""
         record, device = state.record, self._projection.weight.device
+        shortest = record.get("shortest") or [self._shortest(prompts) for prompts in record["prompts"]]
+        kept = zip(record["thresholds"], record["prompts"], shortest, strict=True)
         self.router.copies = [
-            SideCopy(state.tensors[f"{number}"].to(device), threshold, tuple(prompts))
-            for number, (threshold, prompts) in enumerate(zip(record["thresholds"], record["prompts"], strict=True))
+            SideCopy(state.tensors[f"{number}"].to(device), threshold, tuple(prompts), least)
+            for number, (threshold, prompts, least) in enumerate(kept)
         ]
         self._in_copy, self._since_merge, self._opened = record["counts"]
         self._scale = _Scale(*record["scale"]) if record["scale"] else None
@@ -133,14 +144,14 @@ class Wise(Editor[WiseSettings]):
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
         """Gradient descent on the newest copy; returns the last loss of the targets."""
-        copy, mask = self._newest()
+        settings, (copy, mask) = self.settings, self._newest()
         pairs = examples(cases, self.contexts)
         near = self._read([prompt for prompt, _ in pairs])
         far = self._read([context.prompt(question) for question in unrelated for context in self.contexts])
         scale = self._scale = self._scale or self._measure(far)
-        targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
+        targets = encode_targets(self.model, pairs, learn_end=settings.learn_end)
         copy.change, loss = self._descend(copy.change, mask, targets, near=near, far=far, scale=scale)
-        copy.prompts += tuple(prompt for prompt, _ in pairs)
+        copy.add([prompt for prompt, _ in pairs], shortest=int(near[1].sum(1).min()), most=settings.remeasured)
         copy.threshold = min(copy.threshold, self._threshold(copy.change, near))
         return loss
 
@@ -189,12 +200,13 @@ class Wise(Editor[WiseSettings]):
             self._merge()
 
     def _merge(self) -> None:
-        """Replace all copies by one; its threshold is measured again on all their prompts."""
+        """Replace all copies by one; its threshold is measured again on their prompts, or a sample of these."""
         copies = self.router.copies
         changes = [copy.change for copy in copies]
         merged = SideCopy(
             ties(changes, torch.ones(len(changes), device=changes[0].device), self.settings.density),
-            prompts=tuple(prompt for copy in copies for prompt in copy.prompts),
+            prompts=sample_of(tuple(prompt for copy in copies for prompt in copy.prompts), self.settings.remeasured),
+            shortest=min(copy.shortest for copy in copies),
         )
         for start in range(0, len(merged.prompts), _AT_ONCE):
             read = self._read(merged.prompts[start : start + _AT_ONCE])
@@ -232,6 +244,10 @@ class Wise(Editor[WiseSettings]):
     def _threshold(self, change: torch.Tensor, read: _Read) -> float:
         # The same prompt in another batch differs in its last bits; the ratio leaves room for that.
         return max(float(self._activation(change, read).min()) * self.settings.ratio, _TINY)
+
+    def _shortest(self, prompts: Sequence[str]) -> int:
+        """Tokens of the shortest prompt, for memories of versions that did not store it."""
+        return min((len(self.model.encode(prompt)) for prompt in prompts), default=0)
 
     def _measure(self, read: _Read) -> _Scale:
         """The scale, where settings leave it open, from unrelated prompts of the first edits."""

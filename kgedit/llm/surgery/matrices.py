@@ -19,6 +19,9 @@ class EditedMatrix:
 
     Args:
         layer: nn.Linear or Conv1D.
+
+    Attributes:
+        wide: Number format of the copy.
     """
 
     def __init__(self, layer: Any) -> None:
@@ -26,12 +29,12 @@ class EditedMatrix:
         self._original: nn.Parameter = layer.weight
         self._original_bias: nn.Parameter | None = layer.bias
         self._handles: list[Any] = []
-        self._wide = torch.promote_types(layer.weight.dtype, torch.float32)
+        self.wide = torch.promote_types(layer.weight.dtype, torch.float32)
 
     @property
     def before(self) -> torch.Tensor:
         """The matrix before the first edit, in float32 at least."""
-        return self._original.detach().to(self._wide)
+        return self._original.detach().to(self.wide)
 
     @property
     def weight(self) -> nn.Parameter:
@@ -44,8 +47,8 @@ class EditedMatrix:
         if self._layer.weight is self._original:
             self._layer.weight = nn.Parameter(self.before.clone(), requires_grad=False)
             if self._original_bias is not None:
-                self._layer.bias = nn.Parameter(self._original_bias.detach().to(self._wide), requires_grad=False)
-            narrow, wide = self._original.dtype, self._wide
+                self._layer.bias = nn.Parameter(self._original_bias.detach().to(self.wide), requires_grad=False)
+            narrow, wide = self._original.dtype, self.wide
             if narrow != wide:
                 self._handles = [
                     self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].to(wide), *inputs[1:])),
@@ -74,6 +77,16 @@ class EditedMatrix:
         with torch.no_grad():
             weight = self.editable()
             weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))
+
+    def products(self, keys: torch.Tensor) -> torch.Tensor:
+        """What the matrix makes of inputs now, without the bias: outputs x columns, in float64.
+
+        Args:
+            keys: Inputs x columns.
+        """
+        weight = self.weight.detach().double()
+        found: torch.Tensor = (weight.T if isinstance(self._layer, Conv1D) else weight) @ keys
+        return found
 
     def restore(self) -> None:
         """Put the original parameters back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -190,3 +191,36 @@ def test_only_what_edits_changed_is_asked_again(
     questions = len(ASKED) * 2 * 5
     assert len(asked) == (questions if asks else 0)
     assert len(RunFolder(tmp_path).answers()) == 2 * questions
+
+
+def test_what_is_asked_in_parts_is_asked_once_each_and_not_again_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases, model = list(write_timestep(tmp_path / "timestep").cases())[:4], small_model("gpt2")
+    contexts = {preset.name: read_context(preset.context) for preset in ASKED}
+    asked: list[int] = []
+
+    def evaluator(name: str, *, at_once: int) -> Evaluator:
+        monkeypatch.setattr("kgedit.runs.evaluator._AT_ONCE", at_once)
+        backend = TransformersBackend(model)
+        plan = backend.plan
+        monkeypatch.setattr(backend, "plan", lambda items: asked.append(len(items)) or plan(items))
+        folder, cache = RunFolder(tmp_path / name), AnswerCache(tmp_path / name / "cache.jsonl")
+        return Evaluator(model, backend, ASKED, contexts=contexts, folder=folder, cache=cache)
+
+    evaluator("whole", at_once=1000).evaluate(cases, None, state=UNEDITED, advance=lambda more: None)
+    most = max(asked)
+    asked.clear()
+    parts = evaluator("parts", at_once=5)
+    parts.evaluate(cases[:3], None, state=UNEDITED, advance=lambda more: None)
+    assert max(asked) < most
+    before = RunFolder(tmp_path / "parts").answers()
+    again = evaluator("parts", at_once=5)
+    assert again.has(cases[0], UNEDITED)
+    assert not again.has(cases[3], UNEDITED)
+    again.evaluate(cases, None, state=UNEDITED, advance=lambda more: None)
+
+    answers = RunFolder(tmp_path / "parts").answers()
+    assert answers[: len(before)] == before
+    key = operator.attrgetter("case_id", "axis", "question", "preset", "text")
+    assert sorted(map(key, answers)) == sorted(map(key, RunFolder(tmp_path / "whole").answers()))

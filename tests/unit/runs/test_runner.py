@@ -53,7 +53,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(root / name) for name in ("first", "second", "model")}
 
 
-LOCATED = ("rome", "r_rome", "c_rome", "memit", "alphaedit")
+LOCATED = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
 
 QUICK: dict[str, dict[str, object]] = {
     "none": {},
@@ -312,6 +312,25 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     scores = measure_run(tmp_path / "unbroken").scores
     assert {score.model_state.edits for score in scores if score.stage == "partial"} == {2}
     assert {score.timestep for score in scores if score.stage == "partial"} == {first}
+
+
+@pytest.mark.parametrize("method", ["grace", "alphaedit"])
+@pytest.mark.slow
+def test_a_memory_that_is_checkpointed_row_by_row_is_whole_after_a_kill(
+    method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {**QUICK[method], **({"withdrawable": True} if method == "alphaedit" else {})}
+    more = {"protocol": "sequential", "batch_size": 1, "checkpoint_every": 1, "presets": [BRIEF], "settings": settings}
+    spec = _spec(world, method, **more)
+    steps = _steps_of(spec, tmp_path / "unbroken")
+    rows = (tmp_path / "unbroken" / "checkpoints" / "rows.log").read_bytes()
+    for kill in (steps // 2, steps - 3):
+        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
+        with pytest.raises(_KilledError):
+            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
+        run(spec, tmp_path / f"killed-{kill}")
+        assert _content(tmp_path / f"killed-{kill}") == _content(tmp_path / "unbroken")
+        assert (tmp_path / f"killed-{kill}" / "checkpoints" / "rows.log").read_bytes() == rows
 
 
 def test_a_method_is_given_no_known_fact_that_the_run_asks_for(

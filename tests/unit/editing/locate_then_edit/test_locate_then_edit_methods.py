@@ -13,7 +13,6 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
-from kgedit.editing.locate_then_edit.closed_form import Whitening, ridge
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import (
     inputs_at,
@@ -65,24 +64,6 @@ def _matrix(model: LanguageModel, layer: int) -> torch.Tensor:
     down = model.blocks[layer].down
     weight: torch.Tensor = down.layer.weight.detach().clone()
     return weight.T if down.rows_are_inputs else weight
-
-
-def _spd(size: int, seed: int) -> torch.Tensor:
-    torch.manual_seed(seed)
-    half = torch.randn(size, 2 * size, dtype=torch.float64)
-    return half @ half.T / size
-
-
-@pytest.mark.parametrize("edits", [1, 5, 40])
-def test_a_whitened_ridge_is_memits_normal_equation_solved_densely(edits: int) -> None:
-    moment, penalty = _spd(12, 1), 15.0
-    keys, residuals = torch.randn(12, edits, dtype=torch.float64), torch.randn(7, edits, dtype=torch.float64)
-    whitening = Whitening.of(moment, damping=0)
-
-    found = whitening.back(ridge(residuals, whitening.whiten(keys), penalty=penalty))
-    dense = residuals @ keys.T @ torch.linalg.inv(penalty * moment + keys @ keys.T)
-
-    assert torch.allclose(found, dense, atol=1e-10)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gptj", "phi"])

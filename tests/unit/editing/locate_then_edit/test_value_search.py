@@ -107,6 +107,57 @@ def test_the_searchs_first_loss_is_the_mean_loss_of_the_prompts(cases: list[Case
     assert found.losses[0] == pytest.approx(sum(expected) / len(expected), rel=1e-5)
 
 
+def _towards_the_second_likeliest(model: LanguageModel, request: EditRequest) -> EditRequest:
+    """A target that a random model can be brought to say: what it nearly says behind the random prefix."""
+    with torch.no_grad():
+        logits = model.module(torch.tensor([request.prompts[1].ids])).logits[0, -1]
+    return dataclasses.replace(request, target=(int(logits.argsort(descending=True)[1]),))
+
+
+def test_the_search_ends_at_the_whole_loss_by_default_and_at_the_targets_own_on_request(cases: list[Case]) -> None:
+    model = _double()
+    request = _towards_the_second_likeliest(model, _requests(model, cases[:1])[0])
+    module = model.blocks[0].module
+    search = dataclasses.replace(SEARCH, steps=8, learning_rate=0.1, weight_decay=5.0, clamp=99.0, stop_loss=0.0)
+    eighth = search_values(model, 0, module, [request], search)
+    ending = dataclasses.replace(search, steps=40, stop_loss=eighth.losses[0])
+
+    assert torch.equal(search_values(model, 0, module, [request], ending).added, eighth.added)
+    earlier = search_values(model, 0, module, [request], dataclasses.replace(ending, stop="target"))
+    assert earlier.added.norm() < 0.9 * eighth.added.norm()
+
+
+def test_the_search_ends_so_many_steps_after_the_target_is_the_likeliest_behind_random_prefixes(
+    cases: list[Case],
+) -> None:
+    model = _double()
+    module = model.blocks[0].module
+    search = dataclasses.replace(SEARCH, clamp=99.0, weight_decay=0.0, drift_weight=0.0, stop_loss=0.0)
+
+    def reached(request: EditRequest, added: torch.Tensor) -> bool:
+        prompt = request.prompts[1]
+
+        def shift(_: object, __: object, output: Any) -> Any:
+            hidden = hidden_of(output).clone()
+            hidden[0, prompt.subject] += added[0]
+            return with_hidden(output, hidden)
+
+        with torch.no_grad(), hooks(module.register_forward_hook(shift)):
+            logits = model.module(torch.tensor([prompt.ids])).logits[0, -1]
+        return int(logits.argmax()) == request.target[0]
+
+    request = _towards_the_second_likeliest(model, _requests(model, cases[:1])[0])
+    found = [
+        search_values(model, 0, module, [request], dataclasses.replace(search, steps=steps)).added
+        for steps in range(1, 20)
+    ]
+    first = next(index for index, added in enumerate(found) if reached(request, added))
+    assert 0 < first < 17
+    for patience in (0, 2):
+        stopped = search_values(model, 0, module, [request], dataclasses.replace(search, steps=50, patience=patience))
+        assert torch.allclose(stopped.added, found[first + patience], atol=1e-9)
+
+
 def test_the_drift_is_the_divergence_of_what_is_said_after_from_what_was_said_before(cases: list[Case]) -> None:
     """KL(after | before), which is not KL(before | after); the second loss is that of the vector after one step."""
     model = _double()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.editing.editor import Editor
+from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily, feed
@@ -20,6 +21,7 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset
+from kgedit.runs.row_log import RowLog
 
 ASKED = (read_context("question_only"),)
 
@@ -69,7 +71,7 @@ def test_a_far_key_is_new_and_a_near_one_of_the_same_label_widens() -> None:
     assert _place(codebook, _key(11.5, 0), 1) == 0
 
     assert codebook.radii.tolist() == [1.5, 1.0]
-    assert codebook.find(torch.stack([_key(11.5, 0), _key(11.6, 0), _key(19.5, 0)])) == [0, None, 1]
+    assert codebook.find(torch.stack([_key(11.5, 0), _key(11.6, 0), _key(19.5, 0)])).tolist() == [0, -1, 1]
 
 
 def test_a_near_key_of_another_label_splits_at_half_the_distance() -> None:
@@ -78,7 +80,7 @@ def test_a_near_key_of_another_label_splits_at_half_the_distance() -> None:
     assert _place(codebook, _key(11, 0), 2) == 1
 
     assert codebook.radii.tolist() == [0.5, 0.5]
-    assert codebook.find(torch.stack([_key(10.4, 0), _key(10.6, 0), _key(11.6, 0)])) == [0, 1, None]
+    assert codebook.find(torch.stack([_key(10.4, 0), _key(10.6, 0), _key(11.6, 0)])).tolist() == [0, 1, -1]
     assert codebook.labels == [(1,), (2,)]
     assert [value[0].item() for value in codebook.values] == [1, 2]
 
@@ -97,16 +99,48 @@ def test_a_codebook_of_many_entries_finds_each_and_is_the_same_after_a_way_throu
     codebook = Codebook()
     for label, key in enumerate(keys):
         _place(codebook, key, label, radius=0.1)
-    tensors, labels = codebook.content()
-    again = Codebook.of(tensors, labels, device=torch.device("cpu"))
+    content = codebook.content()
+    again = Codebook.of(content, device=torch.device("cpu"))
     _place(again, keys[0] + 100, 100)
 
-    assert codebook.find(keys) == again.find(keys) == list(range(100))
-    assert again.find(keys[:1] + 100) == [100]
+    assert codebook.find(keys).tolist() == again.find(keys).tolist() == list(range(100))
+    assert again.find(keys[:1] + 100).tolist() == [100]
     _place(codebook, keys[0] + 0.05, 101, radius=0.1)
-    assert torch.equal(tensors["radii"], torch.full((100,), 0.1, dtype=torch.float64)), "a copy, not a view"
+    assert torch.equal(content.columns["radii"], torch.full((100,), 0.1, dtype=torch.float64)), "a copy, not a view"
     assert (len(codebook), len(again)) == (101, 101)
     assert torch.equal(codebook.values[:100, 0], torch.arange(100.0))
+
+
+def test_of_entries_that_rounding_cannot_tell_apart_the_nearest_is_found() -> None:
+    """Far from the origin, many keys look equally near by |a|^2 - 2ab + |b|^2; each must still be at 0 from itself."""
+    keys = 1000 + torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
+    codebook = Codebook()
+    for label, key in enumerate(keys):
+        codebook.find_or_add(key, (label,), torch.zeros(2), radius=1e-9, same=0.0)
+
+    assert codebook.find(keys).tolist() == list(range(60))
+    assert codebook.find(keys + 1e-3).tolist() == [-1] * 60
+
+
+def test_a_checkpoint_holds_the_entries_that_changed_since_the_one_before(tmp_path: Path) -> None:
+    codebook, log, length, sizes = Codebook(), RowLog(tmp_path / "rows.log"), 0, []
+    for step in range(30):
+        _place(codebook, _key(10 * step, 0), step)
+        if step == 20:
+            _place(codebook, _key(51, 0), 99)  # cuts the radius of entry 5
+        if step == 25:
+            _place(codebook, _key(80.00001, 0), 77)  # another label for entry 8
+        changes = codebook.take_changes()
+        assert changes.indexes == {20: (5, 20, 21), 25: (8, 26)}.get(step, (len(codebook) - 1,))
+        before, length = length, log.append(length, {"codebook": changes})
+        sizes.append(length - before)
+    assert max(sizes) < 3 * min(sizes), "whatever was stored before"
+
+    (tmp_path / "rows.log").open("ab").write(b"cut short")
+    again, whole = Codebook.of(log.read(length)["codebook"], device=torch.device("cpu")).content(), codebook.content()
+    assert again.labels == whole.labels
+    assert all(torch.equal(again.columns[name], whole.columns[name]) for name in ("keys", "values", "radii"))
+    assert log.read(sum(sizes[:10]))["codebook"].count == 10
 
 
 def _short(cases: list[Case]) -> list[Case]:
@@ -184,3 +218,18 @@ def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> 
 
     assert _said(model, [newer]) == [newer.answer]
     assert len(editor.codebook) == 1  # type: ignore[attr-defined]
+
+
+def test_a_codebook_of_an_earlier_version_is_read(cases: list[Case]) -> None:
+    """Until format 2 of saved models, keys, values and radii were tensors, and labels stood in the record."""
+    edited, loaded = _editor("grace", small_model(), layer=1, steps=5), _editor("grace", small_model(), layer=1)
+    edited.apply(cases[:3])
+    table = edited.state().tables["codebook"]
+    loaded.load_state(EditorState(table.columns, {"labels": [list(label) for label in table.labels]}))
+
+    assert loaded.codebook.labels == edited.codebook.labels  # type: ignore[attr-defined]
+    for case in cases[:4]:
+        assert torch.equal(_logits(loaded.model, case), _logits(edited.model, case))
+    empty = _editor("grace", small_model(), layer=1)
+    empty.load_state(EditorState({}, {"labels": []}))
+    assert len(empty.codebook) == 0  # type: ignore[attr-defined]

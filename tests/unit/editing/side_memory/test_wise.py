@@ -13,7 +13,7 @@ from world.small_timestep import write_timestep
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.side_memory.side_copies import activation, margins, random_mask
+from kgedit.editing.side_memory.side_copies import activation, margins, random_mask, sample_of
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import projection_inputs
@@ -161,6 +161,35 @@ def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) ->
     assert merged.router.copies[0].prompts == tuple(case.question for case in cases[:4])
     questions = [case.question for case in cases[:4]]
     assert not (_logits(merged.model, questions) == _logits(small_model(), questions)).all(1).any(), "all are in scope"
+
+
+def test_a_merge_reads_a_bounded_sample_of_all_prompts_again(timestep: Timestep, cases: list[Case]) -> None:
+    editor = _editor(small_model(), timestep, shard=2, merge_every=2, remeasured=3, steps=1)
+    read: list[int] = []
+    own = editor._read
+    editor._read = lambda prompts: read.append(len(prompts)) or own(prompts)
+    spent = []
+    for start in range(0, 10, 2):
+        read.clear()
+        editor.apply(cases[start : start + 2])
+        spent.append(sum(read))
+    (merged,) = editor.router.copies
+
+    assert spent == [spent[0], *[spent[0] + 1] * 4], "two prompts at the first merge, three at each later one"
+    assert len(merged.prompts) == 3
+    assert merged.shortest == min(len(editor.model.encode(case.question)) for case in cases)
+    assert len(editor.state().record["prompts"][0]) == 3
+
+
+def test_a_sample_of_samples_is_a_sample_of_the_whole() -> None:
+    prompts = tuple(f"Who leads town {number}?" for number in range(50))
+    bit_by_bit: tuple[str, ...] = ()
+    for prompt in prompts:
+        bit_by_bit = sample_of((*bit_by_bit, prompt), 7)
+
+    assert bit_by_bit == sample_of(prompts, 7)
+    assert sample_of(prompts[:7], 7) == prompts[:7]
+    assert any(prompts.index(prompt) > 30 for prompt in bit_by_bit)
 
 
 def test_a_saved_state_of_several_copies_routes_the_same(timestep: Timestep, cases: list[Case]) -> None:

@@ -1,0 +1,159 @@
+"""Least squares over all edits so far at constant cost: one matrix for each edited layer stands for every past edit.
+
+The edited matrix W minimises sum |W K_i - V_i|^2 + tr((W - W0) A (W - W0)^T) over the edits' keys K_i and values V_i.
+Methods differ in the penalty A alone: AlphaEdit's is infinite outside its null space, MEMIT's is lambda C. What is kept
+is M, the inverse of A + sum K_i K_i^T; new edits change it by the Woodbury identity, so that neither time nor memory
+depends on how many came before.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from kgedit.errors import SpecError
+
+AT_ONCE = 256
+"""Most edits that are solved for together, and most that wait to be folded into the matrix."""
+
+_EXACT = 1e-6
+"""Largest rounding error that a withdrawal may have, as a share of what it divides by."""
+
+
+class AccumulatedSolve:
+    """M of one layer, as a matrix and up to `AT_ONCE` edits that are not folded into it yet.
+
+    A single edit costs one product of M with its keys; the rank-one changes of M come together, as one product of
+    matrices. All of it is float64.
+
+    Args:
+        start: M before the first edit, inputs x inputs, symmetric; the solve changes it in place once edits are folded.
+
+    Attributes:
+        folded: Whether `start` has been changed.
+        largest: Largest element of `start`, to which all rounding errors are relative.
+    """
+
+    def __init__(self, start: torch.Tensor, *, largest: float | None = None) -> None:
+        self.largest = float(start.diagonal().max()) if largest is None else largest
+        self._matrix = start
+        self._waiting = start.new_empty(0, len(start))  # M is the matrix less X^T X, of these rows X
+        self._count = 0
+        self.folded = False
+
+    def __len__(self) -> int:
+        """Number of inputs."""
+        return len(self._matrix)
+
+    @property
+    def waiting(self) -> torch.Tensor:
+        """What is not folded yet: edits x inputs."""
+        return self._waiting[: self._count]
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """M without what is waiting."""
+        return self._matrix
+
+    def times(self, keys: torch.Tensor) -> torch.Tensor:
+        """M K, for keys of inputs x edits."""
+        found = self._matrix @ keys
+        return found - self.waiting.T @ (self.waiting @ keys) if self._count else found
+
+    def change(self, residuals: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """As `add`, but the edits are not remembered."""
+        if keys.shape[1] + self._count > AT_ONCE:
+            return self.copy().add(residuals, keys)
+        left, right = self._solve(residuals, keys)
+        return left @ right
+
+    def add(self, residuals: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """The change of W (outputs x inputs) that new edits bring about, which count as past edits from now on.
+
+        Args:
+            residuals: V - W K, outputs x edits.
+            keys: K, inputs x edits.
+        """
+        changes: list[torch.Tensor] = []
+        for start in range(0, keys.shape[1], AT_ONCE):
+            own, missing = keys[:, start : start + AT_ONCE], residuals[:, start : start + AT_ONCE]
+            if changes:
+                missing = missing - changes[0] @ own
+            left, right = self._solve(missing, own)
+            self._wait(right)
+            changes = [changes[0].addmm_(left, right)] if changes else [left @ right]
+        return changes[0]
+
+    def check_withdrawal(self, keys: torch.Tensor) -> None:
+        """Refuse to withdraw edits of which rounding hides what was before.
+
+        Raises:
+            SpecError: if their keys outweigh the penalty that much.
+        """
+        pivots, failed = torch.linalg.cholesky_ex(_identity(keys) - keys.T @ self.times(keys))
+        rounding = torch.finfo(keys.dtype).eps * self.largest * float(keys.square().sum(0).max())
+        if int(failed) or float(pivots.diagonal().min()) ** 2 * _EXACT < rounding:
+            raise SpecError(["the penalty is too small beside the edits' keys: they cannot be withdrawn exactly"])
+
+    def withdraw(self, deviations: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """The change of W after which edits count as never added; M forgets them.
+
+        Args:
+            deviations: V - W K of these edits with W as it is now, outputs x edits.
+            keys: K, inputs x edits, for which `check_withdrawal` has nothing to say.
+        """
+        self._fold()
+        left, right = self._solve(deviations, keys, sign=-1)
+        self._matrix.addmm_(right.T, right)
+        self.folded = True
+        return -(left @ right)
+
+    def copy(self) -> AccumulatedSolve:
+        """One that can be changed without changing this one."""
+        return AccumulatedSolve.of(self._matrix.clone(), self.waiting, largest=self.largest)
+
+    def clear(self) -> None:
+        """Forget every edit that is not folded."""
+        self._count = 0
+
+    @classmethod
+    def of(
+        cls, matrix: torch.Tensor, waiting: torch.Tensor | None, *, largest: float | None = None
+    ) -> AccumulatedSolve:
+        """From the parts of another; without `largest`, nothing is folded into the matrix."""
+        found = cls(matrix, largest=largest)
+        if waiting is not None:
+            found._wait(waiting)
+        found.folded = largest is not None
+        return found
+
+    def _solve(
+        self, residuals: torch.Tensor, keys: torch.Tensor, *, sign: int = 1
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two factors of R S^-1 (M K)^T, with S = 1 + K^T M K, or 1 - K^T M K to withdraw."""
+        spread = self.times(keys)
+        factor = torch.linalg.cholesky(_identity(keys) + sign * keys.T @ spread)
+        right = torch.linalg.solve_triangular(factor, spread.T, upper=False)
+        return torch.linalg.solve_triangular(factor, residuals.T, upper=False).T, right
+
+    def _wait(self, rows: torch.Tensor) -> None:
+        if self._count + len(rows) > AT_ONCE:
+            self._fold()
+        if not len(self._waiting):
+            self._waiting = self._matrix.new_empty(AT_ONCE, len(self._matrix))
+        self._waiting[self._count : self._count + len(rows)] = rows
+        self._count += len(rows)
+
+    def _fold(self) -> None:
+        if self._count:
+            self._matrix.addmm_(self.waiting.T, self.waiting, alpha=-1)
+            self._count, self.folded = 0, True
+
+
+def inverse(penalty: torch.Tensor) -> torch.Tensor:
+    """The inverse of a symmetric positive definite matrix."""
+    found: torch.Tensor = torch.cholesky_inverse(torch.linalg.cholesky(penalty))
+    return found
+
+
+def _identity(keys: torch.Tensor) -> torch.Tensor:
+    return torch.eye(keys.shape[1], dtype=keys.dtype, device=keys.device)

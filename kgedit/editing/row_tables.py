@@ -1,0 +1,144 @@
+"""Tables that grow by a row for each edit, and what changed in one since it was last written.
+
+A checkpoint of a run writes only the rows that changed since the checkpoint before: what a long run writes is linear in
+its edits. Rows keep their index until one is removed; then the last row takes the free index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Some or all rows of a table.
+
+    Attributes:
+        count: Rows of the whole table.
+        indexes: Which rows these are, ascending; None for all.
+        columns: Rows x anything each.
+        labels: A JSON value for each of these rows.
+    """
+
+    count: int
+    indexes: tuple[int, ...] | None
+    columns: dict[str, torch.Tensor]
+    labels: tuple[Any, ...]
+
+
+class GrowingRows:
+    """A tensor that grows by rows; its capacity doubles, so that adding rows is linear in their number."""
+
+    def __init__(self, rows: torch.Tensor | None = None) -> None:
+        self._room = rows
+        self._count = 0 if rows is None else len(rows)
+
+    def add(self, row: torch.Tensor) -> None:
+        """Add a row behind the others."""
+        self.resize(self._count + 1, like=row)
+        self.rows[-1] = row
+
+    def resize(self, count: int, *, like: torch.Tensor) -> None:
+        """Make it so many rows; new ones have no values yet.
+
+        Args:
+            like: A row of the same shape, type and device.
+        """
+        if self._room is None:
+            self._room = torch.empty(max(8, count), *like.shape, dtype=like.dtype, device=like.device)
+        elif count > len(self._room):
+            more = max(count, 2 * len(self._room)) - len(self._room)
+            self._room = torch.cat([self._room, self._room.new_empty(more, *self._room.shape[1:])])
+        self._count = count
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """A writable view of the rows; ValueError before the first one."""
+        if self._room is None:
+            raise ValueError("no rows yet")
+        return self._room[: self._count]
+
+
+class RowTable:
+    """Named columns and a label for each row.
+
+    Attributes:
+        labels: A JSON value for each row; replace one through `set_label`.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, GrowingRows] = {}
+        self._changed: set[int] = set()
+        self.labels: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def column(self, name: str) -> torch.Tensor:
+        """A view of a column, rows x anything; say `note` for the rows that you write. ValueError without rows."""
+        return self._columns.get(name, GrowingRows()).rows
+
+    def add(self, label: Any, **row: torch.Tensor) -> int:
+        """Add a row and return its index."""
+        for name, value in row.items():
+            self._columns.setdefault(name, GrowingRows()).add(value)
+        self.labels.append(label)
+        self._changed.add(len(self) - 1)
+        return len(self) - 1
+
+    def set_label(self, index: int, label: Any) -> None:
+        """Replace a label."""
+        self.labels[index] = label
+        self._changed.add(index)
+
+    def note(self, indexes: Sequence[int]) -> None:
+        """Note that rows were written to."""
+        self._changed.update(indexes)
+
+    def remove(self, index: int) -> None:
+        """Remove a row; the last one takes its index."""
+        last = len(self) - 1
+        for column in self._columns.values():
+            column.rows[index] = column.rows[last].clone()
+            column.resize(last, like=column.rows[0])
+        self.labels[index] = self.labels[last]
+        self.labels.pop()
+        self._changed.discard(last)
+        if index < last:
+            self._changed.add(index)
+
+    def content(self) -> TableRows:
+        """A copy of the whole table."""
+        columns = {name: column.rows.clone() for name, column in self._columns.items()} if self.labels else {}
+        return TableRows(len(self), None, columns, tuple(self.labels))
+
+    def take_changes(self) -> TableRows:
+        """A copy of the rows that were added or changed since the last call, or since `apply`."""
+        indexes = sorted(self._changed)
+        self._changed.clear()
+        columns = {name: column.rows[indexes].clone() for name, column in self._columns.items()} if indexes else {}
+        return TableRows(len(self), tuple(indexes), columns, tuple(self.labels[index] for index in indexes))
+
+    def apply(self, rows: TableRows, *, device: torch.device | None = None) -> None:
+        """Take rows over from a copy.
+
+        Args:
+            device: Where the table lies; None for where the rows are.
+        """
+        indexes = list(range(rows.count)) if rows.indexes is None else list(rows.indexes)
+        for name, given in rows.columns.items():
+            own = given if device is None else given.to(device)
+            column = self._columns.setdefault(name, GrowingRows())
+            column.resize(rows.count, like=own[0])
+            column.rows[indexes] = own
+        for column in self._columns.values():
+            if rows.count < len(self.labels):
+                column.resize(rows.count, like=column.rows[0])
+        self.labels = [*self.labels[: rows.count], *[None] * (rows.count - len(self.labels))]
+        for index, label in zip(indexes, rows.labels, strict=True):
+            self.labels[index] = label
+        self._changed.clear()
