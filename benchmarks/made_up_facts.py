@@ -1,4 +1,4 @@
-"""A made-up world of people, places and organisations, for benchmarks of memories: edits that chain into two hops.
+"""A made-up world of people, places and organisations, for benchmarks of memories: facts that chain into two hops.
 
 Names are made of syllables; one in twenty is borne by two. `other_words` asks in words that no catalogue has.
 """
@@ -6,10 +6,15 @@ Names are made of syllables; one in twenty is borne by two. `other_words` asks i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from kgedit.memory.learning import LEARNED
 from kgedit.prompts.templates import template_table
 from kgedit.records.cases import Case, Fact
 
@@ -61,6 +66,13 @@ SCHEMA = (
 )
 """Type of the subject, relation, type of the object."""
 
+TIMESTEP = "20210101_20220101"
+_TYPES = tuple(_SHARES)
+_KINDS = ("northern", "former", "young", "famous", "little", "wealthy", "coastal")
+_AT_ONCE = 50_000
+LACKING = ("P37", "P38", "P106", "P1412", "P166", "P30")
+"""Relations of the catalogue that no fact of the world has."""
+
 _OTHER_WORDS = {
     "P6": ("Who runs the administration in {}?", "the person in charge of the cabinet of {}"),
     "P35": ("Who represents {} as its highest dignitary?", "whoever stands first in the state of {}"),
@@ -99,38 +111,149 @@ class Chain:
     second: Case
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MadeUpWorld:
-    """Edits, each a fact of its own, and how to ask for them."""
+    """Facts as columns, and how to ask for them.
 
-    cases: tuple[Case, ...]
+    Attributes:
+        schema: For each fact its place in SCHEMA.
+        subjects: For each fact the number of its subject among the names of its type; likewise `things`.
+        names: Names by type.
+        templates: Rows of the catalogue by property.
+    """
+
+    schema: NDArray[np.int64]
+    subjects: NDArray[np.int64]
+    things: NDArray[np.int64]
+    names: dict[str, list[str]]
     templates: dict[str, dict[str, str]]
 
-    def chains(self, count: int, seed: int) -> list[Chain]:
-        """Random chains, both objects known by an edit; never back to the start."""
+    def __len__(self) -> int:
+        return len(self.schema)
+
+    def case(self, index: int) -> Case:
+        """One fact as an edit."""
+        [row] = self.table(np.array([index])).to_pylist()
+        fact = Fact(
+            *(row[name] for name in ("subject", "subject_label", "property", "property_label", "object")), row["answer"]
+        )
+        return Case(
+            case_id=row["case_id"],
+            timestep=TIMESTEP,
+            tag="new",
+            fact=fact,
+            question=row["question"],
+            answer=row["answer"],
+            cloze="",
+            old_objects=(),
+            old_answers=(),
+            probes=(),
+            subject_aliases=tuple(row["subject_aliases"]),
+            subject_description=row["subject_description"],
+        )
+
+    def table(self, chosen: NDArray[np.int64], *, since: str = "2022-01-01") -> pa.Table:
+        """Some facts, or all in turn, with the schema kgedit.memory.learning.LEARNED."""
+        columns: dict[str, list[str]] = {name: [] for name in LEARNED.names}
+        for place, subject, thing in zip(
+            self.schema[chosen].tolist(), self.subjects[chosen].tolist(), self.things[chosen].tolist(), strict=True
+        ):
+            kind, relation, other = SCHEMA[place]
+            label, answer, template = self.names[kind][subject], self.names[other][thing], self.templates[relation]
+            for name, value in zip(
+                LEARNED.names,
+                (
+                    *(f"{kind}{subject}:{relation}:{other}{thing}", f"{kind}{subject}", label, relation),
+                    *(template["phrase"].removeprefix("the ").partition(" of {")[0], f"{other}{thing}", answer),
+                    *(template["question"].replace("{subject}", label), answer, since, [], []),
+                    *([alias_of(label, subject)], description_of(kind, subject)),
+                ),
+                strict=True,
+            ):
+                columns[name].append(value)  # type: ignore[arg-type]
+        return pa.table(columns, LEARNED)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """All facts, some ten thousand at a time."""
+        for start in range(0, len(self), _AT_ONCE):
+            yield self.table(np.arange(start, min(start + _AT_ONCE, len(self))))
+
+    def superseded(self, chosen: NDArray[np.int64]) -> pa.Table:
+        """Later edits of some facts: another object in place of the one that each has."""
+        before = self.table(chosen)
+        objects, answers = before["object"].to_pylist(), before["answer"].to_pylist()
+        moved, labels = [*objects[1:], objects[0]], [*answers[1:], answers[0]]
+        changes = {
+            "case_id": [f"{case_id}:later" for case_id in before["case_id"].to_pylist()],
+            "object": moved,
+            "object_label": labels,
+            "answer": labels,
+            "since": ["2023-01-01"] * before.num_rows,
+            "old_objects": [[name] for name in objects],
+            "old_answers": [[label] for label in answers],
+        }
+        return pa.table([changes.get(name, before[name]) for name in LEARNED.names], LEARNED)
+
+    @cached_property
+    def _order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Facts by their subject, and the keys of the subjects, both sorted."""
+        keys = _key(
+            np.array([_TYPES.index(SCHEMA[place][0]) for place in range(len(SCHEMA))])[self.schema], self.subjects
+        )
+        order = np.argsort(keys, kind="stable")
+        return order, keys[order]
+
+    def of_subject(self, kind: str, subject: int) -> list[int]:
+        """Facts of a subject."""
+        order, keys = self._order
+        first, last = np.searchsorted(keys, [_key(_TYPES.index(kind), subject), _key(_TYPES.index(kind), subject + 1)])
+        return sorted(order[first:last].tolist())
+
+    def chains(self, count: int, seed: int, *, among: int | None = None) -> list[Chain]:
+        """Random chains, never back to the start; both facts are among the first `among`."""
         draw = np.random.default_rng(seed)
-        of_subject: dict[str, list[int]] = {}
-        for index, case in enumerate(self.cases):
-            of_subject.setdefault(case.fact.subject, []).append(index)
+        most = among or len(self)
         found: list[Chain] = []
-        for index in draw.permutation(len(self.cases)).tolist():
-            first = self.cases[index]
+        for index in draw.permutation(most).tolist():
+            kind, _, other = SCHEMA[self.schema[index]]
             seconds = [
-                self.cases[other]
-                for other in of_subject.get(first.fact.object, ())
-                if self.cases[other].fact.object != first.fact.subject
+                place
+                for place in self.of_subject(other, int(self.things[index]))
+                if place < most and (SCHEMA[self.schema[place]][2], self.things[place]) != (kind, self.subjects[index])
             ]
             if seconds:
-                found.append(Chain(first, seconds[int(draw.integers(len(seconds)))]))
+                found.append(Chain(self.case(index), self.case(seconds[int(draw.integers(len(seconds)))])))
             if len(found) == count:
                 break
         return found
 
+    def holds(self, subject: str, relation: str) -> bool:
+        """Whether a subject, by its id, has a relation."""
+        kind = subject.rstrip("0123456789")
+        own = self.of_subject(kind, int(subject.removeprefix(kind)))
+        return any(SCHEMA[self.schema[place]][1] == relation for place in own)
+
+    @cached_property
+    def _bearers(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for kind, several in self.names.items():
+            for number, name in enumerate(several):
+                found.setdefault(name, []).append(f"{kind}{number}")
+        return found
+
+    def bearers(self, label: str) -> list[str]:
+        """Ids of all that bear a name, with facts or without."""
+        return self._bearers[label]
+
     def nested(self, chain: Chain, wording: str = "question") -> str:
         """A two-hop question in a wording of the catalogue."""
-        phrase = self.templates[chain.first.fact.property]["phrase"]
-        inner = phrase.replace("{subject}", chain.first.fact.subject_label)
-        return self.templates[chain.second.fact.property][wording].replace("{subject}", inner)
+        first, second = chain.first.fact, chain.second.fact
+        return self.nested_with(first.property, second.property, first.subject_label, wording)
+
+    def nested_with(self, first: str, second: str, label: str, wording: str = "question") -> str:
+        """A two-hop question about any two relations."""
+        inner = self.templates[first]["phrase"].replace("{subject}", label)
+        return self.templates[second][wording].replace("{subject}", inner)
 
     def asked(self, case: Case, wording: str = "rephrase") -> str:
         """A question for one edit in a wording of the catalogue."""
@@ -145,75 +268,72 @@ def other_words(*cases: Case) -> str:
     return _OTHER_WORDS[cases[-1].fact.property][0].format(inner)
 
 
+def alone_in_other_words(relation: str, label: str) -> str:
+    """A question about any relation of the world in words that no catalogue has."""
+    return _OTHER_WORDS[relation][0].format(label)
+
+
 def woven(question: str, index: int) -> str:
     """A question with a persona's talk around it."""
     return WOVEN[index % len(WOVEN)].format(question[:1].lower() + question[1:].rstrip("?"))
 
 
+def alias_of(name: str, number: int) -> str:
+    """Another name of whatever bears a name."""
+    return (
+        f"{name[:3]}{_SYLLABLES[number % len(_SYLLABLES)]}x{_SYLLABLES[number // 80 % len(_SYLLABLES)]} {number % 9973}"
+    )
+
+
+def description_of(kind: str, number: int) -> str:
+    """What tells a thing from another of its name."""
+    return f"{_KINDS[number % len(_KINDS)]} {kind} of {_word([number // 7 % 80, number // 560 % 80])}"
+
+
 def make_world(facts: int, seed: int = 0) -> MadeUpWorld:
     """A world of about that many facts."""
     draw = np.random.default_rng(seed)
-    templates = {row["property"]: row for row in template_table().to_pylist()}
+    templates = {row["property"]: row for row in template_table().to_pylist() if not row["subject_class"]}
     names = _names(max(40, facts // 4), draw)
-    cases = tuple(_cases(names, facts, templates, draw))
-    return MadeUpWorld(cases, templates)
+    counts = np.array([[len(names[kind]), len(names[other])] for kind, _, other in SCHEMA])
+    drawn = draw.choice(len(SCHEMA), size=4 * facts, p=counts[:, 0] / counts[:, 0].sum())
+    subjects = (draw.random(4 * facts) * counts[drawn, 0]).astype(np.int64)
+    things = (draw.random(4 * facts) * counts[drawn, 1]).astype(np.int64)
+    _, first = np.unique(drawn * int(counts.max()) + subjects, return_index=True)
+    to_itself = np.array([kind == other for kind, _, other in SCHEMA])[drawn] & (subjects == things)
+    kept = np.sort(first)
+    kept = kept[~to_itself[kept]][:facts]
+    return MadeUpWorld(drawn[kept], subjects[kept], things[kept], names, templates)
 
 
 def _names(count: int, draw: np.random.Generator) -> dict[str, list[str]]:
     names: dict[str, list[str]] = {}
     for kind, share in _SHARES.items():
-        own = [_name(kind, draw) for _ in range(max(4, int(count * share)))]
+        own = _some_names(kind, max(4, int(count * share)), draw)
         twins = draw.random(len(own)) < 0.05
         twins[0] = False
         names[kind] = [own[index - 1] if twin else own[index] for index, twin in enumerate(twins.tolist())]
     return names
 
 
-def _name(kind: str, draw: np.random.Generator) -> str:
-    def word(least: int) -> str:
-        return "".join(draw.choice(_SYLLABLES, size=int(draw.integers(least, least + 2)))).capitalize()
-
-    endings = _ENDINGS[kind]
-    return word(3) + endings[int(draw.integers(len(endings)))].format(second=word(3))
-
-
-def _cases(
-    names: dict[str, list[str]], facts: int, templates: dict[str, dict[str, str]], draw: np.random.Generator
-) -> Iterator[Case]:
-    told: set[tuple[str, str]] = set()
-    weights = np.array([len(names[kind]) for kind, _, _ in SCHEMA], dtype=float)
-    most = int(weights.sum())
-    for index in draw.choice(len(SCHEMA), size=4 * facts, p=weights / weights.sum()).tolist():
-        if len(told) >= min(facts, most):
-            break
-        kind, relation, other = SCHEMA[index]
-        subject, thing = int(draw.integers(len(names[kind]))), int(draw.integers(len(names[other])))
-        if (f"{kind}{subject}", relation) in told or (kind, subject) == (other, thing):
-            continue
-        told.add((f"{kind}{subject}", relation))
-        yield _case(kind, subject, relation, other, thing, names, templates[relation])
+def _some_names(kind: str, count: int, draw: np.random.Generator) -> list[str]:
+    syllables = draw.integers(len(_SYLLABLES), size=(count, 8)).tolist()
+    sizes = draw.integers(3, 5, size=(count, 2)).tolist()
+    endings = draw.integers(len(_ENDINGS[kind]), size=count).tolist()
+    return [
+        _word(parts[: size[0]]) + _ENDINGS[kind][ending].format(second=_word(parts[4 : 4 + size[1]]))
+        for parts, size, ending in zip(syllables, sizes, endings, strict=True)
+    ]
 
 
-def _case(
-    kind: str,
-    subject: int,
-    relation: str,
-    other: str,
-    thing: int,
-    names: dict[str, list[str]],
-    template: dict[str, str],
-) -> Case:
-    label, answer = names[kind][subject], names[other][thing]
-    fact = Fact(f"{kind}{subject}", label, relation, template["template"], f"{other}{thing}", answer)
-    return Case(
-        case_id=f"{fact.subject}:{relation}:{fact.object}",
-        timestep="20210101_20220101",
-        tag="new",
-        fact=replace(fact, property_label=template["phrase"].removeprefix("the ").partition(" of {")[0]),
-        question=template["question"].replace("{subject}", label),
-        answer=answer,
-        cloze="",
-        old_objects=(),
-        old_answers=(),
-        probes=(),
-    )
+def _word(syllables: list[int]) -> str:
+    return "".join(_SYLLABLES[number] for number in syllables).capitalize()
+
+
+def _key(kind: Any, number: Any) -> Any:
+    return kind * 2**32 + number
+
+
+def inverted(case: Case) -> str:
+    """A question that names the object of a fact and asks for its subject."""
+    return f"Of whom or what is {case.answer} the {case.fact.property_label}?"

@@ -16,6 +16,7 @@ LABELS = pa.schema(
         ("label", pa.string()),  # in the newer snapshot
         ("old_label", pa.string()),  # in the older one
         ("aliases", pa.list_(pa.string())),
+        ("description", pa.string()),  # in the newer snapshot, like the aliases
         ("is_page", pa.bool_()),  # an instance of a Wikimedia page class, or of one below it
     ]
 )
@@ -66,10 +67,10 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
         ), old AS (
             SELECT id, label FROM old_entities WHERE id IN (FROM mentioned)
         ), new AS (
-            SELECT id, label, aliases FROM new_entities WHERE id IN (FROM mentioned)
+            SELECT id, label, aliases, description FROM new_entities WHERE id IN (FROM mentioned)
         )
         SELECT id, new.label, old.label AS old_label, coalesce(new.aliases, []) AS aliases,
-               id IN (FROM page) AS is_page
+               new.description, id IN (FROM page) AS is_page
         FROM old FULL JOIN new USING (id) ORDER BY id
         """,  # noqa: S608 - our own names
         changes=changes,

@@ -62,6 +62,8 @@ CASES = pa.schema(
         ("answer", pa.string()),
         ("label_changed", pa.bool_()),
         ("template", pa.string()),
+        ("subject_aliases", _STRINGS),
+        ("subject_description", pa.string()),
     ]
 )
 """cases.parquet: one row per edit, ordered by case_id.
@@ -71,7 +73,8 @@ clozes is the cloze that edits, the others ask whether the edit generalizes). st
 (null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
 phrase, answer the type of its answer. start_time and point_in_time are the statement's own, at its precision ("2021",
 "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
-signals that led there are those of kgedit.benchmark.kinds.
+signals that led there are those of kgedit.benchmark.kinds. subject_aliases and subject_description are those of the
+newer snapshot; null in timesteps of older versions of kgedit.
 """
 
 LOCALITY = pa.schema(
@@ -219,6 +222,8 @@ class Timestep:
                 kind=row["kind"],
                 as_of=row["as_of"],
                 clozes=tuple(row["clozes"] or ()),
+                subject_aliases=tuple(row["subject_aliases"] or ()),
+                subject_description=row["subject_description"] or "",
             )
 
 

@@ -37,9 +37,8 @@ class GraphRagSettings(Settings):
 
     k: int = setting("remembered facts put ahead of a question, at most", default=8, ge=1)
     hops: int = setting("relations of the longest path that is walked", default=2, ge=1)
-    gate: float = setting("least score of a path; below it nothing is put ahead", default=0.5)
-    margin: float = setting(
-        "a question gets nothing if it is worded that much more like a relation that its subject lacks", default=0.05
+    gate: float = setting(
+        "least probability that a path is what is asked for; below it nothing is put ahead", default=0.5, ge=0, le=1
     )
     near: float = setting("paths are taken that score at most this much less than the best one", default=0.05, ge=0)
     misspelt: bool = setting("whether names with one wrong letter are found where no other is", default=True)

@@ -6,112 +6,36 @@ subject it starts from. Only the questions are embedded when one is asked; learn
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from kgedit.errors import KgeditError
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.memory.facts import FactTable, Value
+from kgedit.memory.columns import NumberColumn, TextColumn
+from kgedit.memory.conflicts import find_conflicts
+from kgedit.memory.dates import date_number, period_of, read_date
+from kgedit.memory.facts import FactTable
+from kgedit.memory.findings import Finding, FoundPath, Remembered, Search
+from kgedit.memory.gate import Gate, read_gate
+from kgedit.memory.learning import Change, Learner, fresh_rows, table_of_cases
 from kgedit.memory.names import Mention, NameIndex, composed, name_key
-from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex, best_cosine, content_stems, windows_of
+from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex, windows_of
+from kgedit.memory.retrieval import Retriever
+from kgedit.memory.scoring import Window
 from kgedit.records.cases import Case
 
-Path_ = tuple[int, ...]
-_MOST_PATHS = 4000
+__all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
+
 _MOST_MENTIONS = 12
 _AT_ONCE = 256
-_NESTED = 0.1
-_PER_HOP = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """How a question is answered.
-
-    Attributes:
-        k: Most facts for a question.
-        hops: Relations of the longest path.
-        gate: Least score; a question whose best path scores less gets nothing.
-        margin: A question gets nothing either if it is worded that much more like a relation that the subject lacks.
-        near: Paths that score at most this much less than the best one are taken too.
-        word_weight: What the share of telling words counts, beside a cosine.
-        misspelt: Whether a question without any known name is searched for names with one wrong letter.
-    """
-
-    k: int = 8
-    hops: int = 2
-    gate: float = 0.5
-    margin: float = 0.05
-    near: float = 0.05
-    word_weight: float = 0.4
-    misspelt: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """A row that was found for a question.
-
-    Attributes:
-        question: The row's own question.
-        values: Those that held, in the order in which they were learned.
-        row: Its number.
-        subject: Id of its subject.
-        relation: Id of its relation.
-    """
-
-    question: str
-    values: tuple[Value, ...]
-    row: int
-    subject: str
-    relation: str
-
-    @property
-    def answer(self) -> str:
-        """Its values as they are told, several apart by semicolons."""
-        return "; ".join(dict.fromkeys(value.label for value in self.values))
-
-    @property
-    def case_ids(self) -> tuple[str, ...]:
-        """The edits that brought the values."""
-        return tuple(value.case_id for value in self.values if value.case_id)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPath:
-    """Rows that lead from a subject of the question to an answer, with what their relations scored."""
-
-    rows: tuple[Remembered, ...]
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found for one question.
-
-    Attributes:
-        paths: Best first; none where the gate was closed.
-        best: The score of the best path of all, whatever the gate; None without a known subject.
-        rival: By how much a relation that no path ends in is worded more like the question than the best path; may be
-            negative. None without a known subject.
-    """
-
-    paths: tuple[FoundPath, ...] = ()
-    best: float | None = None
-    rival: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A path of relations from one mention, with every way of rows to walk it."""
-
-    mention: int
-    relations: Path_
-    walks: tuple[tuple[int, ...], ...]
-    nested: bool
+_LEARNED_AT_ONCE = 65_536
+_USUAL = Search()
 
 
 class GraphMemory:
@@ -120,117 +44,207 @@ class GraphMemory:
     Args:
         embed: Computes the vectors of texts.
         catalogue: Wordings of relations; None for those that come with kgedit.
+        gate: Learnt for the embedder; None for that of all-minilm-l6-v2 (kgedit.memory.gate.read_gate).
     """
 
-    def __init__(self, embed: Embedder, *, catalogue: Path | None = None) -> None:
-        self._embed, self._catalogue = embed, CatalogueWordings(embed, catalogue)
+    def __init__(
+        self, embed: Embedder, *, catalogue: CatalogueWordings | Path | None = None, gate: Gate | None = None
+    ) -> None:
+        self._embed, self._gate = embed, gate or read_gate()
+        self._catalogue = catalogue if isinstance(catalogue, CatalogueWordings) else CatalogueWordings(embed, catalogue)
         self.clear()
 
     def __len__(self) -> int:
         """Facts that were learned, ended ones included."""
         return len(self._facts)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by facts and names, which grow with their number; not those of the catalogue's vectors."""
+        aliases = self._alias_subjects.nbytes + self._aliases.nbytes
+        descriptions = self._described.nbytes + self._descriptions.nbytes
+        return self._facts.nbytes + self._names.nbytes + aliases + descriptions
+
     def clear(self) -> None:
         """Forget everything."""
-        self._facts = FactTable()
-        self._names = NameIndex()
         self._relations = RelationIndex(self._embed, self._catalogue)
+        self._facts = FactTable(self._relations.identifiers)
+        self._names = NameIndex()
         self._wordings: dict[str, int] = {}
         self._worded: list[str] = []
-        self._aliases: list[tuple[int, str]] = []
+        self._alias_subjects, self._aliases = NumberColumn(), TextColumn()
+        self._described, self._descriptions = NumberColumn(), TextColumn()
 
     def learn(self, cases: Iterable[Case]) -> None:
         """Add edits; what a case says was so before ends with it."""
-        for case in cases:
-            fact = case.fact
-            since = _date_of(case.timestep)
-            subject = self._facts.number(fact.subject or name_key(fact.subject_label), fact.subject_label)
-            self._names.add(fact.subject_label, subject)
-            wording = self._wording(case.question, fact.subject_label)
-            # A relation without an id is known by its wording.
-            relation = self._relations.number(fact.property or self._worded[wording], fact.property_label)
-            if SLOT in self._worded[wording]:
-                self._relations.add_question(relation, self._worded[wording])
-            row = self._facts.row(subject, relation, wording=wording)
-            for identifier, label in zip(case.old_objects, case.old_answers, strict=False):
-                thing = self._facts.number(identifier, label)
-                if not self._facts.end(row, thing, until=since or "?"):
-                    self._facts.add_value(row, thing, label, case_id="", since="", until=since or "?")
-            thing = self._facts.number(fact.object or name_key(fact.object_label), fact.object_label)
-            self._facts.end(row, thing, until=since or "?")
-            self._facts.add_value(row, thing, case.answer, case_id=case.case_id, since=since)
+        self.learn_table(table_of_cases(cases))
+
+    def learn_table(self, table: pa.Table) -> None:
+        """Add facts of a table with the schema kgedit.memory.learning.LEARNED, in its order."""
+        for start in range(0, table.num_rows, _LEARNED_AT_ONCE):
+            self._learn_some(table.slice(start, _LEARNED_AT_ONCE))
+
+    def _learn_some(self, table: pa.Table) -> None:
+        column = {name: table[name].to_pylist() for name in table.column_names}
+        subjects = self._numbers(column["subject"], column["subject_label"])
+        things = self._numbers(column["object"], column["object_label"])
+        wordings = [
+            self._wording(question, label)
+            for question, label in zip(column["question"], column["subject_label"], strict=True)
+        ]
+        relations = self._relation_numbers(column["property"], column["property_label"], wordings)
+        rows, new = self._facts.rows_for(subjects, relations, np.array(wordings, dtype=np.int32))
+        old = self._numbers(*(pc.list_flatten(table[name]).to_pylist() for name in ("old_objects", "old_answers")))
+        learner, at = Learner(self._facts), 0
+        for place, (row, fresh) in enumerate(zip(rows.tolist(), fresh_rows(rows, new), strict=True)):
+            before = column["old_answers"][place]
+            change = Change(
+                thing=int(things[place]),
+                label=column["answer"][place],
+                case=column["case_id"][place],
+                since=date_number(column["since"][place]),
+                ended=list(zip(old[at : at + len(before)].tolist(), before, strict=True)),
+            )
+            at += len(before)
+            learner.take(row, change, fresh=fresh)
+        learner.finish()
+        self._name(subjects, column)
+
+    def _name(self, subjects: Any, column: Mapping[str, list[Any]]) -> None:
+        """Let the subjects of a table be found by their labels and aliases, and remember what tells them apart."""
+        labels = dict(zip(subjects.tolist(), column["subject_label"], strict=True))
+        self._names.extend(list(labels.values()), list(labels))
+        aliases = {
+            (number, alias): None
+            for number, several in zip(subjects.tolist(), column["subject_aliases"], strict=True)
+            for alias in several
+        }
+        self._add_aliases([number for number, _ in aliases], [alias for _, alias in aliases])
+        told = dict(zip(subjects.tolist(), column["subject_description"], strict=True))
+        described = {number: text for number, text in told.items() if text and self.description(number) != text}
+        self._described.extend(np.full(max(0, len(self._facts.ids) - len(self._described)), -1))
+        self._described.view[list(described)] = np.arange(
+            len(self._descriptions), len(self._descriptions) + len(described)
+        )
+        self._descriptions.extend(list(described.values()))
+
+    def description(self, thing: int) -> str:
+        """What tells a thing from others of its name; "" where nobody said."""
+        number = int(self._described.view[thing]) if thing < len(self._described) else -1
+        return self._descriptions[number] if number >= 0 else ""
 
     def add_aliases(self, identifier: str, aliases: Sequence[str]) -> None:
         """Let a subject be found by further names."""
-        number = self._facts.number(identifier)
-        for alias in aliases:
-            self._names.add(alias, number)
-            self._aliases.append((number, alias))
+        [number] = self._facts.numbers([identifier], [""]).tolist()
+        self._add_aliases([number] * len(aliases), list(aliases))
 
-    def find(self, questions: Sequence[str], search: Search = Search(), *, as_of: str = "") -> list[Finding]:
+    def find(self, questions: Sequence[str], search: Search = _USUAL, *, as_of: str = "") -> list[Finding]:
         """The facts that questions need.
 
         Args:
             questions: As asked.
             search: How.
-            as_of: ISO date of which the facts should be; "" for now.
+            as_of: ISO date of which the facts should be, at any precision: "2019", "2021-03", "2021-03-31"; "" for
+                what holds now, or for the date that a question itself names (`Search.dated`).
 
         Returns:
             A finding for each question, which does not depend on the others.
         """
         found: list[Finding] = []
         for start in range(0, len(questions), _AT_ONCE):
-            texts = [composed(question) for question in questions[start : start + _AT_ONCE]]
-            mentions = [self._mentions(text, misspelt=search.misspelt) for text in texts]
-            windows = [
-                [windows_of(text, mention.start, mention.end) for mention in several]
-                for text, several in zip(texts, mentions, strict=True)
-            ]
-            vectors = self._embedded({window for several in windows for each in several for window in each})
-            for text, several, each in zip(texts, mentions, windows, strict=True):
-                looked_at = [np.stack([vectors[window] for window in own]) for own in each]
-                found.append(self._find(text, several, looked_at, search, as_of))
+            found += self._find_some([composed(text) for text in questions[start : start + _AT_ONCE]], search, as_of)
         return found
 
-    def state(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+    def conflicts(self) -> pa.Table:
+        """Rows that say several things at once though their relation has one value elsewhere.
+
+        Returns:
+            As kgedit.memory.conflicts.CONFLICTS says, one row for each value, those of one row together.
+        """
+        return find_conflicts(self._facts, self._relations.identifiers)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Everything, as tables by name."""
         relations = self._relations.relations
         return {
-            "things": [
-                [identifier, label] for identifier, label in zip(self._facts.ids, self._facts.labels, strict=True)
-            ],
-            "relations": [[relation.identifier, relation.name] for relation in relations],
-            "questions": [relation.questions for relation in relations],
-            "wordings": self._worded,
-            "rows": self._facts.as_records(),
-            "order": self._facts.order(),
-            "aliases": [list(pair) for pair in self._aliases],
+            **self._facts.tables(),
+            **self._names.tables(),
+            "aliases": pa.table({"thing": self._alias_subjects.view, "alias": self._aliases.to_arrow()}),
+            "descriptions": pa.table({"text": self._descriptions.to_arrow()}),
+            "described": pa.table({"number": self._described.view}),
+            "relations": pa.table(
+                {
+                    "id": pa.array([relation.identifier for relation in relations], pa.string()),
+                    "name": pa.array([relation.name for relation in relations], pa.string()),
+                    "questions": pa.array([relation.questions for relation in relations], pa.list_(pa.string())),
+                }
+            ),
+            "wordings": pa.table({"wording": pa.array(self._worded, pa.string())}),
         }
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take over what `state` returned."""
+    def load_tables(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take over what `tables` returned; what was known is forgotten."""
         self.clear()
-        for identifier, label in state["things"]:
-            self._facts.number(identifier, label)
-        for (identifier, name), questions in zip(state["relations"], state["questions"], strict=True):
-            number = self._relations.number(identifier, name)
-            for question in questions:
+        for relation in tables["relations"].to_pylist():
+            number = self._relations.number(relation["id"], relation["name"])
+            for question in relation["questions"]:
                 self._relations.add_question(number, question)
-        self._worded = list(state["wordings"])
+        self._worded = tables["wordings"]["wording"].to_pylist()
         self._wordings = {wording: number for number, wording in enumerate(self._worded)}
-        rows = [
-            (self._facts.row(subject, relation, wording=wording), iter(values))
-            for subject, relation, wording, values in state["rows"]
-        ]
-        for number in state["order"]:
-            row, values = rows[number]
-            thing, label, case_id, since, until = next(values)
-            self._facts.add_value(row, thing, label, case_id=case_id, since=since, until=until)
-        for subject, *_ in state["rows"]:
-            self._names.add(self._facts.labels[subject], subject)
-        for number, alias in state["aliases"]:
-            self._names.add(alias, number)
-            self._aliases.append((number, alias))
+        self._facts.load(tables)
+        self._names.load(tables)
+        self._alias_subjects.extend(tables["aliases"]["thing"].to_numpy())
+        self._aliases.extend(tables["aliases"]["alias"].to_pylist())
+        self._descriptions.extend(tables["descriptions"]["text"].to_pylist())
+        self._described.extend(tables["described"]["number"].to_numpy())
+
+    def save(self, folder: Path) -> None:
+        """Write everything to a folder, one Parquet file for each of `tables`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in self.tables().items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+    def load_folder(self, folder: Path) -> None:
+        """Take over what `save` wrote; what was known is forgotten.
+
+        Raises:
+            KgeditError: if a file is missing or damaged.
+        """
+        try:
+            self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in self.tables()})
+        except (OSError, pa.ArrowInvalid, KeyError) as error:
+            self.clear()
+            raise KgeditError(f"{folder} holds no memory that can be read ({error}). Build it again.") from error
+
+    def state(self) -> dict[str, Any]:
+        """Everything as JSON values; for large memories see `save`."""
+        return {name: table.to_pydict() for name, table in self.tables().items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned."""
+        schemas = {name: table.schema for name, table in self.tables().items()}
+        self.load_tables({name: pa.table(state[name], schema=schema) for name, schema in schemas.items()})
+
+    def _numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Any:
+        """Numbers of items; one without an id is known by its label."""
+        named = [name or name_key(label) for name, label in zip(identifiers, labels, strict=True)]
+        return self._facts.numbers(named, labels)
+
+    def _relation_numbers(self, identifiers: Sequence[str], names: Sequence[str], wordings: Sequence[int]) -> Any:
+        """Numbers of relations, which learn the wordings; one without an id is known by its wording."""
+        keys = list(zip(identifiers, names, wordings, strict=True))
+        numbers: dict[tuple[str, str, int], int] = {}
+        for identifier, name, wording in dict.fromkeys(keys):
+            worded = self._worded[wording]
+            number = numbers[identifier, name, wording] = self._relations.number(identifier or worded, name)
+            if SLOT in worded:
+                self._relations.add_question(number, worded)
+        return np.array([numbers[key] for key in keys], dtype=np.int32)
+
+    def _add_aliases(self, numbers: Sequence[int], aliases: Sequence[str]) -> None:
+        self._names.extend(aliases, numbers)
+        self._alias_subjects.extend(np.array(numbers, dtype=np.int32))
+        self._aliases.extend(aliases)
 
     def _wording(self, question: str, label: str) -> int:
         """The number of a question with the subject's label as a slot; without the label in it, of the question."""
@@ -239,6 +253,26 @@ class GraphMemory:
         if number == len(self._worded):
             self._worded.append(worded)
         return number
+
+    def _find_some(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
+        dated = [read_date(text) if search.dated and not as_of else None for text in texts]
+        asked = [text if date is None else date.text for text, date in zip(texts, dated, strict=True)]
+        mentions = [self._mentions(text, misspelt=search.misspelt) for text in asked]
+        windows = [
+            [windows_of(text, mention.start, mention.end) for mention in several]
+            for text, several in zip(asked, mentions, strict=True)
+        ]
+        vectors = self._embedded({window for several in windows for each in several for window in each})
+        retriever = Retriever(self._facts, self._relations, self._worded, self.description, self._gate)
+        return [
+            retriever.find(
+                several,
+                [[Window.of(window, vectors[window]) for window in own] for own in each],
+                search,
+                period_of(as_of or (date.as_of if date else "")),
+            )
+            for several, each, date in zip(mentions, windows, dated, strict=True)
+        ]
 
     def _mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
         found = self._names.find(text)
@@ -249,118 +283,3 @@ class GraphMemory:
     def _embedded(self, texts: set[str]) -> dict[str, Vectors]:
         ordered = sorted(texts)
         return dict(zip(ordered, self._embed(ordered), strict=True)) if ordered else {}
-
-    def _find(
-        self, text: str, mentions: Sequence[Mention], windows: Sequence[Vectors], search: Search, as_of: str
-    ) -> Finding:
-        candidates = [
-            candidate
-            for index, mention in enumerate(mentions)
-            for candidate in self._candidates(index, mention, search.hops, as_of)
-        ]
-        if not candidates:
-            return Finding()
-        wordings = self._relations.vectors([candidate.relations for candidate in candidates])
-        stems = [content_stems(text[: mention.start] + " " + text[mention.end :]) for mention in mentions]
-        scores = [
-            best_cosine(windows[candidate.mention], vectors)
-            + search.word_weight * self._relations.share(stems[candidate.mention], candidate.relations)
-            + _PER_HOP * (len(candidate.relations) - 1)
-            - _NESTED * candidate.nested
-            for candidate, vectors in zip(candidates, wordings, strict=True)
-        ]
-        best = max(scores)
-        rival = self._rival(candidates, scores, windows, wordings)
-        if best < search.gate or rival > search.margin:
-            return Finding(best=best, rival=rival)
-        return Finding(self._taken(candidates, scores, search, as_of), best, rival)
-
-    def _rival(
-        self,
-        candidates: Sequence[_Candidate],
-        scores: Sequence[float],
-        windows: Sequence[Vectors],
-        wordings: Sequence[Vectors],
-    ) -> float:
-        """How much more like the question than the best path a relation is worded that no path of it ends in."""
-        best = int(np.argmax(scores))
-        mention = candidates[best].mention
-        names, vectors = self._catalogue.questions
-        ends = {
-            self._relations.relations[number].identifier
-            for candidate in candidates
-            if candidate.mention == mention
-            for number in candidate.relations
-        }
-        others = np.array([name not in ends for name in names], dtype=bool)
-        if not others.any():
-            return -1.0
-        # Both in the window that speaks for the path: the rest of the text may be about anything.
-        cosines = (windows[mention] @ wordings[best].T).max(axis=1)
-        window = windows[mention][int(cosines.argmax())]
-        return float((vectors[others] @ window).max() - cosines.max())
-
-    def _candidates(self, index: int, mention: Mention, hops: int, as_of: str) -> Iterator[_Candidate]:
-        """The paths of relations from the subjects of a name."""
-        walks: dict[Path_, list[tuple[int, ...]]] = defaultdict(list)
-        count = 0
-        for subject in mention.subjects:
-            for walk in self._walks(subject, hops, as_of):
-                walks[tuple(self._facts.relation_of(row) for row in walk)].append(walk)
-                count += 1
-                if count >= _MOST_PATHS:
-                    break
-        for relations, several in walks.items():
-            yield _Candidate(index, relations, tuple(several), mention.nested)
-
-    def _walks(self, subject: int, hops: int, as_of: str) -> Iterator[tuple[int, ...]]:
-        """Paths of rows from a subject, short ones first, never through the same subject twice."""
-        ahead: list[tuple[tuple[int, ...], frozenset[int], int]] = [((), frozenset((subject,)), subject)]
-        for _ in range(hops):
-            further = []
-            for rows, seen, here in ahead:
-                for row in self._facts.rows_of(here):
-                    fresh = [value.thing for value in self._facts.values(row, as_of=as_of) if value.thing not in seen]
-                    if fresh:
-                        yield (*rows, row)
-                        further += [((*rows, row), seen | {thing}, thing) for thing in fresh]
-            ahead = further
-
-    def _taken(
-        self, candidates: Sequence[_Candidate], scores: Sequence[float], search: Search, as_of: str
-    ) -> tuple[FoundPath, ...]:
-        """Whole paths, best first and of equal ones the later learned, as long as there is room for their rows."""
-        least = max(scores) - search.near
-        ranked = sorted(
-            (
-                (score, max(self._facts.learned(row) for row in walk), walk)
-                for candidate, score in zip(candidates, scores, strict=True)
-                if score >= least
-                for walk in candidate.walks
-            ),
-            reverse=True,
-        )
-        taken, rows = [], set[int]()
-        for score, _, walk in ranked:
-            if len(rows | set(walk)) > search.k:
-                continue
-            if not set(walk) <= rows:
-                taken.append(FoundPath(tuple(self._remembered(row, as_of) for row in walk), score))
-                rows |= set(walk)
-        return tuple(taken)
-
-    def _remembered(self, row: int, as_of: str) -> Remembered:
-        facts, subject = self._facts, self._facts.subject_of(row)
-        return Remembered(
-            question=self._worded[facts.wording_of(row)].replace(SLOT, facts.labels[subject]),
-            values=tuple(facts.values(row, as_of=as_of)),
-            row=row,
-            subject=facts.ids[subject],
-            relation=self._relations.relations[facts.relation_of(row)].identifier,
-        )
-
-
-def _date_of(timestep: str) -> str:
-    """ISO date of the newer snapshot of a timestep "FROM_TO"; "" for edits of a file."""
-    newer = timestep.rpartition("_")[2]
-    return f"{newer[:4]}-{newer[4:6]}-{newer[6:]}" if len(newer) == 8 and newer.isdigit() else ""

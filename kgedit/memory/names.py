@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgedit.memory.columns import KeyedNumbers, Keys, Numbers, hashed
+from kgedit.memory.spellings import Spellings
 
 _WORD = re.compile(r"\w+")
-_LEAST_MISSPELT = 5
-"""Letters of a word that may be misspelt: shorter ones are one letter from too many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,86 +64,83 @@ def name_key(name: str) -> str:
 
 
 class NameIndex:
-    """Names and the numbers of their subjects. A look-up takes time by the length of the text alone."""
+    """Names and the numbers of their subjects, by the hash of a name's words.
+
+    A look-up takes time by the length of the text, and hardly by the number of names.
+    """
 
     def __init__(self) -> None:
-        self._subjects: dict[str, int | tuple[int, ...]] = {}
-        self._longest: dict[str, int] = {}
-        self._spellings: _Spellings | None = None
+        self._subjects, self._sizes = KeyedNumbers(), KeyedNumbers()
+        self._spellings = Spellings()
 
     def __len__(self) -> int:
+        """Pairs of a name and a subject."""
         return len(self._subjects)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._subjects.nbytes + self._sizes.nbytes + self._spellings.nbytes
 
     def add(self, name: str, subject: int) -> None:
         """Let a subject be found by a name; a name without letters and digits is passed over."""
-        words = [word.text for word in words_of(composed(name))]
-        if not words:
-            return
-        key = " ".join(words)
-        there = self._subjects.get(key)
-        if there is None:
-            self._subjects[key] = subject
-        elif subject not in (others := _numbers(there)):
-            self._subjects[key] = (*others, subject)
-        self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
-        if self._spellings is not None:
-            self._spellings.add(words)
+        self.extend([name], [subject])
+
+    def extend(self, names: Sequence[str], subjects: Sequence[int]) -> None:
+        """Let subjects be found by names, one each."""
+        keys = [name_key(name) for name in names]
+        pairs = list(dict.fromkeys((key, number) for key, number in zip(keys, subjects, strict=True) if key))
+        hashes, numbers = hashed(key for key, _ in pairs), np.array([number for _, number in pairs], dtype=np.int32)
+        new = ~_paired(self._subjects, hashes, numbers)
+        self._subjects.add(hashes[new], numbers[new])
+        self._spellings.extend([key for (key, _), fresh in zip(pairs, new.tolist(), strict=True) if fresh])
+        sizes = list(dict.fromkeys((key.partition(" ")[0], key.count(" ") + 1) for key, _ in pairs))
+        firsts, lengths = hashed(word for word, _ in sizes), np.array([size for _, size in sizes], dtype=np.int32)
+        unknown = ~_paired(self._sizes, firsts, lengths)
+        self._sizes.add(firsts[unknown], lengths[unknown])
 
     def find(self, text: str) -> list[Mention]:
         """Every name in a composed text, nested ones too, in the order of where they begin, longer ones first."""
-        return _marked(list(self._runs(words_of(text))))
+        return _marked(self._runs(words_of(text)))
 
     def find_misspelt(self, text: str) -> list[Mention]:
         """Names of which one word has a letter too many, too few, wrong, or two exchanged."""
-        if self._spellings is None:
-            self._spellings = _Spellings()
-            for key in self._subjects:
-                self._spellings.add(key.split(" "))
         words = words_of(text)
         found = []
         for index, word in enumerate(words):
             for near in self._spellings.near(word.text):
                 changed = [*words[:index], Word(near, word.start, word.end), *words[index + 1 :]]
                 found += [run for run in self._runs(changed) if run.start <= word.start and word.end <= run.end]
-        return _marked(list(dict.fromkeys(found)))
+        return _marked(sorted(dict.fromkeys(found), key=lambda run: (run.start, -run.end)))
 
-    def _runs(self, words: Sequence[Word]) -> Iterator[Mention]:
-        for first, word in enumerate(words):
-            for size in range(min(self._longest.get(word.text, 0), len(words) - first), 0, -1):
-                run = words[first : first + size]
-                there = self._subjects.get(" ".join(part.text for part in run))
-                if there is not None:
-                    yield Mention(_numbers(there), run[0].start, run[-1].end, nested=False)
+    def tables(self) -> dict[str, pa.Table]:
+        """The index, to be saved."""
+        return {"names": self._subjects.to_arrow(), "name_sizes": self._sizes.to_arrow()} | self._spellings.tables()
 
+    def load(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take over what `tables` returned; for a new index."""
+        for index, name in ((self._subjects, "names"), (self._sizes, "name_sizes")):
+            index.add(tables[name]["key"].to_numpy(), tables[name]["number"].to_numpy())
+        self._spellings.load(tables)
 
-class _Spellings:
-    """Words of names by what is left when one letter is taken away (Garbe's symmetric deletion)."""
-
-    def __init__(self) -> None:
-        self._words: dict[str, str | tuple[str, ...]] = {}
-        self._known: set[str] = set()
-
-    def add(self, words: Sequence[str]) -> None:
-        for word in words:
-            if len(word) >= _LEAST_MISSPELT and word not in self._known:
-                self._known.add(word)
-                for form in _without_one_letter(word):
-                    there = self._words.get(form, ())
-                    self._words[form] = (there, word) if isinstance(there, str) else (*there, word) if there else word
-
-    def near(self, word: str) -> list[str]:
-        """Words of names at one step from a word, in alphabetical order; none for a word that is one itself."""
-        if len(word) < _LEAST_MISSPELT - 1 or word in self._known:
-            return []
-        found = set()
-        for form in _without_one_letter(word):
-            there = self._words.get(form, ())
-            found |= {there} if isinstance(there, str) else set(there)
-        return sorted(other for other in found if _one_step(word, other))
+    def _runs(self, words: Sequence[Word]) -> list[Mention]:
+        """Every run of words that is a name."""
+        places, sizes = self._sizes.find(hashed(word.text for word in words))
+        found = sorted(zip(places.tolist(), sizes.tolist(), strict=True), key=lambda run: (run[0], -run[1]))
+        runs = [words[first : first + size] for first, size in found if first + size <= len(words)]
+        where, subjects = self._subjects.find(hashed(" ".join(word.text for word in run) for run in runs))
+        return [
+            Mention(tuple(number for _, number in group), runs[place][0].start, runs[place][-1].end, nested=False)
+            for place, group in groupby(zip(where.tolist(), subjects.tolist(), strict=True), key=itemgetter(0))
+        ]
 
 
-def _numbers(there: int | tuple[int, ...]) -> tuple[int, ...]:
-    return (there,) if isinstance(there, int) else there
+def _paired(index: KeyedNumbers, keys: Keys, numbers: Numbers) -> NDArray[np.bool_]:
+    """Which pairs an index has."""
+    places, found = index.find(keys)
+    there = np.zeros(len(keys), dtype=bool)
+    there[places[found == numbers[places]]] = True
+    return there
 
 
 def _marked(mentions: list[Mention]) -> list[Mention]:
@@ -153,19 +157,3 @@ def _marked(mentions: list[Mention]) -> list[Mention]:
 def _plain(word: str) -> str:
     apart = unicodedata.normalize("NFKD", word.casefold())
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
-
-
-def _without_one_letter(word: str) -> set[str]:
-    return {word, *(word[:index] + word[index + 1 :] for index in range(len(word)))}
-
-
-def _one_step(one: str, other: str) -> bool:
-    """Whether one letter is missing, added or wrong, or two neighbours are exchanged."""
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = next(
-        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-    a, b = one[start:], other[start:]
-    exchanged = len(a) > 1 and len(b) > 1 and a[:2] == b[1::-1] and a[2:] == b[2:]
-    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or exchanged

@@ -11,23 +11,38 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.memory.names import composed, words_of
-from kgedit.prompts.templates import template_table
+from kgedit.prompts.templates import template_table, template_version
 
 SLOT = "{subject}"
 MASK = "X"
 """What stands for the subject in a text that is embedded."""
 
+CONFLICTS = {
+    "who": frozenset(("time", "number", "place", "language", "work", "thing")),
+    "when": frozenset(("person", "agent", "place", "country", "organization", "team", "language", "number", "work")),
+    "where": frozenset(("person", "agent", "number", "time", "language")),
+    "how many": frozenset(("person", "agent", "place", "country", "organization", "team", "language", "work", "event")),
+}
+"""Types of answers that a question word does not ask for. "Whose" and "which" may ask for anything."""
+
+_QUESTION_WORD = re.compile(
+    r"\b(?:(?P<who>who|whom)|(?P<when>when|(?:what|which) (?:year|date|day))|(?P<where>where)"
+    r"|(?P<many>how (?:many|much|large|long|high|tall|far|fast|deep|wide|old|often)))\b",
+    re.IGNORECASE,
+)
 _MOST_QUESTIONS = 6
 _MOST_PATH_WORDINGS = 4
+_NOWHERE = np.array([], dtype=np.int64)
 _STOP_WORDS = frozenset(
     word.text
     for word in words_of(
@@ -47,6 +62,7 @@ class RelationWording:
         questions: With one SLOT each, those of a catalogue first.
         phrase: Noun phrase with one SLOT for its value.
         stems: Of the content words of all of these.
+        answer: Its type (kgedit.prompts.grammar.ANSWERS); "" where no catalogue says.
     """
 
     identifier: str
@@ -54,6 +70,7 @@ class RelationWording:
     questions: list[str] = field(default_factory=list)
     phrase: str = ""
     stems: set[str] = field(default_factory=set)
+    answer: str = ""
 
     def add(self, texts: Iterable[str], *, asking: bool) -> None:
         """Learn further wordings; of questions only the first few are asked in vectors."""
@@ -78,16 +95,55 @@ class CatalogueWordings:
     @cached_property
     def relations(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
         """Rows of TEMPLATES by property: one for subjects of any class first, then those of classes of their own."""
-        found: dict[str, tuple[Mapping[str, Any], ...]] = {}
-        for row in template_table(self._path).to_pylist():
-            found[row["property"]] = (*found.get(row["property"], ()), row)
-        return found
+        return _rows_by_property(self._path, template_version(self._path))
 
     @cached_property
-    def questions(self) -> tuple[list[str], Vectors]:
-        """Every property, and the vector of its question: what a question may be about."""
-        names = list(self.relations)
-        return names, self._embed([self.relations[name][0]["question"].replace(SLOT, MASK) for name in names])
+    def places(self) -> Mapping[str, int]:
+        """The place of each property among `relations`."""
+        return {name: place for place, name in enumerate(self.relations)}
+
+    @cached_property
+    def questions(self) -> Vectors:
+        """The vector of each property's question, (properties, dimensions): what a question may be about."""
+        return self._embed([rows[0]["question"].replace(SLOT, MASK) for rows in self.relations.values()])
+
+    @cached_property
+    def answers(self) -> list[str]:
+        """The type of each property's answer (kgedit.prompts.grammar.ANSWERS)."""
+        return [rows[0]["answer"] for rows in self.relations.values()]
+
+    def conflicting(self, asking: str) -> NDArray[np.bool_]:
+        """Which properties have another type of answer than a question word asks for, (properties,)."""
+        types = CONFLICTS.get(asking, frozenset())
+        return np.array([answer in types for answer in self.answers])
+
+    @cached_property
+    def postings(self) -> Mapping[str, NDArray[np.int64]]:
+        """The places of the properties that have a stem in any wording."""
+        places: dict[str, list[int]] = {}
+        for place, rows in enumerate(self.relations.values()):
+            texts = [text for row in rows for text in _texts_of(row)]
+            for found in sorted({each for text in texts for each in content_stems(text.replace(SLOT, " "))}):
+                places.setdefault(found, []).append(place)
+        return {found: np.array(several) for found, several in places.items()}
+
+    def mask_of(self, identifiers: Iterable[str]) -> NDArray[np.bool_]:
+        """Which of the catalogue's properties are among some, (properties,)."""
+        mask = np.zeros(len(self.relations), dtype=bool)
+        mask[[self.places[name] for name in identifiers if name in self.places]] = True
+        return mask
+
+
+@lru_cache(maxsize=4)
+def _rows_by_property(path: Path | None, _version: str) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for row in template_table(path).to_pylist():
+        found[row["property"]] = (*found.get(row["property"], ()), row)
+    return found
+
+
+def _texts_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return (row["question"], *row["rephrases"], row["label"] or "", row["phrase"], *row["clozes"])
 
 
 class RelationIndex:
@@ -102,6 +158,7 @@ class RelationIndex:
         self._embed = embed
         self.catalogue = catalogue
         self.relations: list[RelationWording] = []
+        self.identifiers: list[str] = []
         self._numbers: dict[str, int] = {}
         self._with_stem: Counter[str] = Counter()
         self._paths: dict[tuple[int, ...], Vectors] = {}
@@ -110,9 +167,11 @@ class RelationIndex:
         """The number of a relation, new where it is."""
         number = self._numbers.setdefault(identifier, len(self.relations))
         if number == len(self.relations):
+            self.identifiers.append(identifier)
             rows = self.catalogue.relations.get(identifier, ())
             phrase = rows[0]["phrase"] if rows else f"the {name or 'value'} of {SLOT}"
-            self.relations.append(RelationWording(identifier, name, phrase=phrase))
+            answer = rows[0]["answer"] if rows else ""
+            self.relations.append(RelationWording(identifier, name, phrase=phrase, answer=answer))
             asking = [text for row in rows for text in (row["question"], *row["rephrases"])]
             self._learn(number, asking, asking=True)
             self._learn(number, [name, phrase, *(text for row in rows for text in row["clozes"])], asking=False)
@@ -140,25 +199,65 @@ class RelationIndex:
                 start += len(several)
         return [self._paths[path] for path in paths]
 
-    def weight(self, stem: str) -> float:
-        """How telling a stem is: 0 for one in no relation's wording, more for one in few of them."""
-        there = self._with_stem.get(stem, 0)
-        return math.log(1 + len(self.relations) / there) if there else 0.0
+    def weight(self, stem: str, *, unknown: float = 0.0) -> float:
+        """How telling a stem is: `unknown` for one in no relation's wording, more for one in few of them."""
+        there = len(self.catalogue.postings.get(stem, ())) + self._with_stem.get(stem, 0)
+        return math.log(1 + self._size / there) if there else unknown
 
-    def share(self, stems: Sequence[str], path: tuple[int, ...]) -> float:
-        """Share of a question's telling words that are in a path's wordings, by weight; 0 to 1."""
-        weights = {stem: self.weight(stem) for stem in stems}
-        whole = sum(weights.values())
-        if not whole:
-            return 0.0
-        told = set().union(*(self.relations[number].stems for number in path))
-        return sum(weight for stem, weight in weights.items() if stem in told) / whole
+    def shares(self, stems: Sequence[str], paths: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
+        """For each path the share of a window's telling words that are in its wordings, by weight; 0 to 1, (paths,)."""
+        return self._shares(stems, paths, [self.weight(stem) for stem in stems])
+
+    def covered(self, stems: Sequence[str], paths: Sequence[tuple[int, ...]]) -> list[float]:
+        """The same of all content words, those of no relation counted as rare ones."""
+        rare = math.log(1 + self._size)
+        shares: list[float] = self._shares(stems, paths, [self.weight(stem, unknown=rare) for stem in stems]).tolist()
+        return shares
+
+    def bridged(self, stems: Sequence[str], repeated: frozenset[str], path: tuple[int, ...]) -> float:
+        """The part of `covered` that the relations before the last have and the last lacks, or that is there twice."""
+        weights = {stem: self.weight(stem, unknown=math.log(1 + self._size)) for stem in stems}
+        before = set().union(*(self.relations[number].stems for number in path[:-1]))
+        last = self.relations[path[-1]].stems
+        told = [stem for stem in stems if stem in before and (stem not in last or stem in repeated)]
+        return sum(weights[stem] for stem in told) / sum(weights.values()) if told else 0.0
+
+    def catalogue_covered(self, stems: Sequence[str]) -> NDArray[np.float64]:
+        """The same as `covered` of each relation of the catalogue, (properties,)."""
+        shares = np.zeros(len(self.catalogue.relations))
+        weights = [self.weight(stem, unknown=math.log(1 + self._size)) for stem in stems]
+        for stem, weight in zip(stems, weights, strict=True):
+            shares[self.catalogue.postings.get(stem, _NOWHERE)] += weight
+        return shares / sum(weights) if weights else shares
+
+    def conflicts(self, asking: str, paths: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
+        """Which paths end in another type of answer than a question word asks for, (paths,)."""
+        types = CONFLICTS.get(asking, frozenset())
+        return np.array([self.relations[path[-1]].answer in types for path in paths])
+
+    @property
+    def _size(self) -> int:
+        return len(self.catalogue.relations) + len(self.relations)
+
+    def _shares(
+        self, stems: Sequence[str], paths: Sequence[tuple[int, ...]], weights: Sequence[float]
+    ) -> NDArray[np.float64]:
+        if not any(weights):
+            return np.zeros(len(paths))
+        said = {
+            number: np.array([stem in self.relations[number].stems for stem in stems])
+            for number in {number for path in paths for number in path}
+        }
+        told = np.stack([np.logical_or.reduce([said[number] for number in path]) for path in paths])
+        shares: NDArray[np.float64] = told @ np.array(weights) / sum(weights)
+        return shares
 
     def _learn(self, number: int, texts: Iterable[str], *, asking: bool) -> None:
         relation = self.relations[number]
         before = set(relation.stems)
         relation.add(texts, asking=asking)
-        self._with_stem.update(relation.stems - before)
+        if relation.identifier not in self.catalogue.relations:
+            self._with_stem.update(relation.stems - before)
 
     def _wordings(self, path: tuple[int, ...]) -> Iterator[str]:
         questions = self.relations[path[-1]].questions or [f"What is the {self.relations[path[-1]].name} of {SLOT}?"]
@@ -169,10 +268,21 @@ class RelationIndex:
         yield from (question.replace(SLOT, phrase) for question, phrase in islice(product(questions, [nested]), most))
 
 
-def content_stems(text: str) -> list[str]:
-    """Stems of the content words of a text, in order, repeated ones once."""
+def all_stems(text: str) -> list[str]:
+    """Stems of the content words of a text, in order."""
     words = (word.text for word in words_of(composed(text)))
-    return list(dict.fromkeys(stem(word) for word in words if word not in _STOP_WORDS and len(word) > 1))
+    return [stem(word) for word in words if word not in _STOP_WORDS and len(word) > 1]
+
+
+def content_stems(text: str) -> list[str]:
+    """The same, repeated ones once."""
+    return list(dict.fromkeys(all_stems(text)))
+
+
+def question_word(text: str) -> str:
+    """The first question word of a text that says what type of answer is asked for, or ""."""
+    found = _QUESTION_WORD.search(text)
+    return "" if found is None else {"many": "how many"}.get(found.lastgroup or "", found.lastgroup or "")
 
 
 def stem(word: str) -> str:
@@ -184,11 +294,6 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word.removesuffix(ending)
     return word
-
-
-def best_cosine(windows: Vectors, wordings: Vectors) -> float:
-    """The greatest cosine between any of the windows of a question and any wording of a path."""
-    return float(np.max(windows @ wordings.T))
 
 
 _SENTENCE = re.compile(r"[^.!?]*[.!?]+[\"')\]]*\s*|[^.!?]+$")

@@ -73,6 +73,8 @@ class Case:
             not say.
         kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
+        subject_aliases: Other names of the subject; none for cases of a file.
+        subject_description: What tells the subject from others of its name; "" where nobody says.
     """
 
     case_id: str
@@ -90,6 +92,8 @@ class Case:
     kind: str | None = None
     as_of: str | None = None
     clozes: tuple[str, ...] = ()
+    subject_aliases: tuple[str, ...] = ()
+    subject_description: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,11 @@ _UNFRAMED = f"""
            cloze, list_filter(rephrases, lambda w: NOT {gives_away("w", "o.object_label")}) AS rephrases,
            list_filter(clozes, lambda w: NOT {gives_away("w", "o.object_label")}) AS clozes,
            name, subject_class, phrase, answer, template,
+           coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
     LEFT JOIN old USING (subject, property)
+    LEFT JOIN (SELECT id AS subject, aliases, description FROM known) s USING (subject)
     LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
     WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
           OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))

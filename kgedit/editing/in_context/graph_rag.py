@@ -22,6 +22,7 @@ from kgedit.hparams.in_context import GraphRagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
+from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
 from kgedit.records.cases import Case
 
@@ -44,12 +45,13 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         self, model: LanguageModel, settings: GraphRagSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        self._memory = GraphMemory(embedder_on_demand(settings.embedder, device=str(model.device)))
+        self._memory = GraphMemory(
+            embedder_on_demand(settings.embedder, device=str(model.device)), gate=read_gate(settings.embedder)
+        )
         self._search = Search(
             k=settings.k,
             hops=settings.hops,
             gate=settings.gate,
-            margin=settings.margin,
             near=settings.near,
             misspelt=settings.misspelt,
         )

@@ -1,0 +1,208 @@
+"""Questions that teach a memory's gate: about facts that it has, in wordings that it has not, and about facts it lacks.
+
+Made-up subjects have relations of the catalogue. The memory knows a relation by its question, its first rephrase and
+its phrase; it is asked in the other rephrases and by personas. None of the relations that anything is reported about
+(`REPORTED`: those of benchmarks/memory.py, of the bundled sample and of the pat slices) is ever asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from made_up_facts import LACKING, SCHEMA
+
+from kgedit.llm.embeddings import Embedder
+from kgedit.memory.relations import SLOT, CatalogueWordings
+from kgedit.prompts.voices import voices
+from kgedit.records.cases import Case, Fact
+from kgedit.sample.world import read_world
+
+PAT = tuple(
+    f"P{number}"
+    for number in (6, 17, 19, 26, 27, 35, 39, 54, 69, 102, 108, 112, 115, 127, 159, 169, 286, 488, 1037, 1365)
+)
+SAMPLE = tuple(name for name in read_world().entities if name.startswith("P"))
+REPORTED = frozenset((*(relation for _, relation, _ in SCHEMA), *LACKING, *PAT, *SAMPLE))
+FRAMES = (
+    "{q}",
+    "{q}",
+    "Before the train leaves, one more thing: {lower}? Then I am off.",
+    "Listen, I lost a bet over this last night, so {lower}? Do not laugh.",
+    "My neighbour, who knows everything, would not say, {lower}? Odd fellow.",
+    "{q} Take your time; the kettle is on and the rain will not stop.",
+)
+
+
+class HalfCatalogue(CatalogueWordings):
+    """The catalogue without the wordings that are asked, and without some of its relations.
+
+    Args:
+        embed: Computes the vectors of texts.
+        unknown: Properties that no catalogue has: what a question about a property without a template is like.
+    """
+
+    def __init__(self, embed: Embedder, unknown: frozenset[str]) -> None:
+        super().__init__(embed)
+        self._unknown = unknown
+
+    @cached_property
+    def relations(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
+        """The first row of each property that is known, shortened."""
+        return {
+            name: ({**rows[0], "rephrases": rows[0]["rephrases"][:1], "clozes": rows[0]["clozes"][:1]},)
+            for name, rows in CatalogueWordings(self._embed).relations.items()
+            if name not in self._unknown
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question for the gate.
+
+    Attributes:
+        kind: How it is worded, and what is missing.
+        text: The question.
+        needed: Ids of the edits that it needs; none where the memory lacks what is asked.
+    """
+
+    kind: str
+    text: str
+    needed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Relations that may be asked for.
+
+    Attributes:
+        rows: The catalogue's first row of each.
+        near: For each relation the others, the most similarly worded first.
+    """
+
+    rows: Mapping[str, Mapping[str, Any]]
+    near: Mapping[str, Sequence[str]]
+
+
+def make_pools(embed: Embedder, seed: int) -> tuple[Pool, Pool]:
+    """Two pools without a common relation: to fit with, and to choose the threshold with."""
+    catalogue = CatalogueWordings(embed)
+    names = [name for name, rows in catalogue.relations.items() if name not in REPORTED and len(rows[0]["rephrases"])]
+    chosen = np.random.default_rng(seed).random(len(names)) < 0.6
+    vectors = catalogue.questions[[catalogue.places[name] for name in names]]
+    return _pool(catalogue, names, vectors, chosen), _pool(catalogue, names, vectors, ~chosen)
+
+
+def _pool(catalogue: CatalogueWordings, names: list[str], vectors: Any, chosen: Any) -> Pool:
+    own = [name for name, taken in zip(names, chosen.tolist(), strict=True) if taken]
+    order = np.argsort(-(vectors[chosen] @ vectors[chosen].T), axis=1, kind="stable")
+    near = {
+        name: [own[place] for place in places if own[place] != name] for name, places in zip(own, order, strict=True)
+    }
+    return Pool({name: catalogue.relations[name][0] for name in own}, near)
+
+
+def make_facts(pool: Pool, subjects: int, seed: int) -> tuple[list[Case], dict[str, list[Case]]]:
+    """Made-up subjects with facts, and for each the facts of what these lead to."""
+    draw = np.random.default_rng(seed)
+    cases: list[Case] = []
+    of_subject: dict[str, list[Case]] = {}
+    for index in range(subjects):
+        first = list(_facts(pool, f"s{index}", _name(draw), int(draw.integers(1, 6)), draw))
+        second = [
+            case
+            for fact in first[:2]
+            for case in _facts(pool, fact.fact.object, fact.fact.object_label, int(draw.integers(1, 3)), draw)
+        ]
+        for case in first + second:
+            of_subject.setdefault(case.fact.subject, []).append(case)
+        cases += first + second
+    return cases, of_subject
+
+
+def _facts(pool: Pool, subject: str, label: str, count: int, draw: np.random.Generator) -> Iterator[Case]:
+    names = list(pool.rows)
+    start = names[int(draw.integers(len(names)))]
+    others = [*pool.near[start][:20], *(names[place] for place in draw.integers(len(names), size=20))]
+    relations = dict.fromkeys([start, *(others[place] for place in draw.permutation(len(others))[: count - 1])])
+    for relation in relations:
+        thing, row = f"{subject}-{relation}", pool.rows[relation]
+        fact = Fact(subject, label, relation, row["label"] or relation, thing, _name(draw))
+        yield Case(
+            case_id=f"{subject}:{relation}:{thing}",
+            timestep="20210101_20220101",
+            tag="new",
+            fact=fact,
+            question=row["question"].replace(SLOT, label),
+            answer=fact.object_label,
+            cloze="",
+            old_objects=(),
+            old_answers=(),
+            probes=(),
+        )
+
+
+def _name(draw: np.random.Generator) -> str:
+    letters = "".join(draw.choice([*"aeiou"], 3).tolist()), "".join(draw.choice([*"bdfgklmnprstvz"], 4).tolist())
+    return "".join(a + b for a, b in zip(letters[1], (*letters[0], "on"), strict=True)).capitalize()
+
+
+def make_questions(pool: Pool, of_subject: Mapping[str, list[Case]], seed: int) -> Iterator[Asked]:
+    """Questions about every first subject: of one and two hops, about what is there and about what is not."""
+    draw = np.random.default_rng(seed)
+    for subject, cases in of_subject.items():
+        if "-" in subject:
+            continue
+        own = {case.fact.property for case in cases}
+        case = cases[int(draw.integers(len(cases)))]
+        label = case.fact.subject_label
+        for kind, text in _worded(pool, (case.fact.property,), label, draw):
+            yield Asked(f"one hop, {kind}", text, frozenset({case.case_id}))
+        for _ in range(2):
+            absent = _absent(pool, own, draw)
+            for kind, text in _worded(pool, (absent,), label, draw):
+                yield Asked(f"another relation, {kind}", text, frozenset())
+        seconds = [(first, second) for first in cases for second in of_subject.get(first.fact.object, ())]
+        if not seconds:
+            continue
+        first, second = seconds[int(draw.integers(len(seconds)))]
+        for kind, text in _worded(pool, (first.fact.property, second.fact.property), label, draw):
+            yield Asked(f"two hops, {kind}", text, frozenset({first.case_id, second.case_id}))
+        ends = sorted({after.fact.property for case in cases for after in of_subject.get(case.fact.object, ())} - own)
+        if ends:
+            end = ends[int(draw.integers(len(ends)))]
+            for kind, text in _worded(pool, (end,), label, draw):
+                yield Asked(f"another relation, of what it leads to, {kind}", text, frozenset())
+        absent = _absent(pool, own, draw)
+        for kind, text in _worded(pool, (absent, second.fact.property), label, draw):
+            yield Asked(f"two hops, another first relation, {kind}", text, frozenset())
+
+
+def _absent(pool: Pool, own: set[str], draw: np.random.Generator) -> str:
+    """A relation that a subject lacks, half of the time one worded like one that it has."""
+    names = list(pool.rows)
+    if draw.random() < 0.5:
+        some = sorted(own)[int(draw.integers(len(own)))]
+        names = list(pool.near[some][:10])
+    lacking = [name for name in names if name not in own]
+    return lacking[int(draw.integers(len(lacking)))]
+
+
+def _worded(pool: Pool, relations: tuple[str, ...], label: str, draw: np.random.Generator) -> Iterator[tuple[str, str]]:
+    """A path in held-out wordings: the catalogue's, and a persona's."""
+    phrase = SLOT
+    for relation in relations[:-1]:
+        phrase = pool.rows[relation]["phrase"].replace(SLOT, phrase)
+    last = pool.rows[relations[-1]]
+    asking = last["rephrases"][1:] or last["rephrases"]
+    plain = asking[int(draw.integers(len(asking)))].replace(SLOT, phrase)
+    speakers = voices()
+    speaker = speakers[int(draw.integers(len(speakers)))]
+    voiced = speaker.ask(last["phrase"].replace(SLOT, phrase), last["answer"], int(draw.integers(100)))
+    for kind, text in (("reworded", plain), ("persona", voiced)):
+        frame = FRAMES[int(draw.integers(len(FRAMES)))]
+        lower = (text[:1].lower() + text[1:]).rstrip("?")
+        yield f"{kind}{', woven' if frame != FRAMES[0] else ''}", frame.format(q=text, lower=lower).replace(SLOT, label)

@@ -1,0 +1,169 @@
+"""Columns that grow, and an index over them: what a memory of a million facts is made of instead of objects.
+
+An index is a few sorted runs of 64-bit keys, each some times smaller than the one before it. New entries become a run
+of their own, and only runs of like size are merged: to add a few to many costs little, and nothing is built anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+Keys = NDArray[np.uint64]
+Numbers = NDArray[np.int32]
+_MERGED = 4
+"""A run is merged with the one before it unless that one is so many times as long."""
+
+
+def hashed(texts: Iterable[str]) -> Keys:
+    """64-bit keys of texts. Of a million different texts, two share one with a chance of 1 in 30 million."""
+    digests = b"".join(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+
+class NumberColumn:
+    """Integers of 32 bits, added at the end."""
+
+    def __init__(self) -> None:
+        self._entries: Numbers = np.empty(16, dtype=np.int32)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def view(self) -> Numbers:
+        """Every entry, to be read or changed; valid until the next `extend`."""
+        return self._entries[: self._length]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._entries.nbytes
+
+    def extend(self, entries: ArrayLike) -> None:
+        """Add entries at the end."""
+        added = np.asarray(entries, dtype=np.int32)
+        length = self._length + len(added)
+        if length > len(self._entries):
+            grown: Numbers = np.empty(max(length, len(self._entries) * 3 // 2), dtype=np.int32)
+            grown[: self._length] = self.view
+            self._entries = grown
+        self._entries[self._length : length] = added
+        self._length = length
+
+
+class TextColumn:
+    """Texts as one run of UTF-8 with the places where each ends."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._ends: NDArray[np.int64] = np.zeros(16, dtype=np.int64)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, number: int) -> str:
+        start = int(self._ends[number - 1]) if number else 0
+        return self._bytes[start : int(self._ends[number])].decode("utf-8", "surrogatepass")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return len(self._bytes) + self._ends.nbytes
+
+    def extend(self, texts: Sequence[str]) -> None:
+        """Add texts at the end."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        length = self._length + len(encoded)
+        if length > len(self._ends):
+            grown = np.zeros(max(length, len(self._ends) * 3 // 2), dtype=np.int64)
+            grown[: self._length] = self._ends[: self._length]
+            self._ends = grown
+        self._ends[self._length : length] = len(self._bytes) + np.cumsum([len(each) for each in encoded])
+        self._bytes += b"".join(encoded)
+        self._length = length
+
+    def to_arrow(self) -> pa.Array:
+        """All texts."""
+        ends = np.concatenate([np.zeros(1, dtype=np.int64), self._ends[: self._length]])
+        return pa.LargeStringArray.from_buffers(
+            self._length, pa.py_buffer(ends.tobytes()), pa.py_buffer(bytes(self._bytes))
+        )
+
+
+class KeyedNumbers:
+    """Numbers by key, several of the same key in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Keys, Numbers]] = []
+
+    def __len__(self) -> int:
+        return sum(len(keys) for keys, _ in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(keys.nbytes + numbers.nbytes for keys, numbers in self._runs)
+
+    def add(self, keys: Keys, numbers: ArrayLike) -> None:
+        """Add pairs."""
+        if not len(keys):
+            return
+        self._runs.append(_sorted(keys, np.asarray(numbers, dtype=np.int32)))
+        while len(self._runs) > 1 and len(self._runs[-1][0]) * _MERGED >= len(self._runs[-2][0]):
+            (late, late_numbers), (early, early_numbers) = self._runs.pop(), self._runs.pop()
+            merged = np.concatenate([early, late]), np.concatenate([early_numbers, late_numbers])
+            self._runs.append(_sorted(*merged))
+
+    def find(self, keys: Keys) -> tuple[NDArray[np.int64], Numbers]:
+        """Every number of some keys.
+
+        Returns:
+            The places of the keys, ascending, and the numbers: one pair for each number found.
+        """
+        return self.between(keys, keys)
+
+    def between(self, lows: Keys, highs: Keys) -> tuple[NDArray[np.int64], Numbers]:
+        """The same of ranges of keys, both ends included; numbers by key within a run."""
+        places, numbers = [], []
+        for keys, own in self._runs:
+            starts = np.searchsorted(keys, lows, side="left")
+            counts = np.searchsorted(keys, highs, side="right") - starts
+            whole = int(counts.sum())
+            if whole:
+                before = np.cumsum(counts) - counts
+                places.append(np.repeat(np.arange(len(lows)), counts))
+                numbers.append(own[np.arange(whole) + np.repeat(starts - before, counts)])
+        if not places:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+        if len(places) == 1:
+            return places[0], numbers[0]
+        together = np.concatenate(places)
+        order = np.argsort(together, kind="stable")
+        return together[order], np.concatenate(numbers)[order]
+
+    def first(self, keys: Keys) -> Numbers:
+        """The first number of each key, -1 where there is none, (keys,)."""
+        found: Numbers = np.full(len(keys), -1, dtype=np.int32)
+        for own, numbers in reversed(self._runs):
+            places = np.minimum(np.searchsorted(own, keys, side="left"), len(own) - 1)
+            there = own[places] == keys
+            found[there] = numbers[places[there]]
+        return found
+
+    def to_arrow(self) -> pa.Table:
+        """Every pair, columns key and number."""
+        keys = np.concatenate([np.empty(0, dtype=np.uint64), *(keys for keys, _ in self._runs)])
+        numbers = np.concatenate([np.empty(0, dtype=np.int32), *(numbers for _, numbers in self._runs)])
+        return pa.table({"key": keys, "number": numbers})
+
+
+def _sorted(keys: Keys, numbers: Numbers) -> tuple[Keys, Numbers]:
+    order = np.argsort(keys, kind="stable")
+    return keys[order], numbers[order]

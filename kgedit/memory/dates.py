@@ -1,0 +1,121 @@
+"""Dates of remembered values as numbers, and the date that a question asks about: "in 2019", "as of March 2021".
+
+A date is year, month and day as one number, 20210331; what is unknown is 0: March 2021 is 20210300. An imprecise date
+is read generously: a value that ended in 2021 may have held on any day of 2021.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNKNOWN_START = 0
+HOLDS = 2**31 - 1
+"""The end of what has not ended."""
+UNKNOWN_END = HOLDS - 1
+
+_ISO = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_YEAR = r"(?P<year>[12]\d{3})"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_BEFORE = r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|in|on|during|by)\s+(?:the\s+year\s+)?)"
+_DATES = tuple(
+    re.compile(rf",?\s*{_BEFORE}{date}\b,?", re.IGNORECASE)
+    for date in (
+        rf"{_DAY}\s+{_MONTH},?\s+{_YEAR}",
+        rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
+        rf"{_YEAR}-(?P<month_number>\d\d)-(?P<day>\d\d)",
+        rf"{_MONTH},?\s+{_YEAR}",
+        rf"{_YEAR}-(?P<month_number>\d\d)",
+        _YEAR,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A day, month or year, both ends included, as numbers."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatedQuestion:
+    """A question and the time that it asks about.
+
+    Attributes:
+        text: Without the date.
+        as_of: ISO date at its precision; "" where the question names none.
+    """
+
+    text: str
+    as_of: str
+
+
+def date_number(text: str) -> int:
+    """An ISO date at its precision as a number; UNKNOWN_START for what is none."""
+    found = _ISO.match(text)
+    if found is None:
+        return UNKNOWN_START
+    year, month, day = (int(part or 0) for part in found.groups())
+    return 10_000 * year + 100 * month + day
+
+
+def date_text(number: int) -> str:
+    """The ISO date of a number; "" for one of no date, "?" for an end that nobody knows."""
+    if number in (UNKNOWN_START, HOLDS):
+        return ""
+    if number == UNKNOWN_END:
+        return "?"
+    year, month, day = number // 10_000, number // 100 % 100, number % 100
+    return f"{year:04}" + (f"-{month:02}" if month else "") + (f"-{day:02}" if month and day else "")
+
+
+def period_of(text: str) -> Period | None:
+    """The days of an ISO date at its precision; None for what is none."""
+    number = date_number(text)
+    if not number:
+        return None
+    earliest = number + 101 if number % 10_000 == 0 else number + 1 if number % 100 == 0 else number
+    return Period(earliest, int(_latest(np.array([number], dtype=np.int32))[0]))
+
+
+def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period | None) -> NDArray[np.bool_]:
+    """Which intervals reach into a period; None for now: which have not ended."""
+    if period is None:
+        now: NDArray[np.bool_] = until == HOLDS
+        return now
+    reaching: NDArray[np.bool_] = (since <= period.last) & (_latest(until) > period.first)
+    return reaching
+
+
+def read_date(question: str) -> DatedQuestion:
+    """Take a date that a question asks about out of it: the first that stands behind "in", "on", "as of" and such."""
+    for pattern in _DATES:
+        found = pattern.search(question)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        month = _MONTHS.index(parts["month"].lower()) + 1 if parts.get("month") else int(parts.get("month_number") or 0)
+        as_of = date_text(10_000 * int(parts["year"]) + 100 * month + int(parts.get("day") or 0))
+        left = f"{question[: found.start()]} {question[found.end() :]}".strip()
+        return DatedQuestion(re.sub(r"\s+([?.!,])", r"\1", left), as_of)
+    return DatedQuestion(question, "")
+
+
+def _latest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The last day that a date may mean. A precise end is the first day on which a value no longer holds."""
+    latest: NDArray[np.int32] = np.where(
+        numbers >= UNKNOWN_END,
+        numbers,
+        np.where(numbers % 10_000 == 0, numbers + 9999, np.where(numbers % 100 == 0, numbers + 99, numbers)),
+    )
+    return latest
