@@ -14,6 +14,7 @@ EXTRAS = {
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
     "openai": ("openai",),
+    "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
     "vllm": ("vllm",),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""

@@ -1,0 +1,110 @@
+"""Counts of a running proxy in the text form that Prometheus reads.
+
+Few numbers in one process need no library. Nothing of a request's content is counted or named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Count:
+    """A number that only grows, for each set of labels.
+
+    Args:
+        name: Of the metric, without the prefix.
+        meaning: One line.
+    """
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self.name, self.meaning = name, meaning
+        self._counts: Counter[tuple[tuple[str, str], ...]] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, number: float = 1, /, **labels: str) -> None:
+        """Add to the number of some labels."""
+        with self._lock:
+            self._counts[tuple(sorted(labels.items()))] += number  # type: ignore[assignment]
+
+    def total(self, **labels: str) -> float:
+        """The sum over all that have these labels."""
+        wanted = set(labels.items())
+        with self._lock:
+            return sum(number for key, number in self._counts.items() if wanted <= set(key))
+
+    def lines(self) -> Iterator[str]:
+        """The metric as text."""
+        yield f"# HELP kgedit_{self.name} {self.meaning}"
+        yield f"# TYPE kgedit_{self.name} counter"
+        with self._lock:
+            counts = sorted(self._counts.items()) or [((), 0)]
+        for key, number in counts:
+            told = ",".join(f'{name}="{_escaped(value)}"' for name, value in key)
+            yield f"kgedit_{self.name}{f'{{{told}}}' if told else ''} {number:g}"
+
+
+class Durations:
+    """Seconds of something, as a sum and a count.
+
+    Args:
+        name: Of the metric, without the prefix and "_sum".
+        meaning: One line.
+    """
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self.name, self.meaning = name, meaning
+        self._sum, self._count = 0.0, 0
+        self._lock = threading.Lock()
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        """Add seconds that so many took together."""
+        with self._lock:
+            self._sum, self._count = self._sum + seconds, self._count + times
+
+    def lines(self) -> Iterator[str]:
+        """The metric as text."""
+        yield f"# HELP kgedit_{self.name} {self.meaning}"
+        yield f"# TYPE kgedit_{self.name} summary"
+        with self._lock:
+            yield f"kgedit_{self.name}_sum {self._sum:g}"
+            yield f"kgedit_{self.name}_count {self._count}"
+
+
+def _count(name: str, meaning: str) -> Count:
+    return field(default_factory=lambda: Count(name, meaning))
+
+
+@dataclass(slots=True)
+class Metrics:
+    """What a proxy counts."""
+
+    requests: Count = _count("requests_total", "Answered requests by path and status; 0 where the client had gone.")
+    with_facts: Count = _count("requests_with_facts_total", "Requests that facts were put into.")
+    facts: Count = _count("facts_total", "Facts put into requests.")
+    retrieval_errors: Count = _count("retrieval_errors_total", "Requests passed on without facts: retrieval failed.")
+    upstream_errors: Count = _count("upstream_errors_total", "Requests that the upstream did not answer, by kind.")
+    reloads: Count = _count("reloads_total", "Times that a new memory was loaded.")
+    reload_failures: Count = _count("reload_failures_total", "Times that a memory could not be loaded.")
+    retrieval: Durations = field(
+        default_factory=lambda: Durations("retrieval_seconds", "Seconds in which facts were sought, batches divided.")
+    )
+
+    def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
+        """All of it.
+
+        Args:
+            gauges: Meaning and value of what is as it is now, by name.
+        """
+        lines = [line for name in type(self).__slots__ for line in getattr(self, name).lines()]
+        for name, (meaning, value) in gauges.items():
+            lines += [f"# HELP kgedit_{name} {meaning}", f"# TYPE kgedit_{name} gauge", f"kgedit_{name} {value:.15g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
