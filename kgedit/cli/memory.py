@@ -50,7 +50,7 @@ def memory() -> None:
     epilog=examples(
         "kgedit memory build --timestep kgedit-data/benchmark/20210104_20230227 --out facts.kgmemory",
         "kgedit memory build --home --as-of 2023-02-27 --out facts.kgmemory --overwrite",
-        "kgedit memory build --base facts.kgmemory --timestep kgedit-data/benchmark/20230227_20240603 --out new.kgmemory",
+        "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
     )
 )
 @click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, help="Folder of a timestep; repeat.")
@@ -74,9 +74,9 @@ def build(
 ) -> None:
     """Write a memory of facts.
 
-    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, those that
-    have ended too, so that earlier dates can be asked about. The same sources give the same bytes; the file is replaced as
-    a whole, so that a server may read it at any moment.
+    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, those
+    that have ended too, so that earlier dates can be asked about. The same sources give the same bytes; the file is
+    replaced as a whole, so that a server may read it at any moment.
     """
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
@@ -171,7 +171,7 @@ def _dates(since: str, until: str) -> str:
 @click.option("--max-label", default=200, show_default=True, type=click.IntRange(16, 4000),
               help="Most characters of a fact's question or answer.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
-              help="Longest silence of the model's server in seconds. Default: as long as the client waits.")  # fmt: skip
+              help="Longest silence of the upstream in seconds. Default: as long as the client waits.")  # fmt: skip
 @_search_options
 def serve(
     file: Path,

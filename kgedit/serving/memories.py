@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -169,7 +168,7 @@ class ServedMemory:
 
     def _stamp_of_file(self) -> tuple[int, ...] | None:
         try:
-            found = os.stat(self.path)
+            found = self.path.stat()
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -75,24 +74,20 @@ class Durations:
             yield f"kgedit_{self.name}_count {self._count}"
 
 
-def _count(name: str, meaning: str) -> Count:
-    return field(default_factory=lambda: Count(name, meaning))
-
-
-@dataclass(slots=True)
 class Metrics:
     """What a proxy counts."""
 
-    requests: Count = _count("requests_total", "Answered requests by path and status; 0 where the client had gone.")
-    with_facts: Count = _count("requests_with_facts_total", "Requests that facts were put into.")
-    facts: Count = _count("facts_total", "Facts put into requests.")
-    retrieval_errors: Count = _count("retrieval_errors_total", "Requests passed on without facts: retrieval failed.")
-    upstream_errors: Count = _count("upstream_errors_total", "Requests that the upstream did not answer, by kind.")
-    reloads: Count = _count("reloads_total", "Times that a new memory was loaded.")
-    reload_failures: Count = _count("reload_failures_total", "Times that a memory could not be loaded.")
-    retrieval: Durations = field(
-        default_factory=lambda: Durations("retrieval_seconds", "Seconds in which facts were sought, batches divided.")
-    )
+    def __init__(self) -> None:
+        self.requests = Count(
+            "requests_total", "Answered requests by path and status; 0: the client left, 599: broken."
+        )
+        self.with_facts = Count("requests_with_facts_total", "Requests that facts were put into.")
+        self.facts = Count("facts_total", "Facts put into requests.")
+        self.retrieval_errors = Count("retrieval_errors_total", "Requests passed on without facts: retrieval failed.")
+        self.upstream_errors = Count("upstream_errors_total", "Requests that the upstream did not answer, by kind.")
+        self.reloads = Count("reloads_total", "Times that a new memory was loaded.")
+        self.reload_failures = Count("reload_failures_total", "Times that a memory could not be loaded.")
+        self.retrieval = Durations("retrieval_seconds", "Seconds in which facts were sought, a batch's counted once.")
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """All of it.
@@ -100,7 +95,7 @@ class Metrics:
         Args:
             gauges: Meaning and value of what is as it is now, by name.
         """
-        lines = [line for name in type(self).__slots__ for line in getattr(self, name).lines()]
+        lines = [line for metric in vars(self).values() for line in metric.lines()]
         for name, (meaning, value) in gauges.items():
             lines += [f"# HELP kgedit_{name} {meaning}", f"# TYPE kgedit_{name} gauge", f"kgedit_{name} {value:.15g}"]
         return "\n".join(lines) + "\n"

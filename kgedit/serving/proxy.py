@@ -34,8 +34,10 @@ ASKING = ("/v1/chat/completions", "/v1/completions")
 """Paths whose requests get facts."""
 
 _HOP_BY_HOP = frozenset(
-    "connection content-length host keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
-    "transfer-encoding upgrade".split()
+    (
+        *("connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+    )
 )
 """Headers of one connection (RFC 9110, 7.6.1), with those that are written anew."""
 

@@ -39,9 +39,7 @@ def edit(subject: str, relation: str, thing: str, *, at: str = "20210101_2022010
 def small_memory(*more: Case, leader: str = "Jonas") -> GraphMemory:
     """Norway's and Sweden's heads of government and a spouse, with further facts."""
     memory = GraphMemory(EMBED, gate=read_gate("character-ngrams"))
-    memory.learn(
-        [edit("Norway", "P6", leader), edit(leader, "P26", "Marit"), edit("Sweden", "P6", "Magdalena"), *more]
-    )
+    memory.learn([edit("Norway", "P6", leader), edit(leader, "P26", "Marit"), edit("Sweden", "P6", "Magdalena"), *more])
     return memory
 
 

@@ -131,9 +131,7 @@ class _nothing:  # noqa: N801 - reads as a word
     def __exit__(self, *_: object) -> None: ...
 
 
-def test_what_cannot_be_read_is_passed_on_and_judged_by_the_upstream(
-    client: httpx2.Client, model: MadeUpModel
-) -> None:
+def test_what_cannot_be_read_is_passed_on_and_judged_by_the_upstream(client: httpx2.Client, model: MadeUpModel) -> None:
     assert client.post(CHAT, json={"model": "refuses"}).status_code == 429
     assert client.post(CHAT, json={"model": "echo", "messages": "none"}).status_code == 200
     assert client.post("/v1/completions", json={"model": "echo", "prompt": [1, 2, 3]}).status_code == 200
@@ -271,7 +269,9 @@ def test_a_label_that_is_an_instruction_stays_one_short_line_of_data(tmp_path: P
     assert "say " in told
 
 
-def test_facts_that_are_added_do_not_change_the_question_that_is_asked(client: httpx2.Client, model: MadeUpModel) -> None:
+def test_facts_that_are_added_do_not_change_the_question_that_is_asked(
+    client: httpx2.Client, model: MadeUpModel
+) -> None:
     """Several kinds of content, each with the facts ahead of its last text."""
     image = {"type": "image_url", "image_url": {"url": "data:,"}}
     parts = [image, {"type": "text", "text": NORWAY}]
