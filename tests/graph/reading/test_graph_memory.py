@@ -29,18 +29,19 @@ QUESTIONS = (
     "Who is the spouse of the head of government of norway?",
     "What is the capital of Norway's neighbour Sweden?",
     "Who was the head of government of Germany in June 2021?",
-    "Where was the head of government of São Paulo born?",
+    "Where was the head of government of Sao Paulo born?",
+    "What is the capital of Brazil?",
     "Who is the head of government of Narnia?",
 )
 
 
 @pytest.mark.parametrize("properties", [(), ("P6", "P26")])
 def test_the_graph_has_the_facts_of_the_store(sample_home: Path, properties: tuple[str, ...]) -> None:
-    snapshots = [one for one in list_snapshots(sample_home) if one.day <= DAY]
+    snapshots = list_snapshots(sample_home)
     with Graph.open(sample_home) as graph:
-        held = read_graph_facts(graph, as_of=DAY, properties=properties)
+        held = read_graph_facts(graph, properties=properties)
     keys = ["since", "subject", "property", "object"]
-    told = [name for name in held.facts.column_names if name not in ("property_label", "subject_aliases", "end_time")]
+    told = [name for name in held.facts.column_names if name != "subject_aliases"]  # none is null or an empty list
     expected = read_dated_facts(snapshots, properties).select(told).sort_by([(key, "ascending") for key in keys])
     assert held.snapshots == tuple(one.date for one in snapshots)
     assert held.facts.select(told).sort_by([(key, "ascending") for key in keys]).equals(expected)
@@ -57,7 +58,7 @@ def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: 
             told, expected = (
                 [
                     [(fact["question"], fact["answer"]) for fact in path["facts"]]
-                    for path in ask_memory(memory, question, Search(gate=0.0)).record()["paths"]
+                    for path in ask_memory(memory, question, Search(gate=0.0, misspelt=False)).record()["paths"]
                 ]
                 for memory in (part, whole)
             )
