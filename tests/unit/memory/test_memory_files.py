@@ -122,7 +122,7 @@ def test_sources_that_cannot_be_are_refused(options: dict[str, Any], said: str, 
 def test_a_damaged_file_is_refused_with_what_to_do(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "facts").write_bytes(content)
-    with pytest.raises(KgeditError, match="holds no memory that can be read .* kgedit memory build"):
+    with pytest.raises(KgeditError, match=r"holds no memory that can be read .* kgedit memory build"):
         read_memory_file(tmp_path / "facts")
 
 
@@ -149,7 +149,10 @@ def test_the_commands_build_a_memory_and_print_its_facts_hop_by_hop(timestep: Pa
     ("question", "why"),
     [
         ("Who is the mayor of Oslo?", "Nothing: no subject of the memory is named in the question."),
-        ("Which colour has Arvika?", "Nothing: no known fact is likely to be what is asked for: the nearest is 'Who is"),
+        (
+            "Which colour has Arvika?",
+            "Nothing: no known fact is likely to be what is asked for: the nearest is 'Who is",
+        ),
     ],
 )
 def test_ask_says_why_there_is_nothing(question: str, why: str, timestep: Path, tmp_path: Path) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from world.small_runs import answer, write_run
+from world.transformers_server import transformers_serve
 
 from kgedit.cli import main
 from kgedit.llm.loading import BUILT_IN
@@ -24,8 +20,6 @@ from kgedit.runs.scoring import write_scores
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-SECONDS_TO_START = 180
-
 
 @pytest.fixture
 def model() -> str:
@@ -34,33 +28,8 @@ def model() -> str:
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "transformers.cli.transformers", "serve"]
-    with (tmp_path / "serve.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HF_HUB_OFFLINE": "1"},
-        )
-    try:
-        _wait(process, port, tmp_path / "serve.log")
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.3)
-    pytest.fail(f"transformers serve did not start:\n{log.read_text(errors='replace')[-3000:]}")
+    with transformers_serve(tmp_path / "serve.log") as address:
+        yield f"{address}/v1"
 
 
 def test_a_real_server_judges_and_counts_as_estimated(
