@@ -50,7 +50,7 @@ def _until(log: Path, pattern: str, seconds: int = 60) -> str:
 
 
 def _answer(client: OpenAI, model: str, **options: Any) -> str:
-    asked = [{"role": "user", "content": NORWAY}]
+    asked = [{"role": "user", "content": f"Answer with a name only.\n\n{NORWAY}"}]
     with client.chat.completions.create(
         model=model,
         messages=asked,  # type: ignore[arg-type]
