@@ -191,7 +191,7 @@ class Proxy:
         path = request.url.path
         try:
             body = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return content, 0
         if not isinstance(body, dict) or not (question := asked_in(path, body)):
             return content, 0
@@ -204,7 +204,7 @@ class Proxy:
         text = self._settings.placing.text(facts)
         if not text:
             return content, 0
-        return json.dumps(with_facts(path, body, text), ensure_ascii=False).encode("utf-8", "replace"), len(facts)
+        return json.dumps(with_facts(path, body, text)).encode(), len(facts)
 
     def _failed(self, path: str, status: int, error: Exception) -> Response:
         kind = type(error).__name__
