@@ -3,8 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/memory_proxy.py --facts 10000 --requests 200 --at-once 1 8 50
 
 A model's server that answers at once stands in for the real one, in a process of its own, so that the difference is the
-proxy's: reading the request, finding the facts with MiniLM, passing on. Halfway through the last round the memory is
-exchanged for another file. Prints a table of seconds as clocks show them, and what failed.
+proxy's: reading the request, finding the facts with MiniLM, passing on. Other questions come first, since every path of
+relations is embedded when it is met first. No two questions are worded alike, so that none is in the cache of vectors.
+In the last round the memory is exchanged for another file. Prints a table of seconds as clocks show them, and what
+failed.
 """
 
 from __future__ import annotations
@@ -52,9 +54,15 @@ class Model(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class ModelServer(ThreadingHTTPServer):
+    """Takes as many connections at once as come."""
+
+    request_queue_size = 256
+
+
 def serve_model() -> None:
     """Run the made-up model; prints its port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server = ModelServer(("127.0.0.1", 0), Model)
     print(server.server_port, flush=True)
     server.serve_forever()
 
@@ -126,16 +134,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--warm", type=int, default=300, help="other questions asked first, which embed the paths")
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 8, 50])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         memory = Path(folder) / "facts.kgmemory"
-        drawn = np.random.default_rng(0).permutation(write_memory(memory, options.facts)).tolist()
+        known = np.random.default_rng(0).permutation(write_memory(memory, options.facts)).tolist()
+        drawn = [text.replace("?", f", dear reader {number}?") for number, text in enumerate(known)]
         model = start([__file__, "--model"], Path(folder) / "model.log")
         assert model.stdout is not None
         upstream = f"http://127.0.0.1:{int(model.stdout.readline())}"
         proxy, address = started_proxy(memory, upstream, Path(folder) / "proxy.log")
         try:
+            first = measure({"proxy": address}, drawn[len(drawn) - options.warm :], 1)["proxy"]
+            print(f"first {options.warm} questions: p50 {first['p50_ms']:.1f}, p95 {first['p95_ms']:.1f} ms\n")
             print("| at once | direct p50 / p95 ms | proxy p50 / p95 ms | added p50 ms | failed | with facts |")
             print("| --: | --: | --: | --: | --: | --: |")
             for turn, at_once in enumerate(options.at_once):
@@ -151,7 +163,7 @@ def main() -> None:
                     f"| {through['failed']:.0f} | {through['with_facts']:.0f} of {len(asked)} |"
                 )
             told = httpx2.get(f"{address}/metrics", trust_env=False).text.splitlines()
-            print("\n".join(line for line in told if line.startswith(("kgedit_reloads", "kgedit_retrieval"))))
+            print("\n".join(line for line in told if line.startswith(("kgedit_re", "kgedit_upstream"))))
         finally:
             proxy.terminate()
             model.terminate()
