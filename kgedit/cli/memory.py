@@ -38,11 +38,11 @@ def _search_options(command: Any) -> Any:
     return command
 
 
-@click.group()
+@click.group(epilog=examples("kgedit memory build --home --out facts.kgmemory"))
 def memory() -> None:
-    """Keep a deployed model current: facts in a file, put ahead of its questions.
+    """Keep a deployed model current, from a file of facts.
 
-    No weight changes: build writes the file, ask shows what it says, serve answers in the model's place.
+    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it says, serve answers in the model's place.
     """
 
 
@@ -122,7 +122,7 @@ def ask(
     hops: int,
     gate: float,
 ) -> None:
-    """Print the facts that a question gets, hop by hop, or why it gets none."""
+    """Print a question's facts, hop by hop, or why there are none."""
     from kgedit.api.remembering import load_memory
     from kgedit.memory.asking import ask_memory
     from kgedit.memory.dates import period_of
@@ -187,9 +187,9 @@ def serve(
     hops: int,
     gate: float,
 ) -> None:
-    """Answer in a model's place: an OpenAI-compatible proxy.
+    """Put facts ahead of a model's questions, as a proxy.
 
-    It puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes everything else through:
+    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes everything else through:
     /v1/models, /v1/embeddings, streams, errors, the client's key. A new MEMORY file is taken up within a second (or on
     SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
     SIGTERM: requests that are being answered are answered first.
