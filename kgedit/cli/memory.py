@@ -42,7 +42,8 @@ def _search_options(command: Any) -> Any:
 def memory() -> None:
     """Keep a deployed model current, from a file of facts.
 
-    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it says, serve answers in the model's place.
+    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it
+    says, serve answers in the model's place.
     """
 
 
@@ -189,7 +190,8 @@ def serve(
 ) -> None:
     """Put facts ahead of a model's questions, as a proxy.
 
-    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes everything else through:
+    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes
+    everything else through:
     /v1/models, /v1/embeddings, streams, errors, the client's key. A new MEMORY file is taken up within a second (or on
     SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
     SIGTERM: requests that are being answered are answered first.
