@@ -161,6 +161,7 @@ def _until(happened: Any) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
     client: httpx2.Client, model: MadeUpModel, memory: Path
 ) -> None:
