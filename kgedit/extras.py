@@ -15,6 +15,7 @@ EXTRAS = {
     "classifier": ("sklearn",),
     "figures": ("resvg_py", "font_roboto"),
     "openai": ("openai",),
+    "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
     "vllm": ("vllm",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }

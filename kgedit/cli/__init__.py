@@ -38,6 +38,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "run-edit": "kgedit.cli.run_edit:run_edit",
         "sweep": "kgedit.cli.sweep:sweep",
         "configs": "kgedit.cli.configs:configs",
+        "memory": "kgedit.cli.memory:memory",
         "stats": "kgedit.cli.stats:stats",
         "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgedit.memory.dates import HOLDS, Period, date_text, holding
+from kgedit.memory.dates import HOLDS, UNKNOWN_END, Period, date_text, holding
 from kgedit.names.columns import KeyedNumbers, NumberColumn, Numbers, TextColumn, hashed
 
 _RELATION_BITS = np.uint64(24)
@@ -178,6 +178,20 @@ class FactTable:
     def set_interval(self, value: int, since: int, until: int) -> None:
         """Change from when and until when a value holds."""
         self._since.view[value], self._until.view[value] = since, until
+
+    def end_value(self, subject: int, relation: int, thing: str, end: int) -> None:
+        """End the last value of a row that is an item and holds; nothing happens where there is none."""
+        [row] = self._rows.first(
+            np.array([subject], dtype=np.int64).astype(np.uint64) << _RELATION_BITS | np.uint64(relation)
+        ).tolist()
+        if subject < 0 or row < 0:
+            return
+        item = self.number_of(thing)
+        for value in reversed(self.values_of(row)):
+            since, until = self.interval(value)
+            if self.thing_of(value) == item and until == HOLDS:
+                self.set_interval(value, since, end if end > since else UNKNOWN_END)
+                return
 
     def values(self, row: int, period: Period | None = None) -> list[Value]:
         """Values of a row that hold in a period, in the order in which they were learned; None for now."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from kgedit.errors import KgeditError
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.memory.conflicts import find_conflicts
-from kgedit.memory.dates import date_number, period_of, read_date
+from kgedit.memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.memory.facts import FactTable
 from kgedit.memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.memory.gate import Gate, read_gate
@@ -109,6 +109,41 @@ class GraphMemory:
             learner.take(row, change, fresh=fresh)
         learner.finish()
         self._name(subjects, column)
+
+    def end_values(self, subjects: pa.Array, relations: pa.Array, objects: pa.Array, until: pa.Array) -> None:
+        """Say of values when they ended, without others in their place; what is not known or has ended stays.
+
+        Args:
+            subjects: Ids.
+            relations: Ids, in the same order.
+            objects: Ids.
+            until: ISO dates at their precision, the first day on which a value no longer held; "" for an unknown one.
+        """
+        numbers = {name: number for number, name in enumerate(self._relations.identifiers)}
+        columns = (column.to_pylist() for column in (subjects, relations, objects, until))
+        for subject, relation, thing, end in zip(*columns, strict=True):
+            if relation in numbers:
+                number = date_number(end) or UNKNOWN_END
+                self._facts.end_value(self._facts.number_of(subject), numbers[relation], thing, number)
+
+    def names_in(self, question: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Names of subjects in a question as they stand there, each with the ids of all that bear it."""
+        text = composed(question)
+        return [
+            (text[mention.start : mention.end], tuple(self._facts.ids[subject] for subject in mention.subjects))
+            for mention in self._mentions(text, misspelt=True)
+        ]
+
+    def label_of(self, identifier: str) -> str:
+        """Label of a subject or value; "" for an id that is not known."""
+        number = self._facts.number_of(identifier)
+        return self._facts.label(number) if number >= 0 else ""
+
+    def counts(self) -> dict[str, int]:
+        """How much it holds: facts, those that have ended, rows (of one subject and relation) and relations."""
+        ended = len(self) - int(self._facts.several_hold()[0].sum())
+        relations = len(self._relations.relations)
+        return {"facts": len(self), "ended": ended, "rows": self._facts.rows, "relations": relations}
 
     def _name(self, subjects: Any, column: Mapping[str, list[Any]]) -> None:
         """Let the subjects of a table be found by their labels and aliases, and remember what tells them apart."""

@@ -24,6 +24,7 @@ from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
+from kgedit.memory.reading import reading_order
 from kgedit.records.cases import Case
 
 
@@ -80,13 +81,7 @@ class GraphRetrieval(Editor[GraphRagSettings]):
 
 def prefix_of(paths: Sequence[FoundPath]) -> Prefix:
     """Paths as they are read: the best one last, each from its first hop to its last, every fact once."""
-    parts: list[PrefixPart] = []
-    told: set[int] = set()
-    for path in paths:
-        fresh = [row for row in path.rows if row.row not in told]
-        told |= {row.row for row in fresh}
-        parts = [part for row in fresh for part in _parts(row)] + parts
-    return Prefix(tuple(parts))
+    return Prefix(tuple(part for row in reading_order(paths) for part in _parts(row)))
 
 
 def _parts(row: Remembered) -> list[PrefixPart]:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from world.small_runs import answer, write_run
 from world.small_timestep import write_timestep
+from world.transformers_server import transformers_serve
 
 from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
 from kgedit.benchmark.verbalizing.wanted import wanted_wordings
@@ -35,8 +31,6 @@ from kgedit.runs.scoring import write_scores
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-SECONDS_TO_START = 180
-
 
 @pytest.fixture(scope="module")
 def model() -> str:
@@ -45,34 +39,8 @@ def model() -> str:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("serve")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "transformers.cli.transformers", "serve"]
-    with (folder / "serve.log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, "--host", "127.0.0.1", "--port", str(port), "--device", "cpu"],
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "HF_HUB_OFFLINE": "1"},
-        )
-    try:
-        _wait(process, port, folder / "serve.log")
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    deadline = time.monotonic() + SECONDS_TO_START
-    while time.monotonic() < deadline and process.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.3)
-    pytest.fail(f"transformers serve did not start:\n{log.read_text(errors='replace')[-3000:]}")
+    with transformers_serve(tmp_path_factory.mktemp("serve") / "serve.log") as address:
+        yield f"{address}/v1"
 
 
 def test_a_real_server_judges_and_counts_as_estimated(

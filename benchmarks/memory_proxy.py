@@ -1,0 +1,175 @@
+"""What the memory's proxy adds to a request: the same questions asked directly and through it, in turns, in one run.
+
+    OMP_NUM_THREADS=1 python benchmarks/memory_proxy.py --facts 10000 --requests 200 --at-once 1 8 50
+
+A model's server that answers at once stands in for the real one, in a process of its own, so that the difference is the
+proxy's: reading the request, finding the facts with MiniLM, passing on. Other questions come first, since every path of
+relations is embedded when it is met first. No two questions are worded alike, so that none is in the cache of vectors.
+In the last round the memory is exchanged for another file. Prints a table of seconds as clocks show them, and what
+failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx2
+import numpy as np
+from made_up_facts import make_world
+
+from kgedit.llm.embeddings import load_embedder
+from kgedit.memory.graph_memory import GraphMemory
+from kgedit.memory.memory_file import write_memory_file
+
+REPLY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Yes."}}]}).encode()
+
+
+class Model(BaseHTTPRequestHandler):
+    """Answers every request at once."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        """Read the request and answer."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(REPLY)))
+        self.end_headers()
+        self.wfile.write(REPLY)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Takes as many connections at once as come."""
+
+    request_queue_size = 256
+
+
+def serve_model() -> None:
+    """Run the made-up model; prints its port."""
+    server = ModelServer(("127.0.0.1", 0), Model)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+def write_memory(path: Path, facts: int) -> list[str]:
+    """A memory of a made-up world; returns questions about it."""
+    memory = GraphMemory(load_embedder("character-ngrams", device="cpu"))
+    questions: list[str] = []
+    for table in make_world(facts, seed=1).tables():
+        memory.learn_table(table)
+        questions += table["question"].to_pylist()[:5000]
+    write_memory_file(path, memory.tables(), {"sources": [], "counts": memory.counts()})
+    return questions
+
+
+def start(command: Sequence[str | Path], log: Path) -> subprocess.Popen[str]:
+    """Start a process of this interpreter."""
+    with log.open("w") as written:
+        return subprocess.Popen(
+            [sys.executable, *map(str, command)], stdout=subprocess.PIPE, stderr=written, text=True, env=os.environ
+        )
+
+
+def started_proxy(memory: Path, upstream: str, log: Path) -> tuple[subprocess.Popen[str], str]:
+    """The proxy, once it answers, and its address."""
+    process = start(["-m", "kgedit", "memory", "serve", memory, "--upstream", upstream, "--port", "0"], log)
+    while "running on " not in (said := log.read_text()):
+        if process.poll() is not None:
+            raise SystemExit(said)
+        time.sleep(0.2)
+    return process, said.partition("running on ")[2].split()[0]
+
+
+def ask(client: httpx2.Client, address: str, question: str) -> tuple[float, bool, int]:
+    """Seconds, whether it was answered, and the number of facts."""
+    started = time.perf_counter()
+    try:
+        body = {"model": "m", "messages": [{"role": "user", "content": question}]}
+        answered = client.post(f"{address}/v1/chat/completions", json=body)
+    except httpx2.HTTPError:
+        return time.perf_counter() - started, False, 0
+    told = int(answered.headers.get("x-kgedit-facts", 0))
+    return time.perf_counter() - started, answered.status_code == 200, told
+
+
+def measure(addresses: dict[str, str], questions: Sequence[str], at_once: int) -> dict[str, dict[str, float]]:
+    """Both addresses with the same questions, in blocks that take turns, so that both see the same machine."""
+    found: dict[str, list[tuple[float, bool, int]]] = {name: [] for name in addresses}
+    block = max(at_once, 20)
+    with httpx2.Client(trust_env=False, timeout=60) as client, ThreadPoolExecutor(at_once) as pool:
+        for address in addresses.values():
+            ask(client, address, questions[0])
+        for first in range(0, len(questions), block):
+            for name, address in addresses.items():
+                found[name] += pool.map(lambda q, a=address: ask(client, a, q), questions[first : first + block])
+    return {
+        name: {
+            "p50_ms": float(np.percentile([row[0] for row in rows], 50) * 1000),
+            "p95_ms": float(np.percentile([row[0] for row in rows], 95) * 1000),
+            "failed": sum(not row[1] for row in rows),
+            "with_facts": sum(row[2] > 0 for row in rows),
+        }
+        for name, rows in found.items()
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--facts", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--warm", type=int, default=300, help="other questions asked first, which embed the paths")
+    parser.add_argument("--at-once", type=int, nargs="+", default=[1, 8, 50])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        memory = Path(folder) / "facts.kgmemory"
+        known = np.random.default_rng(0).permutation(write_memory(memory, options.facts)).tolist()
+        drawn = [text.replace("?", f", dear reader {number}?") for number, text in enumerate(known)]
+        model = start([__file__, "--model"], Path(folder) / "model.log")
+        assert model.stdout is not None
+        upstream = f"http://127.0.0.1:{int(model.stdout.readline())}"
+        proxy, address = started_proxy(memory, upstream, Path(folder) / "proxy.log")
+        try:
+            first = measure({"proxy": address}, drawn[len(drawn) - options.warm :], 1)["proxy"]
+            print(f"first {options.warm} questions: p50 {first['p50_ms']:.1f}, p95 {first['p95_ms']:.1f} ms\n")
+            print("| at once | direct p50 / p95 ms | proxy p50 / p95 ms | added p50 ms | failed | with facts |")
+            print("| --: | --: | --: | --: | --: | --: |")
+            for turn, at_once in enumerate(options.at_once):
+                if turn == len(options.at_once) - 1:
+                    threading.Timer(0.5, os.utime, [memory]).start()
+                asked = drawn[turn * options.requests : (turn + 1) * options.requests]
+                rows = measure({"direct": upstream, "proxy": address}, asked, at_once)
+                direct, through = rows["direct"], rows["proxy"]
+                print(
+                    f"| {at_once} | {direct['p50_ms']:.1f} / {direct['p95_ms']:.1f} "
+                    f"| {through['p50_ms']:.1f} / {through['p95_ms']:.1f} "
+                    f"| {through['p50_ms'] - direct['p50_ms']:.1f} "
+                    f"| {through['failed']:.0f} | {through['with_facts']:.0f} of {len(asked)} |"
+                )
+            told = httpx2.get(f"{address}/metrics", trust_env=False).text.splitlines()
+            print("\n".join(line for line in told if line.startswith(("kgedit_re", "kgedit_upstream"))))
+        finally:
+            proxy.terminate()
+            model.terminate()
+            proxy.wait(40)
+            model.wait(10)
+
+
+if __name__ == "__main__":
+    serve_model() if sys.argv[1:] == ["--model"] else main()

@@ -1,0 +1,29 @@
+// Finds: Facts between items, those that have ended too, subject by subject: what `kgedit memory build --graph` reads, page
+// by page.
+// Parameters:
+// $date (date): snapshot; facts that were first seen later are left out
+// $after (text, default ""): last QID of the page before
+// $subjects (integer, default 2000): items of a page
+// $properties (ids, default []): only facts of these; none for all
+// Returns:
+// subject: QID
+// subject_label: its label
+// subject_description: its description
+// subject_aliases: its other names
+// property: PID
+// property_label: its label
+// object: QID
+// object_label: its label
+// start_time: P580 as said
+// end_time: P582 as said
+// since: snapshot that first had the fact, as a day number
+// until: snapshot that first lacked it; null while it holds
+MATCH (t:Term) WHERE t.id > $after AND t:Item
+  AND EXISTS { (t)-[e:FACT]->(:Item) WHERE e.since <= $date AND (size($properties) = 0 OR e.property IN $properties) }
+WITH t ORDER BY t.id LIMIT $subjects
+MATCH (t)-[g:FACT]->(o:Item) WHERE g.since <= $date AND (size($properties) = 0 OR g.property IN $properties)
+RETURN t.id AS subject, t.label AS subject_label, t.description AS subject_description, t.aliases AS subject_aliases,
+       g.property AS property, g.property_label AS property_label, o.id AS object, o.label AS object_label,
+       g.start_time AS start_time, g.end_time AS end_time, g.since AS since,
+       CASE WHEN g.until <= $date THEN g.until END AS until
+ORDER BY subject, since, property, object

@@ -1,0 +1,140 @@
+"""Memories of facts as files: built from timesteps, snapshots or a graph, asked, and served ahead of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import KgeditError
+from kgedit.extras import names_extra
+from kgedit.memory.building import BuiltMemory, MemoryBuilder, open_memory
+from kgedit.memory.findings import Search
+from kgedit.memory.graph_memory import GraphMemory
+from kgedit.memory.intervals import Learned
+
+if TYPE_CHECKING:
+    import uvicorn
+
+
+@names_extra
+def build_memory(
+    out: Path,
+    *,
+    timesteps: Sequence[Path] = (),
+    home: Path | None = None,
+    graph: Path | None = None,
+    base: Path | None = None,
+    as_of: date | None = None,
+    properties: Sequence[str] = (),
+    overwrite: bool = False,
+) -> tuple[BuiltMemory, Learned | None]:
+    """Write a memory of everything that the sources say; the same sources give the same bytes.
+
+    Args:
+        out: The file.
+        timesteps: Folders of timesteps, learned in order of their newer snapshots.
+        home: A home whose snapshots' facts are learned, from the store.
+        graph: A home whose graph's facts are learned.
+        base: An earlier memory that is added to.
+        as_of: Facts of `home` or `graph` as they stood on this day; None for the newest snapshot.
+        properties: Only facts of these properties, of `home` or `graph`.
+        overwrite: Whether the file is replaced if it exists.
+
+    Returns:
+        The memory, and what became of the facts of `home` or `graph`.
+
+    Raises:
+        KgeditError: if there is no source, a source cannot be read, or the file exists.
+    """
+    if not (timesteps or home or graph):
+        raise KgeditError("A memory needs a source. Give --timestep FOLDER, --home or --graph.")
+    if home and graph:
+        raise KgeditError("The graph is made from the snapshots: give --home or --graph, and not both.")
+    if not (home or graph) and (as_of or properties):
+        raise KgeditError("--as-of and --property choose facts of --home or --graph; a timestep is learned whole.")
+    builder, learned = MemoryBuilder(base), None
+    if home:
+        learned = builder.add_snapshots(home, as_of=as_of, properties=properties)
+    if graph:
+        learned = _add_graph(builder, graph, as_of, properties)
+    opened = [Timestep.open(folder) for folder in timesteps]
+    for timestep in sorted(opened, key=lambda one: one.name.split("_")[1::-1]):
+        builder.add_timestep(timestep)
+    return builder.write(out, overwrite=overwrite), learned
+
+
+def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:
+    from kgedit.graph.connection import Graph
+    from kgedit.memory.graph_store import read_graph_facts
+
+    with Graph.open(home) as graph:
+        held = read_graph_facts(graph, as_of=as_of, properties=properties)
+        # The managed server has another port each time, and the same sources must give the same bytes.
+        address = "managed" if graph.address.managed else graph.address.uri
+        return builder.add_graph_facts(
+            held.facts, address=address, snapshots=held.snapshots, as_of=held.as_of, properties=properties
+        )
+
+
+@names_extra
+def load_memory(path: Path, *, embedder: str = "all-minilm-l6-v2", device: str = "cpu") -> GraphMemory:
+    """A memory that can be asked.
+
+    Args:
+        path: A file of `build_memory`.
+        embedder: Name or folder (kgedit.llm.embeddings.load_embedder); its gate is taken where it has one.
+        device: Where the embedder runs.
+
+    Raises:
+        KgeditError: if the file holds no memory.
+    """
+    return open_memory(path, embedder=embedder, device=device)
+
+
+@names_extra
+def memory_server(
+    path: Path,
+    *,
+    upstream: str,
+    host: str = "127.0.0.1",
+    port: int = 8090,
+    layout: str = "fenced",
+    label_length: int = 200,
+    read_seconds: float | None = None,
+    search: Search | None = None,
+    embedder: str = "all-minilm-l6-v2",
+    device: str = "cpu",
+) -> uvicorn.Server:
+    """A proxy ahead of a model's server, not running yet: `run()` runs it until a signal, `serve()` in a loop of yours.
+
+    Args:
+        path: A file of `build_memory`; taken up again whenever it is another one.
+        upstream: Address of the OpenAI-compatible server.
+        host: Address to listen at.
+        port: 0 for a free one.
+        layout: "fenced" (JSON between marks) or "pairs" (question and answer).
+        label_length: Most characters of a fact's question or answer.
+        read_seconds: Longest silence of the upstream; None for any.
+        search: How questions are answered.
+        embedder: As for `load_memory`.
+        device: Where the embedder runs.
+
+    Raises:
+        KgeditError: if the file holds no memory, or a setting is none.
+    """
+    from kgedit.serving.placing import LAYOUTS, Placing
+    from kgedit.serving.proxy import ProxySettings
+    from kgedit.serving.server import make_server
+
+    chosen = next((name for name in LAYOUTS if name == layout), None)
+    if chosen is None:
+        raise KgeditError(f"There is no layout '{layout}'. Choose one of {', '.join(LAYOUTS)}.")
+    settings = ProxySettings(
+        upstream=upstream, placing=Placing(layout=chosen, label_length=label_length), read_seconds=read_seconds
+    )
+    return make_server(
+        path, settings, host=host, port=port, search=search or Search(), embedder=embedder, device=device
+    )

@@ -1,0 +1,219 @@
+"""``kgedit memory``: facts in a file, asked in words, and put ahead of a model's questions by a proxy."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kgedit.cli.cells import visible
+from kgedit.cli.dates import DATE
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import say
+from kgedit.errors import KgeditError
+
+if TYPE_CHECKING:
+    from kgedit.memory.asking import MemoryAnswer
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
+
+_SEARCH = (
+    click.option("--embedder", default="all-minilm-l6-v2", show_default=True,
+                 help="Compares questions: all-minilm-l6-v2, character-ngrams (no model), or a folder."),
+    click.option("--device", default="cpu", show_default=True, help="Where the embedder runs."),
+    click.option("--k", "facts", default=8, show_default=True, type=click.IntRange(1, 64), help="Most facts."),
+    click.option("--hops", default=2, show_default=True, type=click.IntRange(1, 4), help="Longest path."),
+    click.option("--gate", default=0.5, show_default=True, type=click.FloatRange(0, 1),
+                 help="Least probability that facts are what is asked for; 0 lets everything pass."),
+)  # fmt: skip
+
+
+def _search_options(command: Any) -> Any:
+    for option in reversed(_SEARCH):
+        command = option(command)
+    return command
+
+
+@click.group(epilog=examples("kgedit memory build --home --out facts.kgmemory"))
+def memory() -> None:
+    """Keep a deployed model current, from a file of facts.
+
+    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it
+    says, serve answers in the model's place.
+    """
+
+
+@memory.command(
+    epilog=examples(
+        "kgedit memory build --timestep kgedit-data/benchmark/20210104_20230227 --out facts.kgmemory",
+        "kgedit memory build --home --as-of 2023-02-27 --out facts.kgmemory --overwrite",
+        "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
+    )
+)
+@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, help="Folder of a timestep; repeat.")
+@click.option("--home", "from_home", is_flag=True, help="The facts of the loaded snapshots, from the store.")
+@click.option("--graph", "from_graph", is_flag=True, help="The facts of the graph in Neo4j.")
+@click.option("--as-of", **DATE, help="Facts of --home or --graph as of this day. Default: the newest snapshot.")
+@click.option("--property", "properties", multiple=True, metavar="PID",
+              help="Only facts of this property, of --home or --graph; repeat.")  # fmt: skip
+@click.option("--base", type=_FILE, help="An earlier memory, which the sources are added to.")
+@click.option("--out", required=True, type=_FILE, help="File to write.")
+@click.option("--overwrite", is_flag=True, help="Replace the file.")
+def build(
+    timesteps: tuple[Path, ...],
+    from_home: bool,
+    from_graph: bool,
+    as_of: datetime.datetime | None,
+    properties: tuple[str, ...],
+    base: Path | None,
+    out: Path,
+    overwrite: bool,
+) -> None:
+    """Write a memory of facts.
+
+    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, those
+    that have ended too, so that earlier dates can be asked about. The same sources give the same bytes; the file is
+    replaced as a whole, so that a server may read it at any moment.
+    """
+    from kgedit.api.remembering import build_memory
+    from kgedit.resources import home
+
+    built, learned = build_memory(
+        out,
+        timesteps=timesteps,
+        home=home() if from_home else None,
+        graph=home() if from_graph else None,
+        base=base,
+        as_of=None if as_of is None else as_of.date(),
+        properties=properties,
+        overwrite=overwrite,
+    )
+    counts = built.manifest["counts"]
+    say(
+        f"{built.path}: {counts['facts']:,} facts of {counts['relations']:,} relations, {counts['ended']:,} of them "
+        f"ended; sha256 {built.sha256[:12]}"
+    )
+    for reason, count in (learned.left_out if learned else {}).items():
+        say(f"  left out: {count:,}, {reason}")
+
+
+@memory.command(
+    epilog=examples(
+        'kgedit memory ask facts.kgmemory "Who is the spouse of the head of government of Norway?"',
+        'kgedit memory ask facts.kgmemory "Who is the chancellor of Germany?" --as-of 2021-06 --format json',
+    )
+)
+@click.argument("file", type=_FILE, metavar="MEMORY")
+@click.argument("question")
+@click.option("--as-of", default="", metavar="DATE", help="What held then: YYYY, YYYY-MM or YYYY-MM-DD. Default: now.")
+@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@_search_options
+def ask(
+    file: Path,
+    question: str,
+    as_of: str,
+    form: str,
+    embedder: str,
+    device: str,
+    facts: int,
+    hops: int,
+    gate: float,
+) -> None:
+    """Print a question's facts, hop by hop, or why there are none."""
+    from kgedit.api.remembering import load_memory
+    from kgedit.memory.asking import ask_memory
+    from kgedit.memory.dates import period_of
+    from kgedit.memory.findings import Search
+
+    if as_of and period_of(as_of) is None:
+        raise KgeditError(f"'{as_of}' is no date. Give YYYY, YYYY-MM or YYYY-MM-DD.")
+    search = Search(k=facts, hops=hops, gate=gate)
+    answer = ask_memory(load_memory(file, embedder=embedder, device=device), question, search, as_of=as_of)
+    if form == "json":
+        click.echo(json.dumps(answer.record(), indent=2, ensure_ascii=False))
+    else:
+        _print_answer(answer)
+
+
+def _print_answer(answer: MemoryAnswer) -> None:
+    if answer.why_nothing:
+        click.echo(visible(f"Nothing: {answer.why_nothing}."))
+        return
+    for number, path in enumerate(answer.finding.paths, start=1):
+        click.echo(f"path {number}, score {path.score:.2f}")
+        for hop, row in enumerate(path.rows, start=1):
+            click.echo(visible(f"  hop {hop}: {row.question} {row.answer}"))
+            for value in row.values:
+                click.echo(visible(f"         {_dates(value.since, value.until)}{value.case_id}"))
+    click.echo(f"probability {answer.finding.probability:.2f}, gate {answer.gate:g}", err=True)
+
+
+def _dates(since: str, until: str) -> str:
+    parts = [f"since {since}" if since else "", f"until {until}" if until else ""]
+    return " ".join(filter(None, parts)) + ", " if any(parts) else ""
+
+
+@memory.command(
+    epilog=examples(
+        "kgedit memory serve facts.kgmemory --upstream http://127.0.0.1:8000/v1",
+        "kgedit memory serve facts.kgmemory --upstream https://api.openai.com/v1 --port 9000",
+    )
+)
+@click.argument("file", type=_FILE, metavar="MEMORY")
+@click.option("--upstream", required=True, metavar="URL", help="OpenAI-compatible server of the model, with /v1.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 for a free one.")
+@click.option("--layout", default="fenced", show_default=True, type=click.Choice(("fenced", "pairs")),
+              help="Facts as JSON between marks, or as question and answer for base models.")  # fmt: skip
+@click.option("--max-label", default=200, show_default=True, type=click.IntRange(16, 4000),
+              help="Most characters of a fact's question or answer.")  # fmt: skip
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
+              help="Longest silence of the upstream in seconds. Default: as long as the client waits.")  # fmt: skip
+@_search_options
+def serve(
+    file: Path,
+    upstream: str,
+    host: str,
+    port: int,
+    layout: str,
+    max_label: int,
+    timeout: float | None,
+    embedder: str,
+    device: str,
+    facts: int,
+    hops: int,
+    gate: float,
+) -> None:
+    """Put facts ahead of a model's questions, as a proxy.
+
+    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes
+    everything else through:
+    /v1/models, /v1/embeddings, streams, errors, the client's key. A new MEMORY file is taken up within a second (or on
+    SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
+    SIGTERM: requests that are being answered are answered first.
+    """
+    from kgedit.api.remembering import memory_server
+    from kgedit.memory.findings import Search
+
+    if host not in ("127.0.0.1", "::1", "localhost"):
+        say(
+            f"Warning: {host} is no address of this machine alone. Whoever reaches it can read the memory's facts "
+            "through the model and see /health; the proxy asks for no password of its own and speaks no TLS."
+        )
+    server = memory_server(
+        file,
+        upstream=upstream,
+        host=host,
+        port=port,
+        layout=layout,
+        label_length=max_label,
+        read_seconds=timeout,
+        search=Search(k=facts, hops=hops, gate=gate),
+        embedder=embedder,
+        device=device,
+    )
+    server.run()

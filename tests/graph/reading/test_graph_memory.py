@@ -1,0 +1,67 @@
+"""The memory read from Neo4j is that of the store, and a question asked of the graph finds what the memory finds."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from kgedit.graph.connection import Graph
+from kgedit.llm.embeddings import load_embedder
+from kgedit.memory.asking import ask_memory
+from kgedit.memory.building import read_dated_facts
+from kgedit.memory.findings import Search
+from kgedit.memory.gate import read_gate
+from kgedit.memory.graph_memory import GraphMemory
+from kgedit.memory.graph_store import memory_of_question, read_graph_facts
+from kgedit.memory.intervals import learn_dated_facts
+from kgedit.store.snapshots import list_snapshots
+
+pytestmark = pytest.mark.graph
+
+DAY = datetime.date(2023, 2, 27)
+EMBED = load_embedder("character-ngrams", device="cpu")
+GATE = read_gate("character-ngrams")
+QUESTIONS = (
+    "Who is the head of government of Germany?",
+    "Who is the spouse of the head of government of Germany?",
+    "Who is the spouse of the head of government of norway?",
+    "What is the capital of Norway's neighbour Sweden?",
+    "Who was the head of government of Germany in June 2021?",
+    "Where was the head of government of Sao Paulo born?",
+    "What is the capital of Brazil?",
+    "Who is the head of government of Narnia?",
+)
+
+
+@pytest.mark.parametrize("properties", [(), ("P6", "P26")])
+def test_the_graph_has_the_facts_of_the_store(sample_home: Path, properties: tuple[str, ...]) -> None:
+    snapshots = list_snapshots(sample_home)
+    with Graph.open(sample_home) as graph:
+        held = read_graph_facts(graph, properties=properties)
+    keys = ["since", "subject", "property", "object"]
+    told = [name for name in held.facts.column_names if name != "subject_aliases"]  # none is null or an empty list
+    expected = read_dated_facts(snapshots, properties).select(told).sort_by([(key, "ascending") for key in keys])
+    assert held.snapshots == tuple(one.date for one in snapshots)
+    assert held.facts.select(told).sort_by([(key, "ascending") for key in keys]).equals(expected)
+    assert held.facts.num_rows > 50
+
+
+def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: Path) -> None:
+    whole = GraphMemory(EMBED, gate=GATE)
+    found = 0
+    with Graph.open(sample_home) as graph:
+        learn_dated_facts(whole, read_graph_facts(graph, as_of=DAY).facts, as_of=DAY)
+        for question in QUESTIONS:
+            part = memory_of_question(graph, question, EMBED, gate=GATE, as_of=DAY)
+            told, expected = (
+                [
+                    [(fact["question"], fact["answer"]) for fact in path["facts"]]
+                    for path in ask_memory(memory, question, Search(gate=0.0, misspelt=False)).record()["paths"]
+                ]
+                for memory in (part, whole)
+            )
+            assert told == expected, question
+            found += bool(told)
+    assert found >= 5

@@ -1,0 +1,103 @@
+"""A made-up model's server that does as its tests say, and servers of ours run in threads, all on free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+SECONDS = 20
+
+
+@dataclass
+class MadeUpModel:
+    """What it was asked, and what it is to do.
+
+    Attributes:
+        bodies: Of requests, in order.
+        headers: Of requests, in order.
+        go_on: A stream's second piece waits for it.
+        seconds: Before an answer.
+    """
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    go_on: threading.Event = field(default_factory=threading.Event)
+    seconds: float = 0.0
+
+    async def answer(self, request: Request) -> Response:
+        """The model "echo" answers, "refuses" says 429, "breaks" ends midway; with `stream` in two pieces."""
+        body = json.loads(await request.body())
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        await asyncio.sleep(self.seconds)
+        if body["model"] == "refuses":
+            return JSONResponse({"error": {"message": "slow down"}}, 429, headers={"retry-after": "7"})
+        if body["model"] == "breaks":
+            return StreamingResponse(self._breaking(), media_type="text/event-stream")
+        if body.get("stream"):
+            return StreamingResponse(self._pieces(), media_type="text/event-stream")
+        return JSONResponse({"choices": [{"message": {"role": "assistant", "content": "Jonas"}}]})
+
+    async def models(self, _request: Request) -> Response:
+        """One model."""
+        return JSONResponse({"data": [{"id": "echo"}]})
+
+    def app(self) -> Starlette:
+        """Its routes."""
+        asking = [Route(f"/v1/{name}", self.answer, methods=["POST"]) for name in ("chat/completions", "completions")]
+        return Starlette(routes=[*asking, Route("/v1/models", self.models)])
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        yield b"data: one\n\n"
+        while not self.go_on.is_set():
+            await asyncio.sleep(0.005)
+        yield b"data: [DONE]\n\n"
+
+    async def _breaking(self) -> AsyncIterator[bytes]:
+        yield b"data: one\n\n"
+        raise ConnectionResetError("on purpose")
+
+
+@contextmanager
+def running(server: uvicorn.Server) -> Iterator[str]:
+    """A server in a thread of its own; yields its address, and stops it as a signal would."""
+    server.config.log_config = None
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + SECONDS
+        while not server.started:
+            assert thread.is_alive(), "the server ended"
+            assert time.monotonic() < deadline, "the server did not start"
+            time.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(SECONDS)
+        assert not thread.is_alive(), "the server did not stop"
+
+
+def model_server(model: MadeUpModel, port: int = 0) -> uvicorn.Server:
+    """A server of a made-up model."""
+    return uvicorn.Server(uvicorn.Config(model.app(), port=port, log_level="critical", timeout_graceful_shutdown=1))
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
