@@ -17,7 +17,8 @@ from kgedit.exporters.publication.questions import COLUMNS
 
 _CR = ("citeAs", "column", "extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes",
        "equivalentProperty", "isLiveDataset", "jsonPath", "key", "md5", "parentField", "path", "recordSet",
-       "references", "regex", "repeated", "replace", "samplingRate", "separator", "source", "subField", "transform")  # fmt: skip
+       "references", "regex", "repeated", "replace", "samplingRate", "separator", "source",
+       "subField", "transform")  # fmt: skip
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en",
