@@ -17,6 +17,11 @@ from kgedit.records.cases import AXES, Axis
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
+_PROJECTED = (
+    "Projected: a snapshot shows an earlier day as a later dump dates it, not what Wikidata said on that day. It lacks "
+    "whatever nobody dated."
+)
+
 _AXES: dict[Axis, str] = {
     "update": "the edit's own question",
     "rephrase": "the same in other words",
@@ -76,6 +81,8 @@ def _sections(publication: Publication) -> Iterator[str]:
     yield publication.summary
     yield "Each configuration is a timestep, the window between two snapshots; each split is an axis."
     yield _timesteps(publication)
+    if any(step.timestep.is_projected for step in publication.timesteps):
+        yield _PROJECTED
     yield "## Load it\n\n" + _loading(publication)
     yield "## Splits and columns\n\n" + _table(("split", "asks"), ((axis, _AXES[axis]) for axis in _axes(publication)))
     yield _table(("column", "holds"), ((f"`{name}`", meaning) for name, meaning in COLUMNS.items()))

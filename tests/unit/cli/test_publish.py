@@ -137,6 +137,20 @@ def test_the_card_says_licence_citation_and_what_columns_mean(published: Path) -
     assert "| consequence |" not in text
 
 
+def test_projected_snapshots_are_told_as_such_in_card_and_rows(tmp_path: Path) -> None:
+    step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
+    manifest = {"timestep": FIRST, "profile": "other", "snapshots": [{"date": "2020-01-01", "projected": {}}]}
+    (step.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    result = publish(tmp_path / "mayors", step.folder)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
+    config = f"{FIRST}_other"
+    assert f"| `{config}` | 2020-01-01 | 2021-01-01 | yes |" in text
+    assert "Projected: a snapshot shows an earlier day" in text
+    rows = pq.read_table(tmp_path / "mayors" / "data" / config / "update.parquet")
+    assert rows["projected"].to_pylist() == [True, True]
+
+
 def test_a_licence_that_the_hub_does_not_name_is_other(timesteps: list[Path], tmp_path: Path) -> None:
     publish(tmp_path / "mayors", timesteps[0], more=("--license", "Own-1.0"))
     front = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8").split("---\n", 2)[1]
