@@ -25,6 +25,7 @@ from kgedit.exporters.publication.citation import citation_text
 from kgedit.exporters.publication.croissant import croissant
 from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, loader_file, task_files
 from kgedit.exporters.publication.questions import PublishedTimestep
+from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
 
 MANIFEST = "publication.json"
@@ -44,18 +45,20 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
 
     Raises:
         BenchmarkError: if the folder is there, or holds what kgedit did not write.
+        StoreError: if the disk refuses.
     """
     folder = folder.absolute()
     refuse_to_replace(folder, overwrite=overwrite)
     _refuse_twins(publication.timesteps)
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
     try:
-        _write(publication, aside)
-        manifest = _manifest(publication, aside)
-        write_json(aside / MANIFEST, manifest)
-        replace_folder(aside, folder)
+        with disk_errors(folder, again="give the same command again"):
+            aside.mkdir(parents=True)
+            _write(publication, aside)
+            manifest = _manifest(publication, aside)
+            write_json(aside / MANIFEST, manifest)
+            replace_folder(aside, folder)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from pathlib import Path
@@ -181,11 +182,12 @@ def test_what_fails_halfway_leaves_nothing(
     timesteps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: Timestep) -> Path:
-        raise OSError("No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("kgedit.exporters.publication.folder.EXPORTERS", {"easyedit": full})
     result = publish(tmp_path / "mayors", timesteps[0])
-    assert isinstance(result.exception, OSError)
+    assert (result.exit_code, "Traceback" in result.output) == (1, False)
+    assert "give the same command again" in result.output
     assert list(tmp_path.iterdir()) == []
 
 
