@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
+    from kgedit.api.publishing import publish
     from kgedit.api.qaedit import build_qaedit
     from kgedit.api.reports import Report, report
     from kgedit.api.running import read_run, run, scores
@@ -74,6 +75,7 @@ __all__ = [
     "load_edited",
     "load_model",
     "make_case",
+    "publish",
     "read_run",
     "report",
     "run",
@@ -87,6 +89,7 @@ _MODULES = {
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
+    "kgedit.api.publishing": ("publish",),
     "kgedit.api.qaedit": ("build_qaedit",),
     "kgedit.api.reports": ("Report", "report"),
     "kgedit.api.running": ("read_run", "run", "scores"),

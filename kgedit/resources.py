@@ -20,6 +20,12 @@ def data_folder(name: str) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
+def citation_file() -> Path:
+    """CITATION.cff: how kgedit, and what it makes, is cited."""
+    installed = _PACKAGE / "_data" / "CITATION.cff"
+    return installed if installed.is_file() else _PACKAGE.parent / "CITATION.cff"
+
+
 def home() -> Path:
     """The folder of snapshots, graph, timesteps and runs: that of `use_home`, else $KGEDIT_HOME, else ./kgedit-data."""
     return _home_in_use.get() or Path(os.environ.get("KGEDIT_HOME", "kgedit-data")).absolute()

@@ -42,6 +42,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "stats": "kgedit.cli.stats:stats",
         "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",
+        "publish": "kgedit.cli.publish:publish",
         "write-sample": "kgedit.cli.write_sample:write_sample",
     },
 )

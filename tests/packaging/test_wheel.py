@@ -29,6 +29,7 @@ def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file():
                 assert f"kgedit/_data/{path.relative_to(ROOT)}" in names
+    assert "kgedit/_data/CITATION.cff" in names
     for path in (ROOT / "loaders").glob("*.py"):
         assert f"kgedit/loaders/{path.name}" in names
     for path in (ROOT / "kgedit").rglob("*"):

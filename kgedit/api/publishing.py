@@ -1,0 +1,129 @@
+"""Publishing timesteps, and runs on them, as one folder for the Hugging Face hub."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.analysis.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFolder:
+    """A folder that was written.
+
+    Attributes:
+        folder: Where it is.
+        manifest: Content of its publication.json.
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+
+
+def publish(
+    folder: str | Path,
+    timesteps: Sequence[str | Path],
+    *,
+    runs: Sequence[str | Path] = (),
+    name: str | None = None,
+    version: str = "1.0.0",
+    license: str = "cc0-1.0",
+    url: str | None = None,
+    date: str | datetime.date | None = None,
+    overwrite: bool = False,
+) -> PublishedFolder:
+    """Write timesteps as a data set for the Hugging Face hub; nothing is uploaded.
+
+    Args:
+        folder: Where; written aside and put in place when it is whole.
+        timesteps: Folders of finished timesteps; the first is the default configuration.
+        runs: Folders of finished runs on these timesteps, whose scores are published with them.
+        name: Of the data set; None for the folder's name.
+        version: Of the data set.
+        license: As the hub names it.
+        url: Where it will be found; None if nobody knows yet.
+        date: Day of publication; None if it is not said.
+        overwrite: Whether an earlier publication in the folder is replaced.
+
+    Raises:
+        BenchmarkError: if a timestep has no case, a run is not of these timesteps, or the folder must not be replaced.
+    """
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.exporters.publication.about import About, Publication
+    from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
+    from kgedit.exporters.publication.questions import publish_timestep
+
+    path = Path(folder)
+    refuse_to_replace(path.absolute(), overwrite=overwrite)
+    about = About(
+        name=_checked_name(name or path.absolute().name),
+        version=version,
+        license=license.lower(),
+        url=url,
+        date=None if date is None else str(date)[:10],
+    )
+    steps = [Timestep.open(Path(step)) for step in timesteps]
+    results = read_results([Path(run) for run in runs], steps) if runs else None
+    publication = Publication(about, [publish_timestep(step) for step in steps], results)
+    return PublishedFolder(folder=path, manifest=write_publication(publication, path, overwrite=overwrite))
+
+
+def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
+    """Scores of finished runs on these timesteps: rows of kgedit.records.result_table.RESULTS, in the reports' order.
+
+    Raises:
+        BenchmarkError: if a run is not finished, or was made on other timesteps, or two have the same name.
+    """
+    import pyarrow as pa
+
+    from kgedit.errors import BenchmarkError
+    from kgedit.records.result_table import RESULTS
+    from kgedit.runs.run_files import read_environment, read_runs
+
+    hashes = {step.sha256 for step in timesteps}
+    runs = read_runs(folders)
+    names = [run.folder.resolve().name for run in runs]
+    twins = sorted({name for name in names if names.count(name) > 1})
+    if twins:
+        raise BenchmarkError(f"Two runs are called {twins[0]}. Rename a folder: the name is what readers see.")
+    for run in runs:
+        environment = read_environment(run.folder)
+        made_on = environment.timesteps if environment else ()
+        other = [step.name for step in made_on if step.sha256 not in hashes]
+        if other or not made_on:
+            what = f"on {', '.join(other)}, which is" if other else "on timesteps that it does not name, which are"
+            raise BenchmarkError(f"The run {run.folder} was made {what} not published here. Leave it out.")
+    return pa.Table.from_pylist([row for run in runs for row in _rows(run)], schema=RESULTS)
+
+
+def _rows(run: Run) -> list[dict[str, Any]]:
+    common = {
+        "run": run.folder.resolve().name,
+        "model": run.model,
+        "method": run.spec.method,
+        "protocol": run.spec.protocol,
+        "edits": run.scores.edits.edits,
+        "seed": run.spec.seed,
+        "answers_sha256": run.scores.answers_sha256,
+        "cases_sha256": run.scores.cases_sha256,
+    }
+    told = ("stage", "timestep", "axis", "preset", "metric", "main", "n", "relations", "mean", "low", "high")
+    return [common | {name: getattr(score, name) for name in told} for score in run.scores.scores]
+
+
+def _checked_name(name: str) -> str:
+    from kgedit.errors import BenchmarkError
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", name):
+        raise BenchmarkError(
+            f"'{name}' is no name of a data set: letters, digits, '-', '_' and '.' only. Give another: --name"
+        )
+    return name

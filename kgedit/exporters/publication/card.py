@@ -1,0 +1,187 @@
+"""The data set's card, README.md: front matter that the hub and `datasets` read, then what a reader needs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import yaml
+
+from kgedit import __version__
+from kgedit.exporters.publication.about import LICENSE_URLS, RUNS_CONFIG, RUNS_SPLIT, Publication, data_path
+from kgedit.exporters.publication.citation import citation_bibtex
+from kgedit.exporters.publication.croissant import BIASES, LIMITATIONS, PERSONAL
+from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, task_tag
+from kgedit.exporters.publication.questions import COLUMNS
+from kgedit.records.cases import AXES, Axis
+
+_SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
+
+_PROJECTED = (
+    "Projected: a snapshot shows an earlier day as a later dump dates it, not what Wikidata said on that day. It lacks "
+    "whatever nobody dated."
+)
+
+_AXES: dict[Axis, str] = {
+    "update": "the edit's own question",
+    "rephrase": "the same in other words",
+    "personas": "the same as somebody else would ask it",
+    "alias": "the subject by another name",
+    "mhop": "a question that needs the edit and a second fact",
+    "consequence": "what the fact alone implies",
+    "locality": "a fact that the edit must leave alone",
+}
+
+
+def card(publication: Publication) -> str:
+    """The whole file."""
+    header = yaml.safe_dump(_front_matter(publication), sort_keys=False, allow_unicode=True)
+    return f"---\n{header}---\n\n" + "\n\n".join(_sections(publication)) + "\n"
+
+
+def _front_matter(publication: Publication) -> dict[str, object]:
+    about = publication.about
+    # The hub knows licences by name; of others it wants the name beside the word "other".
+    named = {"license": about.license}
+    if about.license not in LICENSE_URLS:
+        named = {"license": "other", "license_name": about.license}
+    return {
+        "pretty_name": about.name,
+        "language": ["en"],
+        **named,
+        "task_categories": ["question-answering", "text-generation"],
+        "tags": ["knowledge-editing", "wikidata", "temporal", "croissant"],
+        "size_categories": [_size(sum(rows.num_rows for rows in publication.tables.values()))],
+        "configs": list(_configs(publication)),
+    }
+
+
+def _configs(publication: Publication) -> Iterator[dict[str, object]]:
+    for step in publication.timesteps:
+        first = {"default": True} if step is publication.timesteps[0] else {}
+        yield {
+            "config_name": step.config,
+            **first,
+            "data_files": [_split(step.config, axis) for axis in step.questions],
+        }
+    if publication.results is not None:
+        yield {"config_name": RUNS_CONFIG, "data_files": [_split(RUNS_CONFIG, RUNS_SPLIT)]}
+
+
+def _split(config: str, split: str) -> dict[str, str]:
+    return {"split": split, "path": str(data_path(config, split))}
+
+
+def _size(rows: int) -> str:
+    return next((name for limit, name in _SIZES if rows < limit), "n>10M")
+
+
+def _sections(publication: Publication) -> Iterator[str]:
+    yield f"# {publication.about.name}"
+    yield publication.summary
+    yield "Each configuration is a timestep, the window between two snapshots; each split is an axis."
+    yield _timesteps(publication)
+    if any(step.timestep.is_projected for step in publication.timesteps):
+        yield _PROJECTED
+    yield "## Load it\n\n" + _loading(publication)
+    yield "## Splits and columns\n\n" + _table(("split", "asks"), ((axis, _AXES[axis]) for axis in _axes(publication)))
+    yield _table(("column", "holds"), ((f"`{name}`", meaning) for name, meaning in COLUMNS.items()))
+    yield "## Other forms\n\n" + _forms()
+    if publication.results is not None:
+        yield "## Runs\n\n" + _runs(publication.results)
+    yield f"## Limits\n\n{LIMITATIONS}\n\n{BIASES} {PERSONAL}"
+    yield "## How it was made\n\n" + _making(publication)
+    yield "## Licence\n\n" + _licence(publication)
+    yield f"## Citation\n\nCITATION.cff, or:\n\n```bibtex\n{citation_bibtex()}\n```"
+
+
+def _axes(publication: Publication) -> list[Axis]:
+    """Those that any timestep asks."""
+    return [axis for axis in AXES if any(axis in step.questions for step in publication.timesteps)]
+
+
+def _timesteps(publication: Publication) -> str:
+    axes = _axes(publication)
+    rows = []
+    for step in publication.timesteps:
+        counts = [f"{step.questions[axis].num_rows:,}" if axis in step.questions else "0" for axis in axes]
+        rows.append((f"`{step.config}`", *step.dates, "yes" if step.timestep.is_projected else "no", *counts))
+    return _table(("configuration", "from", "to", "projected", *axes), rows)
+
+
+def _loading(publication: Publication) -> str:
+    config, about = publication.timesteps[0].config, publication.about
+    where = about.url.removeprefix("https://huggingface.co/datasets/") if about.url else "FOLDER"
+    return f"""\
+```python
+import datasets
+
+rows = datasets.load_dataset("{where}", "{config}", split="update")
+```
+
+```sh
+lm_eval --include_path {TASK_FOLDER} --tasks {task_tag(config)} --model hf --model_args pretrained=MODEL
+kgedit run-edit --timestep timesteps/{config} --model MODEL --method METHOD --out RUN
+```"""
+
+
+def _forms() -> str:
+    rows = (
+        ("`timesteps/NAME/`", "the timestep as kgedit made it, with known facts and all second hops"),
+        ("`timesteps/NAME/easyedit.json`", "EasyEdit's KnowEdit form"),
+        ("`timesteps/NAME/wikibigedit.json`", "WikiBigEdit's form"),
+        ("`timesteps/NAME/wikifactdiff.jsonl`", "WikiFactDiff's form"),
+        (f"`{TASK_FOLDER}/`", "tasks of lm-evaluation-harness, which read `data/`; greedy answers, compared without "
+                              "regard to case and punctuation, and `new_or_old`: which answer is likelier"),
+        ("`croissant.json`", "Croissant metadata"),
+        ("`publication.json`", "SHA-256 of every file; what the timesteps were made from"),
+    )  # fmt: skip
+    return _table(("path", "is"), rows)
+
+
+def _runs(results: pa.Table) -> str:
+    """Right after a timestep's own edits, over all timesteps, by each preset's own metric."""
+    rows = [row for row in results.to_pylist() if row["stage"] == "own" and row["timestep"] is None and row["main"]]
+    shown = (
+        (row["run"], row["model"], row["method"], f"{row['edits']:,}", row["axis"], row["preset"], row["metric"],
+         f"{row['n']:,}", _percent(row))
+        for row in rows
+    )  # fmt: skip
+    head = ("run", "model", "method", "edits", "axis", "preset", "metric", "n", "% (95 % interval)")
+    told = f'All scores: `datasets.load_dataset(..., "{RUNS_CONFIG}")`. Right after a timestep\'s own edits:'
+    return f"{told}\n\n{_table(head, shown)}"
+
+
+def _percent(row: dict[str, float | None]) -> str:
+    mean, low, high = (None if row[name] is None else f"{100 * row[name]:.1f}" for name in ("mean", "low", "high"))  # type: ignore[operator]
+    return f"{mean} ({low} to {high})" if low is not None else f"{mean}"
+
+
+def _making(publication: Publication) -> str:
+    rows = []
+    for step in publication.timesteps:
+        manifest = step.timestep.manifest
+        for snapshot in manifest.get("snapshots", ()):
+            source = snapshot.get("source", {})
+            rows.append((f"`{step.config}`", snapshot.get("date"), source.get("name"), f"`{source.get('sha256')}`"))
+    snapshots = _table(("configuration", "snapshot", "file", "SHA-256"), rows) if rows else "Snapshots: not recorded."
+    return f"By kgedit {__version__}; settings and the funnel are in `timesteps/NAME/timestep.json`.\n\n{snapshots}"
+
+
+def _licence(publication: Publication) -> str:
+    licence = publication.about.license
+    url = LICENSE_URLS.get(licence)
+    return (
+        f"This data set: {f'[{licence}]({url})' if url else licence}. Facts and labels are Wikidata's, which gives "
+        "them away under CC0 1.0; questions are rendered from kgedit's templates, whose own text is under Apache 2.0."
+    )
+
+
+def _table(head: tuple[str, ...], rows: object) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(_cell(value) for value in row) + " |" for row in rows]  # type: ignore[attr-defined]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")

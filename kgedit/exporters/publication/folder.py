@@ -1,0 +1,176 @@
+"""Writes a publication's folder: aside, then in its place at once. The same input gives the same bytes.
+
+``publication.json`` is written last and lists every other file with its hash; a folder without it is no publication.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit import __version__
+from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import BenchmarkError
+from kgedit.exporters import EXPORTERS
+from kgedit.exporters.publication.about import Publication
+from kgedit.exporters.publication.card import card
+from kgedit.exporters.publication.citation import citation_text
+from kgedit.exporters.publication.croissant import croissant
+from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, loader_file, task_files
+from kgedit.exporters.publication.questions import PublishedTimestep
+from kgedit.store.disk import disk_errors
+from kgedit.store.files import replace_folder, write_json, write_text
+
+MANIFEST = "publication.json"
+FORMAT = "kgedit-publication-1"
+
+
+def write_publication(publication: Publication, folder: Path, *, overwrite: bool = False) -> dict[str, Any]:
+    """Write everything into a folder.
+
+    Args:
+        publication: What is published.
+        folder: Where; its parents are made.
+        overwrite: Whether an earlier publication there is replaced.
+
+    Returns:
+        Content of publication.json.
+
+    Raises:
+        BenchmarkError: if the folder is there, or holds what kgedit did not write.
+        StoreError: if the disk refuses.
+    """
+    folder = folder.absolute()
+    refuse_to_replace(folder, overwrite=overwrite)
+    _refuse_twins(publication.timesteps)
+    aside = folder.with_name(f".{folder.name}.aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        with disk_errors(folder, again="give the same command again"):
+            aside.mkdir(parents=True)
+            _write(publication, aside)
+            manifest = _manifest(publication, aside)
+            write_json(aside / MANIFEST, manifest)
+            replace_folder(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return manifest
+
+
+def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
+    """Let an empty folder be filled and, with `overwrite`, a publication be replaced that nobody added files to.
+
+    Raises:
+        BenchmarkError: otherwise.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not overwrite:
+        raise BenchmarkError(f"{folder} is there already. Replace it: --overwrite")
+    if not (folder / MANIFEST).is_file():
+        raise BenchmarkError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
+    written = {MANIFEST, *json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]}
+    others = sorted({str(path) for path in _files(folder)} - written)
+    if others:
+        raise BenchmarkError(
+            f"{folder} holds what kgedit did not write: {', '.join(others[:5])}. Nothing was changed. Publish to "
+            "another folder and copy it over."
+        )
+
+
+def _refuse_twins(timesteps: Iterable[PublishedTimestep]) -> None:
+    seen: dict[str, Path] = {}
+    for step in timesteps:
+        other = seen.setdefault(step.config, step.timestep.folder)
+        if other is not step.timestep.folder:
+            raise BenchmarkError(f"{other} and {step.timestep.folder} are both called {step.config}. Leave one out.")
+
+
+def _write(publication: Publication, folder: Path) -> None:
+    for path, rows in publication.tables.items():
+        _write_table(rows, folder / path)
+    tasks = folder / TASK_FOLDER
+    tasks.mkdir()
+    for step in publication.timesteps:
+        _write_timestep(step, folder / "timesteps" / step.config)
+        for name, text in task_files(step).items():
+            write_text(tasks / name, text)
+    name, text = loader_file()
+    write_text(tasks / name, text)
+    hashes = {path: _sha256(folder / path) for path in publication.tables}
+    write_json(folder / "croissant.json", croissant(publication, hashes))
+    write_text(folder / "README.md", card(publication))
+    write_text(folder / "CITATION.cff", citation_text())
+
+
+def _write_table(rows: pa.Table, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path, compression="zstd")
+
+
+def _write_timestep(step: PublishedTimestep, folder: Path) -> None:
+    """The timestep's own files as they are, and the other forms beside them."""
+    folder.mkdir(parents=True)
+    source = step.timestep.folder
+    for path in (*sorted(source.glob("*.parquet")), source / "timestep.json"):
+        shutil.copyfile(path, folder / path.name)
+    copy = Timestep.open(folder)
+    for export in EXPORTERS.values():
+        export(copy)
+
+
+def _manifest(publication: Publication, folder: Path) -> dict[str, Any]:
+    about = publication.about
+    files = {str(path): {"sha256": _sha256(folder / path), "bytes": (folder / path).stat().st_size}
+             for path in _files(folder)}  # fmt: skip
+    return {
+        "format": FORMAT,
+        "kgedit": __version__,
+        "name": about.name,
+        "version": about.version,
+        "license": about.license,
+        "url": about.url,
+        "date": about.date,
+        "timesteps": [_told(step) for step in publication.timesteps],
+        "runs": [] if publication.results is None else _runs(publication.results),
+        "files": files,
+    }
+
+
+def _told(step: PublishedTimestep) -> dict[str, Any]:
+    return {
+        "config": step.config,
+        "profile": step.timestep.manifest.get("profile"),
+        "sha256": step.timestep.sha256,
+        "snapshots": [
+            {"date": snapshot.get("date"), "source": snapshot.get("source")}
+            for snapshot in step.timestep.manifest.get("snapshots", ())
+        ],
+        "cases": step.cases,
+        "questions": {axis: rows.num_rows for axis, rows in step.questions.items()},
+    }
+
+
+def _runs(results: pa.Table) -> list[dict[str, Any]]:
+    names = ("run", "model", "method", "protocol", "edits", "seed", "answers_sha256", "cases_sha256")
+    rows = {row["run"]: row for row in results.select(names).to_pylist()}
+    return list(rows.values())
+
+
+def _files(folder: Path) -> Iterator[PurePosixPath]:
+    """Every file by its path in the folder, sorted."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield PurePosixPath(path.relative_to(folder).as_posix())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,32 @@
+"""The scores of runs as they are published: a row for each score, what comparisons of other people are made from."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+RESULTS = pa.schema(
+    [
+        ("run", pa.string()),
+        ("model", pa.string()),
+        ("method", pa.string()),
+        ("protocol", pa.string()),
+        ("edits", pa.int64()),
+        ("seed", pa.int64()),
+        ("stage", pa.string()),
+        ("timestep", pa.string()),
+        ("axis", pa.string()),
+        ("preset", pa.string()),
+        ("metric", pa.string()),
+        ("main", pa.bool_()),
+        ("n", pa.int64()),
+        ("relations", pa.int64()),
+        ("mean", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("answers_sha256", pa.string()),
+        ("cases_sha256", pa.string()),
+    ]
+)
+"""run: name of the run's folder. model: its name, of a folder the last part. edits: different cases that were applied.
+The columns from stage to high are those of kgedit.records.scores.Score; timestep is null where all are pooled.
+answers_sha256 and cases_sha256: of the answers that were scored, and of the cases that were asked."""

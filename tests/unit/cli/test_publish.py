@@ -1,0 +1,279 @@
+"""`kgedit publish`: its readers read what it writes; it is the same each time, and whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import datasets
+import mlcroissant
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from world.small_runs import SYNTHETIC, WILD, answer, write_run
+from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
+
+from kgedit.benchmark.edit_files import EditFile
+from kgedit.benchmark.timestep import Timestep
+from kgedit.cli import main
+from kgedit.exporters.publication.questions import COLUMNS, QUESTIONS
+from kgedit.records.runs import EditedModel, HashedInput, RunEnvironment
+from kgedit.runs.scoring import write_scores
+
+FIRST, SECOND = "20200101_20210101", "20210101_20220101"
+SPLITS = ["update", "rephrase", "personas", "mhop", "locality"]
+
+
+def publish(folder: Path, *timesteps: Path, more: tuple[str, ...] = ()) -> Result:
+    named = [part for step in timesteps for part in ("--timestep", str(step))]
+    return CliRunner().invoke(main, ["publish", str(folder), *named, *more])
+
+
+@pytest.fixture(scope="module")
+def timesteps(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two: four towns get new mayors, then two of these get their old ones back, of whom the probes differ."""
+    folder = tmp_path_factory.mktemp("benchmark")
+    write_timestep(folder / FIRST, name=FIRST, towns=range(4))
+    write_timestep(folder / SECOND, name=SECOND, towns=range(2), names=OLD_MAYORS, prefix="1")
+    return [folder / FIRST, folder / SECOND]
+
+
+@pytest.fixture(scope="module")
+def published(timesteps: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published") / "mayors"
+    result = publish(folder, *timesteps)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip() == str(folder)
+    assert f"{FIRST}: 4 cases; questions: 4 update, 4 rephrase, 4 personas, 4 mhop, 4 locality" in result.stderr
+    return folder
+
+
+def test_the_hubs_own_loader_reads_every_configuration_and_split(published: Path, tmp_path: Path) -> None:
+    assert datasets.get_dataset_config_names(str(published)) == [FIRST, SECOND]
+    for config, towns in ((FIRST, 4), (SECOND, 2)):
+        loaded = datasets.load_dataset(str(published), config, cache_dir=str(tmp_path))
+        assert {split: rows.num_rows for split, rows in loaded.items()} == dict.fromkeys(SPLITS, towns)
+        assert all(rows.column_names == QUESTIONS.names for rows in loaded.values())
+    default = datasets.load_dataset(str(published), split="mhop", cache_dir=str(tmp_path))
+    assert default[0]["question"] == "Where was the mayor of Arvika born?"
+    assert default[0]["answers"] == ["Eksjö"]
+    assert default[0]["facts"] == ["Q100:P6:Q20", "Q100:P19:Q40"]
+    assert (default[0]["edit_answer"], default[0]["old_answers"]) == ("Olof Gren", ["Nils Ek"])
+
+
+def test_croissants_own_reader_finds_no_fault_and_reads_every_row(published: Path, timesteps: list[Path]) -> None:
+    croissant = mlcroissant.Dataset(jsonld=published / "croissant.json")
+    assert croissant.metadata.ctx.issues.errors == set()
+    # The day of publication is told only where it is given: the same input gives the same bytes.
+    assert [text for text in croissant.metadata.ctx.issues.warnings if "datePublished" not in text] == []
+    assert len(croissant.metadata.record_sets) == 2 * len(SPLITS)
+    rows = list(croissant.records(f"{FIRST}_update"))
+    assert [row[f"{FIRST}_update/edit_answer"].decode() for row in rows] == NEW_MAYORS[:4]
+    assert [name.decode() for name in rows[0][f"{FIRST}_update/answers"]] == ["Olof Gren", "Olof Gren the Elder"]
+    dated = publish(published.with_name("dated"), timesteps[0], more=("--date", "2022-02-02"))
+    assert dated.exit_code == 0, dated.output
+    again = mlcroissant.Dataset(jsonld=published.with_name("dated") / "croissant.json").metadata
+    assert again.ctx.issues.warnings == set()
+    assert str(again.date_published).startswith("2022-02-02")
+
+
+def test_other_forms_are_read_by_their_readers(published: Path, timesteps: list[Path], tmp_path: Path) -> None:
+    folder = published / "timesteps" / FIRST
+    asked = [case.question for case in Timestep.open(timesteps[0]).cases()]
+    for name in ("easyedit.json", "wikibigedit.json"):
+        assert [case.question for case in EditFile.open(folder / name).cases()] == asked
+    easyedit = json.loads((folder / "easyedit.json").read_text(encoding="utf-8"))
+    assert [row["target_new"] for row in easyedit] == NEW_MAYORS[:4]
+    for name, column in (("wikibigedit.json", "ans"), ("wikifactdiff.jsonl", "objects")):
+        loaded = datasets.load_dataset("json", data_files=str(folder / name), cache_dir=str(tmp_path), split="train")
+        told = loaded[column] if column == "ans" else [row[0]["label"] for row in loaded[column]]
+        assert list(told) == NEW_MAYORS[:4]
+
+
+def test_kgedit_edits_with_the_published_timestep_and_its_hash_is_the_same(
+    published: Path, timesteps: list[Path]
+) -> None:
+    copy, original = Timestep.open(published / "timesteps" / SECOND), Timestep.open(timesteps[1])
+    assert (copy.sha256, list(copy.cases())) == (original.sha256, list(original.cases()))
+
+
+def test_publication_json_has_the_hash_of_every_other_file(published: Path) -> None:
+    manifest = json.loads((published / "publication.json").read_text(encoding="utf-8"))
+    files = {str(path.relative_to(published)): path for path in published.rglob("*") if path.is_file()}
+    del files["publication.json"]
+    hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    assert {name: told["sha256"] for name, told in manifest["files"].items()} == hashes
+    assert [step["config"] for step in manifest["timesteps"]] == [FIRST, SECOND]
+
+
+def test_the_same_timesteps_give_the_same_bytes(published: Path, timesteps: list[Path], tmp_path: Path) -> None:
+    result = publish(tmp_path / "mayors", *timesteps)
+    assert result.exit_code == 0, result.output
+    first, second = (_bytes(folder) for folder in (published, tmp_path / "mayors"))
+    assert first == second
+    result = publish(tmp_path / "mayors", *timesteps, more=("--overwrite",))
+    assert result.exit_code == 0, result.output
+    assert _bytes(tmp_path / "mayors") == first
+    assert [path.name for path in tmp_path.iterdir()] == ["mayors"]
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_card_says_licence_citation_and_what_columns_mean(published: Path) -> None:
+    _, front, text = (published / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    header = yaml.safe_load(front)
+    assert (header["license"], header["pretty_name"], header["size_categories"]) == ("cc0-1.0", "mayors", ["n<1K"])
+    assert "title = {{kgedit}}" in text
+    assert (published / "CITATION.cff").read_text(encoding="utf-8").startswith("cff-version:")
+    assert set(COLUMNS) == set(QUESTIONS.names)
+    assert all(f"| `{name}` | {meaning} |" in text for name, meaning in COLUMNS.items())
+    assert f"| `{FIRST}` | 2020-01-01 | 2021-01-01 | no | 4 | 4 | 4 | 4 | 4 |" in text
+    assert "| consequence |" not in text
+
+
+def test_projected_snapshots_are_told_as_such_in_card_and_rows(tmp_path: Path) -> None:
+    step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
+    manifest = {"timestep": FIRST, "profile": "other", "snapshots": [{"date": "2020-01-01", "projected": {}}]}
+    (step.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    result = publish(tmp_path / "mayors", step.folder)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
+    config = f"{FIRST}_other"
+    assert f"| `{config}` | 2020-01-01 | 2021-01-01 | yes |" in text
+    assert "Projected: a snapshot shows an earlier day" in text
+    rows = pq.read_table(tmp_path / "mayors" / "data" / config / "update.parquet")
+    assert rows["projected"].to_pylist() == [True, True]
+
+
+def test_a_licence_that_the_hub_does_not_name_is_other(timesteps: list[Path], tmp_path: Path) -> None:
+    publish(tmp_path / "mayors", timesteps[0], more=("--license", "Own-1.0"))
+    front = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8").split("---\n", 2)[1]
+    assert {"license": "other", "license_name": "own-1.0"}.items() <= yaml.safe_load(front).items()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "said"),
+    [
+        ({"publication.json": '{"files": {}}'}, (), "is there already"),
+        ({"notes.txt": "mine"}, ("--overwrite",), "was not written by kgedit publish"),
+        ({"publication.json": '{"files": {}}', ".git/HEAD": "mine"}, ("--overwrite",), r".git/HEAD. Nothing was"),
+    ],
+)
+def test_what_kgedit_did_not_write_is_not_replaced(
+    prepare: dict[str, str], more: tuple[str, ...], said: str, timesteps: list[Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "mayors"
+    for name, text in prepare.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    result = publish(folder, timesteps[0], more=more)
+    assert (result.exit_code, said in result.output) == (1, True), result.output
+    assert _bytes(folder) == {name: text.encode() for name, text in prepare.items()}
+
+
+def test_what_fails_halfway_leaves_nothing(
+    timesteps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Timestep) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("kgedit.exporters.publication.folder.EXPORTERS", {"easyedit": full})
+    result = publish(tmp_path / "mayors", timesteps[0])
+    assert (result.exit_code, "Traceback" in result.output) == (1, False)
+    assert "give the same command again" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_timesteps_without_cases_and_twins_are_refused(timesteps: list[Path], tmp_path: Path) -> None:
+    write_timestep(tmp_path / "empty", towns=range(0))
+    assert "has no case" in publish(tmp_path / "out", tmp_path / "empty").output
+    write_timestep(tmp_path / "twin", name=FIRST, towns=range(2))
+    assert f"are both called {FIRST}" in publish(tmp_path / "out", timesteps[0], tmp_path / "twin").output
+    assert "is no name of a data set" in publish(tmp_path / "out", timesteps[0], more=("--name", "a b")).output
+    assert not (tmp_path / "out").exists()
+
+
+def run_on(timestep: Path, folder: Path) -> Path:
+    """A scored run of two answers, one right, on a timestep."""
+    case_ids = [case.case_id for case in Timestep.open(timestep).cases()]
+    texts = ("Justin Trudeau", "nobody")
+    answers = [
+        answer(name, after=FIRST, timestep=FIRST, text=text) for name, text in zip(case_ids, texts, strict=False)
+    ]
+    write_run(folder, answers, timesteps=(str(timestep),), presets=(SYNTHETIC, WILD))
+    model = EditedModel(name="m", class_name="M", revision="", fingerprint="", parameters=1)
+    environment = RunEnvironment(
+        packages={}, python="", platform="", device="", threads=1, git_commit=None, seed=7, model=model, source="",
+        settings={}, contexts={}, timesteps=(HashedInput(name=FIRST, sha256=Timestep.open(timestep).sha256),),
+    )  # fmt: skip
+    (folder / "environment.json").write_bytes(msgspec.json.encode(environment))
+    write_scores(folder)
+    return folder
+
+
+def test_scores_of_runs_go_with_the_timesteps_that_they_were_made_on(timesteps: list[Path], tmp_path: Path) -> None:
+    run = run_on(timesteps[0], tmp_path / "runs" / "first")
+    result = publish(tmp_path / "mayors", timesteps[0], more=("--runs", str(run)))
+    assert result.exit_code == 0, result.output
+    scores = datasets.load_dataset(
+        str(tmp_path / "mayors"), "runs", split="scores", cache_dir=str(tmp_path / "cache")
+    ).to_list()
+    own = [row for row in scores if row["stage"] == "own" and row["main"] and row["timestep"] is None]
+    assert [(row["run"], row["method"], row["axis"], row["n"], row["mean"]) for row in own] == [
+        ("first", "ft-m", "update", 2, 0.5)
+    ]
+    assert "| first | smollm2-135m | ft-m | 0 | update | wild | exact_match | 2 | 50.0" in (
+        tmp_path / "mayors" / "README.md"
+    ).read_text(encoding="utf-8")
+    croissant = mlcroissant.Dataset(jsonld=tmp_path / "mayors" / "croissant.json")
+    assert len(list(croissant.records("runs_scores"))) == len(scores)
+    other = publish(tmp_path / "other", timesteps[1], more=("--runs", str(run)))
+    assert f"was made on {FIRST}, which is not published here" in other.output
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.slow
+def test_the_real_harness_finds_the_tasks_from_any_folder_and_scores_them(
+    timesteps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stand-in answers: the gold answer with other case and a period, and the old answer always likelier."""
+    pytest.importorskip("lm_eval", reason="the extra lm-eval is heavy; where it is installed, this runs")
+    from lm_eval import simple_evaluate
+    from lm_eval.api.model import LM
+    from lm_eval.tasks import TaskManager
+
+    class OldMayors(LM):
+        """Knows who the new mayors are when asked freely, and finds every old one likelier."""
+
+        def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
+            return [f" {request.doc['answers'][-1].upper()}.\nQuestion" for request in requests]
+
+        def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
+            return [(0.0 if request.args[1].strip() in OLD_MAYORS else -1.0, False) for request in requests]
+
+        def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
+            raise NotImplementedError
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    published = tmp_path / "mayors"
+    assert publish(published, *timesteps).exit_code == 0
+    moved = published.rename(tmp_path / "elsewhere")
+    monkeypatch.chdir("/")
+    manager = TaskManager(include_path=str(moved / "lm_eval"), include_defaults=False)
+    results = simple_evaluate(
+        model=OldMayors(), tasks=[f"kgedit_{FIRST}"], task_manager=manager, bootstrap_iters=0, log_samples=False
+    )
+    found = {name.removeprefix(f"kgedit_{FIRST}_"): told for name, told in results["results"].items()}
+    assert {name: told["exact_match,first_line"] for name, told in found.items() if name != "new_or_old"} == (
+        dict.fromkeys(SPLITS, 1.0)
+    )
+    assert found["new_or_old"]["acc,none"] == 0.0
+    assert pq.read_metadata(moved / "data" / SECOND / "update.parquet").num_rows == 2
+    assert {f"kgedit_{SECOND}_{name}" for name in (*SPLITS, "new_or_old")} <= set(manager.all_tasks)
