@@ -71,7 +71,7 @@ def build_qaedit(
     estimate: bool,
     **model: Any,
 ) -> None:
-    """Make edits of question-answering sets, as QAEdit was made.
+    """Make edits of question-answering sets like QAEdit.
 
     SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
     answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with

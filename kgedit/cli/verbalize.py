@@ -49,7 +49,7 @@ def verbalize(
     overwrite: bool,
     **asked_by: Any,
 ) -> None:
-    """Have a language model word the questions of a timestep.
+    """Have a language model word a timestep's questions.
 
     TIMESTEP is a folder that export-timestep wrote. A copy with the model's questions is written to --out; every
     question passes the final filters (subject named, relation expressed, answer not given away, answer repeated, one

@@ -13,7 +13,7 @@ from functools import cache
 from kgedit.llm.contexts import read_template
 from kgedit.llm.judging import cut, fenced, one_line
 from kgedit.llm.remote.requests import ChatRequest, Message
-from kgedit.records.answer_table import ErrorClass
+from kgedit.records.error_classes import ErrorClass
 from kgedit.resources import data_folder
 
 CLASSES: Mapping[str, ErrorClass] = {

@@ -14,8 +14,9 @@ from kgedit.metrics.judged import BeforeKey
 from kgedit.metrics.probability import BLEEDOVER
 from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
-from kgedit.records.answer_table import ANSWERS, ErrorClass, case_hash, question_hash
+from kgedit.records.answer_table import ANSWERS, case_hash, question_hash
 from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
+from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer
 
 _ROWS = 65_536

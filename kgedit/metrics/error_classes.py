@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kgedit.metrics.normalization import comparable, normalize
-from kgedit.records.answer_table import ErrorClass
+from kgedit.records.error_classes import ErrorClass
 
 _LONGEST_REPEATED = 8
 _WORDS_OF_A_LONG_TEXT = 12

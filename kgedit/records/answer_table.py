@@ -6,22 +6,8 @@ Both follow from answers.jsonl and the timesteps; a row is found again by a 64-b
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
 
 import pyarrow as pa
-
-ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
-"""What is wrong with a free answer; the rules are those of kgedit.metrics.error_classes. A judge that calls an answer
-wrong never says that it is more than the answer."""
-
-ERROR_CLASSES: tuple[ErrorClass, ...] = (
-    "empty",
-    "repetition",
-    "old answer",
-    "more than the answer",
-    "irrelevant",
-    "incorrect",
-)
 
 SCENARIO_SCORES = ("gain", "preferred", "static_loss", "archive_drop", "archived", "replaced")
 """Metrics that only some scenarios have (kgedit.metrics.scenarios)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from kgedit.records.answer_table import ErrorClass
 from kgedit.records.cases import Axis
+from kgedit.records.error_classes import ErrorClass
 
 Setting = int | float | bool | str | None
 """Value of one hyperparameter."""

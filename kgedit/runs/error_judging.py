@@ -15,8 +15,9 @@ from kgedit.errors import BenchmarkError
 from kgedit.files import replace_file
 from kgedit.llm.error_judging import WrongAnswer
 from kgedit.llm.jsonl import read_lines
-from kgedit.records.answer_table import ErrorClass, case_hash
+from kgedit.records.answer_table import case_hash
 from kgedit.records.cases import EDIT_AXES
+from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer, with_judgement
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import read_answers

@@ -204,6 +204,7 @@ def test_every_query_file_runs_with_what_its_header_says(graph: Graph, window: t
     given: dict[str, Any] = {
         "from": window[0].date, "to": window[1].date, "date": window[1].date, "subject": subject, "item": subject,
         "property": property_id, "properties": [property_id], "name": "of",
+        "question": "Who is it?", "subjects": [subject],
     }  # fmt: skip
     for query in read_queries().values():
         parameters = {p.name: given[p.name] if p.required else p.default for p in query.parameters}
