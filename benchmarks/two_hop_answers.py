@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -25,8 +26,8 @@ def only_two_hops() -> None:
     """Let timesteps give their cases with no other probes than those of two hops."""
     whole = Timestep.cases
 
-    def cases(timestep: Timestep) -> Iterator[Case]:
-        for case in whole(timestep):
+    def cases(timestep: Timestep, **given: Any) -> Iterator[Case]:
+        for case in whole(timestep, **given):
             yield replace(case, probes=tuple(probe for probe in case.probes if probe.axis == "mhop"))
 
     Timestep.cases = cases  # type: ignore[method-assign]

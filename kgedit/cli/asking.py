@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,23 @@ from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
     from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
+    from kgedit.benchmark.verbalizing.wanted import Wanted
     from kgedit.llm.remote.client import Asked, Estimate
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
 """Those of kgedit.benchmark.verbalizing.wanted, which a command does not import before it runs."""
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+
+COST_OPTIONS = (
+    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
+    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
+    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
+    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
+                 help="Seconds for one try."),
+)  # fmt: skip
+"""What asking may cost and how hard it is tried, of every command that asks a server."""
 
 _SERVER = (
     click.option("--base-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
@@ -30,14 +41,9 @@ _SERVER = (
     click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes when cut."),
     click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(min=0),
                  help="With --batch: seconds between two looks."),
-    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
-    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
     click.option("--tokenizer", metavar="NAME",
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
-    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
-    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-                 help="Seconds for one try."),
+    *COST_OPTIONS,
     click.option("--device", default="auto", metavar="NAME", help="Of a local model: auto, cpu, cuda. Default auto."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False),
                  help="Prompt files of your own, like those in prompts/verbalizer."),
@@ -45,7 +51,7 @@ _SERVER = (
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of whoever is asked."""
+    """Give a command the options that say which model is asked, where, and what it may cost."""
     for option in reversed(_SERVER):
         command = option(command)
     return command
@@ -116,6 +122,25 @@ def one_verbalizer(model: str | None, local: str | None, options: ServerOptions)
     return options.remote(model) if model else options.local(str(local))
 
 
+def tell_without_asking(
+    verbalizer: RemoteVerbalizer | LocalVerbalizer, wanted: Callable[[], Sequence[Wanted]], *, estimate: bool
+) -> None:
+    """Print what asking would cost, or else the requests.
+
+    Raises:
+        ModelError: if the model is no server's.
+    """
+    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+
+    if not isinstance(verbalizer, RemoteVerbalizer):
+        raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
+    if estimate:
+        tell_estimate(verbalizer.estimate(wanted()))
+        return
+    for line in verbalizer.dry_run(wanted()):
+        click.echo(line)
+
+
 def tell_estimate(estimate: Estimate) -> None:
     """Print what asking would cost."""
     counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
@@ -126,13 +151,19 @@ def tell_estimate(estimate: Estimate) -> None:
     click.echo(f"cost: {money}")
 
 
-def tell_asked(asked: Asked) -> None:
-    """Say what asking took."""
+def tell_asked(asked: Asked, *, done: str = "Asked", what: str = "requests", failed: str = "No reply") -> None:
+    """Say what asking took.
+
+    Args:
+        done: What was done with them.
+        what: What was asked about, in the plural.
+        failed: What it means that a call gave nothing.
+    """
     cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
     say(
-        f"Asked: {asked.requests:,} distinct requests, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
+        f"{done}: {asked.requests:,} distinct {what}, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
         f"{asked.prompt_tokens:,} tokens in, {asked.new_tokens:,} out{cost}"
     )
-    for what, counts in (("Tried again or given up", asked.retried), ("No reply", asked.failed)):
+    for trouble, counts in (("Tried again or given up", asked.retried), (failed, asked.failed)):
         if counts:
-            say(f"{what}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))
+            say(f"{trouble}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))

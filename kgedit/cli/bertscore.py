@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.progress import Update, bars, say
+from kgedit.cli.progress import bar, say
 from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
@@ -76,14 +76,7 @@ def measure(runs: Sequence[Path], options: BertScoreOptions) -> None:
         idf=options.bertscore_idf,
         baseline=options.bertscore_baseline,
     )
-    with bars() as add:
-        started: list[Update] = []
-
-        def progress(done: int, total: int) -> None:
-            if not started:
-                started.append(add("Measuring", total, "answers"))
-            started[0](done, done)
-
+    with bar("Measuring", "answers") as progress:
         measured = measure_runs(runs, settings, progress=progress)
     say(f"Measured with {settings.model}: {measured:,} distinct answers")
 

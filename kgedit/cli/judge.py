@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.progress import Update, bars, say
+from kgedit.cli.asking import COST_OPTIONS, tell_asked, tell_estimate
+from kgedit.cli.progress import bar, say
 from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
-    from kgedit.llm.remote.client import Asked
     from kgedit.records.scores import Agreement
     from kgedit.runs.judging import RemoteJudge
 
@@ -30,12 +30,7 @@ _OPTIONS = (
     click.option("--judge-errors", is_flag=True,
                  help="Ask a server's judge also what is wrong with each answer that it calls wrong."),
     click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
-    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the judge costs more."),
-    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
-    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
-    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-                 help="Seconds for one try."),
+    *COST_OPTIONS,
 )  # fmt: skip
 
 
@@ -116,19 +111,13 @@ class JudgeOptions:
 def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
     """Have the runs' answers judged, or keep the verdicts that they have."""
     remote = options.remote()
-    with bars() as add:
-        started: list[Update] = []
-
-        def progress(done: int, total: int) -> None:
-            if not started:
-                started.append(add("Judging", total, "answers"))
-            started[0](done, done)
-
+    with bar("Judging", "answers") as progress:
         if remote:
             asked = remote.judge(runs, progress=progress)
-            _tell(asked, "Judged", "No verdict")
+            tell_asked(asked, done="Judged", what="answers", failed="No verdict")
             if options.judge_errors:
-                _tell(remote.judge_errors(runs, spent=asked.dollars or 0.0), "Classes of errors", "No class")
+                classes = remote.judge_errors(runs, spent=asked.dollars or 0.0)
+                tell_asked(classes, done="Classes of errors", what="answers", failed="No class")
         elif options.judge_local:
             from kgedit.runs.judging import LocalModelJudge
 
@@ -138,30 +127,13 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
             say("No judge is named: the verdicts that are in the run folders are kept.")
 
 
-def tell_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
+def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
     """Print what a judge would cost."""
     remote = options.remote()
     assert remote is not None
-    estimate = remote.estimate(runs)
-    counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
-    calls = estimate.requests - estimate.cached
-    click.echo(f"calls: {calls:,} ({estimate.cached:,} more are in the cache)")
-    click.echo(f"tokens: {estimate.prompt_tokens:,} in, {estimate.new_tokens:,} out, {counted}")
-    money = "unknown: no price, give --prices FILE" if estimate.dollars is None else f"${estimate.dollars:.4f}"
-    click.echo(f"cost: {money}")
+    tell_estimate(remote.estimate(runs))
     if options.judge_errors:
         click.echo("error classes: at most one more call for each answer, for those that are called wrong")
-
-
-def _tell(asked: Asked, done: str, failed: str) -> None:
-    cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
-    say(
-        f"{done}: {asked.requests:,} distinct answers, {asked.cached:,} of them from the cache; {asked.calls:,} calls, "
-        f"{asked.prompt_tokens:,} tokens in, {asked.new_tokens:,} out{cost}"
-    )
-    for what, counts in (("Tried again or given up", asked.retried), (failed, asked.failed)):
-        if counts:
-            say(f"{what}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))
 
 
 def agreement_line(agreement: Agreement) -> str:

@@ -8,12 +8,11 @@ from typing import Any
 
 import click
 
-from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
+from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.progress import Update, bars, say
-from kgedit.errors import ModelError
+from kgedit.cli.progress import bar, say
 
 _EPILOG = examples(
     "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini --estimate",
@@ -60,7 +59,6 @@ def mine_templates(
     """
     from kgedit.api.verbalizing import mine_clozes
     from kgedit.benchmark.verbalizing.mining import facts_to_state, wanted_statements
-    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
     from kgedit.store.snapshots import open_snapshot
@@ -70,25 +68,11 @@ def mine_templates(
     snapshot = open_snapshot(home(), date.date())
     stated = facts_to_state(snapshot, properties=properties, per_relation=facts, most_popular=most_popular, seed=seed)
     if estimate or dry_run:
-        if not isinstance(verbalizer, RemoteVerbalizer):
-            raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
-        wanted = wanted_statements(stated)
-        if estimate:
-            tell_estimate(verbalizer.estimate(wanted))
-        else:
-            for line in verbalizer.dry_run(wanted):
-                click.echo(line)
+        tell_without_asking(verbalizer, lambda: wanted_statements(stated), estimate=estimate)
         return
     if out is None:
         raise click.UsageError("Name the catalogue to write: --out FILE.")
-    with bars() as add:
-        started: list[Update] = []
-
-        def progress(done: int, total: int) -> None:
-            if not started:
-                started.append(add("Stating", total, "facts"))
-            started[0](done, done)
-
+    with bar("Stating", "facts") as progress:
         mined, asked = mine_clozes(
             stated, verbalizer, out, prompts=options.prompts, overwrite=overwrite, progress=progress
         )

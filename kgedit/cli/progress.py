@@ -50,6 +50,20 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
 
 @contextmanager
+def bar(title: str, unit: str) -> Iterator[Update]:
+    """Show one step; yields a function (done, total)."""
+    with bars() as add:
+        started: list[Update] = []
+
+        def update(done: int, total: int) -> None:
+            if not started:
+                started.append(add(title, total, unit))
+            started[0](done, done)
+
+        yield update
+
+
+@contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """One line per stage; yields a function (stage, steps done, number of steps)."""
     updates: dict[str, Update] = {}

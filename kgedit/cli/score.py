@@ -51,7 +51,7 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
     by an encoder's embeddings, which --bertscore-model names. What it measured goes to bertscores.jsonl.
     """
     from kgedit.cli.bertscore import measure
-    from kgedit.cli.judge import judge, tell_estimate
+    from kgedit.cli.judge import judge, tell_judge_estimate
     from kgedit.cli.progress import say
     from kgedit.metrics import METRICS
     from kgedit.metrics.bertscore import NAMES as BERTSCORES
@@ -69,7 +69,7 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
     judging.check(runs, asked_for="judge" in metrics)
     encoding.check(runs, asked_for=embeddings)
     if judging.estimate:
-        tell_estimate(runs, judging)
+        tell_judge_estimate(runs, judging)
         return
     if "judge" in metrics:
         judge(runs, judging)

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_estimate
+from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.progress import Update, bars, say
-from kgedit.errors import ModelError
+from kgedit.cli.progress import bar, say
 
 _EPILOG = examples(
     "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --estimate",
@@ -62,7 +61,6 @@ def verbalize(
     from kgedit.api.verbalizing import WordingOptions, find_wanted
     from kgedit.api.verbalizing import verbalize as worded
     from kgedit.benchmark.timestep import Timestep
-    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
     from kgedit.resources import home
 
     options = ServerOptions(**asked_by)
@@ -72,25 +70,11 @@ def verbalize(
         axes=axes or AXES, home=home(), personas=personas, prompts=options.prompts, limit=limit, seed=seed
     )
     if estimate or dry_run:
-        if not isinstance(verbalizer, RemoteVerbalizer):
-            raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
-        wanted = find_wanted(read, wording)
-        if estimate:
-            tell_estimate(verbalizer.estimate(wanted))
-        else:
-            for line in verbalizer.dry_run(wanted):
-                click.echo(line)
+        tell_without_asking(verbalizer, lambda: find_wanted(read, wording), estimate=estimate)
         return
     if out is None:
         raise click.UsageError("Name the folder to write: --out FOLDER.")
-    with bars() as add:
-        started: list[Update] = []
-
-        def progress(done: int, total: int) -> None:
-            if not started:
-                started.append(add("Wording", total, "records"))
-            started[0](done, done)
-
+    with bar("Wording", "records") as progress:
         made = worded(read, out, verbalizer, options=wording, overwrite=overwrite, progress=progress)
     if made.asked:
         tell_asked(made.asked)

@@ -12,13 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from kgedit.errors import BenchmarkError
-from kgedit.files import replace_file
-from kgedit.llm.jsonl import read_lines
 from kgedit.records.runs import Answer, BertScore, with_judgement
 from kgedit.records.scores import Encoding
+from kgedit.runs.headed_lines import read_headed, write_headed
 from kgedit.runs.run_files import read_answers
 
 if TYPE_CHECKING:
@@ -108,8 +104,7 @@ def measure_runs(runs: Sequence[Path], settings: EncoderSettings, *, progress: P
     for run, own in answers.items():
         scores = _measure(encoder, list(own.values()), idf=settings.idf, baseline=baseline)
         lines = [_Line(key=key, score=_rounded(score)) for key, score in zip(own, scores, strict=True)]
-        rows = (replace(made_by, measured=len(own)), *lines)
-        replace_file(run / FILE, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        write_headed(run / FILE, replace(made_by, measured=len(own)), lines)
         done += len(own)
         if progress:
             progress(done, total)
@@ -132,18 +127,11 @@ def read_bertscores(run_folder: Path) -> BertScores | None:
     Raises:
         BenchmarkError: if a line cannot be read.
     """
-    path = run_folder / FILE
-    rows = read_lines(path)
-    if not rows:
+    again = "measure again: kgedit score RUN --metric bertscore"
+    read = read_headed(run_folder / FILE, Encoding, _Line, holds="BERTScores", again=again)
+    if read is None:
         return None
-    try:
-        encoding = msgspec.json.decode(rows[0], type=Encoding)
-        lines = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[_Line])
-    except msgspec.DecodeError as error:
-        message = (
-            f"{path} holds no BERTScores: {error}. Delete it and measure again: kgedit score RUN --metric bertscore"
-        )
-        raise BenchmarkError(message) from error
+    encoding, lines = read
     return BertScores(encoding, {line.key: line.score for line in lines})
 
 

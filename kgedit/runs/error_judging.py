@@ -9,19 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from kgedit.errors import BenchmarkError
-from kgedit.files import replace_file
 from kgedit.llm.error_judging import WrongAnswer
-from kgedit.llm.jsonl import read_lines
 from kgedit.records.answer_table import case_hash
 from kgedit.records.cases import EDIT_AXES
 from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer, with_judgement
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.headed_lines import read_headed, write_headed
 from kgedit.runs.run_files import read_answers
-from kgedit.runs.verdicts import read_verdicts
+from kgedit.runs.verdicts import JUDGE_AGAIN, JudgeLine, read_verdicts
 
 FILE = "judged_errors.jsonl"
 
@@ -39,13 +36,6 @@ class ErrorLine:
     key: str
     error: ErrorClass | None
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judge:
-    judge: str
-    where: str
-    prompt_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +95,7 @@ def write_judged_errors(run: Path, lines: Iterable[ErrorLine], *, judge: str, wh
         where: Address of its server.
         prompt: SHA-256 of its instructions.
     """
-    rows = [_Judge(judge=judge, where=where, prompt_sha256=prompt), *lines]
-    return replace_file(run / FILE, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    return write_headed(run / FILE, JudgeLine(judge=judge, where=where, prompt_sha256=prompt), lines)
 
 
 def read_judged_errors(run: Path) -> JudgedErrors | None:
@@ -115,13 +104,7 @@ def read_judged_errors(run: Path) -> JudgedErrors | None:
     Raises:
         BenchmarkError: if a line cannot be read.
     """
-    path = run / FILE
-    rows = read_lines(path)
-    if not rows:
+    read = read_headed(run / FILE, JudgeLine, ErrorLine, holds="error classes", again=JUDGE_AGAIN)
+    if read is None:
         return None
-    try:
-        lines = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[ErrorLine])
-    except msgspec.DecodeError as error:
-        message = f"{path} holds no error classes: {error}. Delete it and judge again: kgedit score RUN --metric judge"
-        raise BenchmarkError(message) from error
-    return JudgedErrors({line.key: line.error for line in lines}, old_answers(read_edited_cases(run)))
+    return JudgedErrors({line.key: line.error for line in read[1]}, old_answers(read_edited_cases(run)))

@@ -10,16 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
-from kgedit.errors import BenchmarkError
-from kgedit.files import replace_file
-from kgedit.llm.jsonl import read_lines
 from kgedit.llm.judging import Judgement, Verdict
 from kgedit.records.runs import Answer, with_judgement
 from kgedit.records.scores import Judging
+from kgedit.runs.headed_lines import read_headed, write_headed
 
 FILE = "verdicts.jsonl"
+JUDGE_AGAIN = "judge again: kgedit score RUN --metric judge"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,9 @@ class VerdictLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judge:
+class JudgeLine:
+    """Who judged: model, address of its server or "local", SHA-256 of its instructions."""
+
     judge: str
     where: str
     prompt_sha256: str
@@ -90,8 +89,7 @@ def write_verdicts(run_folder: Path, lines: Iterable[VerdictLine], *, judge: str
         where: Address of its server, or "local".
         prompt: SHA-256 of its instructions.
     """
-    rows = [_Judge(judge=judge, where=where, prompt_sha256=prompt), *lines]
-    return replace_file(run_folder / FILE, b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    return write_headed(run_folder / FILE, JudgeLine(judge=judge, where=where, prompt_sha256=prompt), lines)
 
 
 def read_verdicts(run_folder: Path) -> Verdicts | None:
@@ -100,16 +98,10 @@ def read_verdicts(run_folder: Path) -> Verdicts | None:
     Raises:
         BenchmarkError: if a line cannot be read.
     """
-    path = run_folder / FILE
-    rows = read_lines(path)
-    if not rows:
+    read = read_headed(run_folder / FILE, JudgeLine, VerdictLine, holds="verdicts", again=JUDGE_AGAIN)
+    if read is None:
         return None
-    try:
-        who = msgspec.json.decode(rows[0], type=_Judge)
-        lines = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[VerdictLine])
-    except msgspec.DecodeError as error:
-        message = f"{path} holds no verdicts: {error}. Delete it and judge again: kgedit score RUN --metric judge"
-        raise BenchmarkError(message) from error
+    who, lines = read
     unjudged = Counter(line.reason for line in lines if line.verdict is None)
     judging = Judging(
         judge=who.judge,

@@ -1,0 +1,45 @@
+"""JSON Lines of a run folder whose first line tells how the others were made, such as by which judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kgedit.errors import BenchmarkError
+from kgedit.files import replace_file
+from kgedit.llm.jsonl import read_lines
+
+Head = TypeVar("Head")
+Line = TypeVar("Line")
+
+
+def write_headed(path: Path, head: object, lines: Iterable[object]) -> Path:
+    """Write a file, aside first and then renamed."""
+    return replace_file(path, b"".join(msgspec.json.encode(row) + b"\n" for row in (head, *lines)))
+
+
+def read_headed(
+    path: Path, head: type[Head], line: type[Line], *, holds: str, again: str
+) -> tuple[Head, list[Line]] | None:
+    """The first line and the others; None where there is no file.
+
+    Args:
+        head: Type of the first line.
+        line: Type of the others.
+        holds: What the file should hold, for the message.
+        again: What makes it anew, for the message.
+
+    Raises:
+        BenchmarkError: if a line cannot be read.
+    """
+    try:
+        rows = read_lines(path)
+        if not rows:
+            return None
+        others = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[line])  # type: ignore[valid-type]
+        return msgspec.json.decode(rows[0], type=head), others
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"{path} holds no {holds}: {error}. Delete it and {again}") from error
