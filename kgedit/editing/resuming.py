@@ -7,18 +7,27 @@ import torch
 from kgedit.editing.editor import EditorState
 
 
-def training_state(optimizer: torch.optim.Optimizer, *, epochs: int) -> EditorState:
-    """A copy of the trained parameters, the optimizer's state and torch's random state after a number of epochs."""
+def training_state(
+    optimizer: torch.optim.Optimizer, *, epochs: int, scaler: torch.amp.GradScaler | None = None
+) -> EditorState:
+    """A copy of the trained parameters, the optimizer's state and torch's random state after a number of epochs.
+
+    Args:
+        scaler: Of the loss; where it is in use, its state too.
+    """
     own = _parameters(optimizer)
     tensors = {f"weight.{index}": parameter.detach().clone() for index, parameter in enumerate(own)}
     for index, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": value.detach().clone() for name, value in values.items()}
     tensors["random.cpu"] = torch.get_rng_state()
     tensors |= {f"random.{device}": torch.cuda.get_rng_state(device) for device in _gpus(own)}
-    return EditorState(tensors, {"epochs": epochs})
+    scale = {"scale": scaler.state_dict()} if scaler and scaler.is_enabled() else {}
+    return EditorState(tensors, {"epochs": epochs, **scale})
 
 
-def resume_training(optimizer: torch.optim.Optimizer, state: EditorState) -> int:
+def resume_training(
+    optimizer: torch.optim.Optimizer, state: EditorState, *, scaler: torch.amp.GradScaler | None = None
+) -> int:
     """Load a saved state into a new optimizer of the same parameters; returns the number of epochs done."""
     own = _parameters(optimizer)
     with torch.no_grad():
@@ -34,6 +43,8 @@ def resume_training(optimizer: torch.optim.Optimizer, state: EditorState) -> int
     torch.set_rng_state(state.tensors["random.cpu"])
     for device in _gpus(own):
         torch.cuda.set_rng_state(state.tensors[f"random.{device}"], device)
+    if scaler is not None and "scale" in state.record:
+        scaler.load_state_dict(state.record["scale"])
     epochs: int = state.record["epochs"]
     return epochs
 

@@ -39,6 +39,11 @@ class LocateSettings(Settings):
     tokens: int = setting("most tokens of the statistics", default=40_000, ge=1)
     length: int = setting("tokens of a row of that text", default=128, ge=2)
     damping: float = setting("share of the mean eigenvalue added to the statistics", default=1e-4, ge=0)
+    solve_on: Literal["device", "cpu"] = setting(
+        "where the statistics and the equations are: with the model, or in main memory (slower; at width 14,336 each "
+        "edited layer takes 1.6 GB)",
+        default="device",
+    )
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003

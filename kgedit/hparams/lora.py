@@ -22,6 +22,10 @@ class LoraSettings(Settings):
     batch: int = setting("examples per step", default=32, ge=1)
     learning_rate: float = setting("peak, of Adam", derived="by width", gt=0)
     warmup: float = setting("share of the steps in which the rate rises", default=0.1, ge=0, le=1)
+    recompute: bool = setting(
+        "whether blocks are computed again in the backward pass instead of kept: less memory, a third more time",
+        default=False,
+    )
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
 
     @classmethod

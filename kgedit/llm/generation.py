@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 
@@ -18,6 +19,9 @@ from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
 """Most tokens in a batch, where nobody says."""
+
+_LEAST_TOKENS = 256
+"""Some questions ask for more, and are then asked alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +107,13 @@ def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int 
     """Ask questions, each under its own preset.
 
     Args:
-        batch_tokens: Most tokens that the model holds at once.
+        batch_tokens: Most tokens that the model holds at once; where that is too many for a GPU's memory, half as many.
 
     Returns:
         One reply per question, in the same order; each carries a share of the wall time, by its tokens.
 
     Raises:
-        ModelError: if a batch does not fit into the GPU's memory.
+        ModelError: if a single question does not fit into the GPU's memory.
     """
     started = time.perf_counter()
     forced = [index for index, one in enumerate(asked) if one.is_forced]
@@ -118,7 +122,8 @@ def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int 
     with torch.inference_mode(), enough_memory(f"a batch of {len(asked)} questions"):
         for indexes, way in ((forced, _fed), (free, _decoded)):
             if indexes:
-                found = way(model, [asked[index] for index in indexes], batch_tokens)
+                own = [asked[index] for index in indexes]
+                found = model.asked_at_once.run(batch_tokens, partial(way, model, own), least=_LEAST_TOKENS)
                 replies |= dict(zip(indexes, found, strict=True))
     seconds = time.perf_counter() - started
     tokens = sum(reply.prompt_tokens + reply.new_tokens for reply in replies.values())

@@ -12,6 +12,7 @@ from typing import Any, overload
 
 import torch
 
+from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.chat import ChatFormat, usable_chat_format
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
@@ -48,6 +49,8 @@ class LanguageModel:
         readings: The current forward passes, the innermost last; written by `forward` and by `InstalledHook`.
         row_readers: Hooks that read `reading`, and so need rows that stand whole beside one another; while there are
             any, no two rows share what they begin with.
+        asked_at_once: Most tokens of questions that fit into the device's memory.
+        trained_at_once: Most rows of a training step that do.
     """
 
     name: str
@@ -57,6 +60,12 @@ class LanguageModel:
     by_name: bool = True
     readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
     row_readers: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
+    asked_at_once: BatchLimit = field(
+        default_factory=lambda: BatchLimit("tokens of questions"), init=False, repr=False, compare=False
+    )
+    trained_at_once: BatchLimit = field(
+        default_factory=lambda: BatchLimit("rows of a training step"), init=False, repr=False, compare=False
+    )
 
     @property
     def reading(self) -> Reading | None:

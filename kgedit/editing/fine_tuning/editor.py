@@ -6,24 +6,33 @@ The layers below the matrix are computed once per call; the methods differ in th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
+from kgedit.editing.gradients import backward, loss_scaler, take_step
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.fine_tuning import FineTuningSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
 
 TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    pairs: Sequence[tuple[str, str]]
+    targets: TargetBatch
+    logits: ForwardAbove
 
 
 class MatrixTuning(Editor[TuningSettings]):
@@ -35,6 +44,7 @@ class MatrixTuning(Editor[TuningSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
         self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
+        self._scaler = loss_scaler(model)
 
     @staticmethod
     @abstractmethod
@@ -58,6 +68,7 @@ class MatrixTuning(Editor[TuningSettings]):
         weight = self._matrix.editable()
         start = weight.detach().clone()
         optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
+        self._scaler = loss_scaler(self.model)
         optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
         weight.requires_grad_(True)
         try:
@@ -68,17 +79,30 @@ class MatrixTuning(Editor[TuningSettings]):
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
         """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
-        targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
-        with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
+        scaler, stop = self._scaler, self.settings.stop_loss
+        with self._losses() as loss_of, torch.enable_grad():
             for _ in range(most):
-                loss = self.loss(logits(), targets)
-                last = loss.item()
-                if last <= self.settings.stop_loss:
+                last = backward(self.model, pairs, loss_of, optimizer=optimizer, scaler=scaler, stop_loss=stop)
+                if last <= stop:
                     break
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
+                take_step(optimizer, scaler)
         return last
+
+    @contextmanager
+    def _losses(self) -> Iterator[Callable[[Sequence[tuple[str, str]]], torch.Tensor]]:
+        """The loss of pairs; what lies below the matrix is computed anew only for other pairs than the last time."""
+        with ExitStack() as held:
+            last: _Forward | None = None
+
+            def loss_of(pairs: Sequence[tuple[str, str]]) -> torch.Tensor:
+                nonlocal last
+                if last is None or last.pairs != pairs:
+                    held.close()
+                    targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
+                    last = _Forward(pairs, targets, held.enter_context(forward_above(self.model, self.layer, targets)))
+                return self.loss(last.logits(), last.targets)
+
+            yield loss_of
 
     def restore(self) -> None:
         """Give the model its own matrix back."""

@@ -37,7 +37,7 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
             return super().apply(cases, run)
         order = random.Random(seed_for(self.seed, cases))
         with self._training() as optimizer:
-            begun = resume_training(optimizer, run.resume) if run.resume else 0
+            begun = resume_training(optimizer, run.resume, scaler=self._scaler) if run.resume else 0
             for epoch in range(epochs):
                 order.shuffle(pairs)
                 if epoch < begun:
@@ -48,5 +48,5 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
                     losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
                 if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
                     break
-                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
+                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
         return AppliedEdits(loss=sum(losses) / len(losses))

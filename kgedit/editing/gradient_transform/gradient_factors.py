@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import MlpMatrix
@@ -62,10 +63,10 @@ def gradient_factors(
     with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
         with hooks(*(matrix.module.register_forward_hook(record(matrix)) for matrix in matrices)):
             loss = target_loss(logits(), targets)
-        gradients = torch.autograd.grad(loss * len(targets.ids), [outputs[matrix.name] for matrix in matrices])
+        found = gradients(model, loss * len(targets.ids), [outputs[matrix.name] for matrix in matrices])
     rows = len(targets.ids)
     factors = [
         GradientFactors(by_row(inputs[matrix.name], rows), by_row(gradient.to(targets.ids.device).float(), rows))
-        for matrix, gradient in zip(matrices, gradients, strict=True)
+        for matrix, gradient in zip(matrices, found, strict=True)
     ]
     return factors, loss.item()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +31,7 @@ from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValue
 from kgedit.editing.locate_then_edit.whitening import damped
 from kgedit.errors import SpecError
 from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LocateSettings
+from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import sample_random_prefixes
@@ -50,6 +53,7 @@ class LocateThenEdit(Editor[Settings]):
         self._random_prefixes: list[list[int]] | None = None
         self._corpus: Corpus | None = None
         self._second_moments: dict[int, SecondMoment] = {}
+        self._searched_at_once = BatchLimit("edits of a value search")
 
     @abstractmethod
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
@@ -66,7 +70,10 @@ class LocateThenEdit(Editor[Settings]):
         own = self.settings.corpus
         corpus = corpus_of_facts(known) if own == KNOWN_FACTS else corpus_of_files([Path(own)])
         budget = TextBudget(self.settings.tokens, self.settings.length)
-        self._second_moments = second_moments(self.model, self.layers, corpus, budget=budget, progress=advance)
+        found = second_moments(self.model, self.layers, corpus, budget=budget, progress=advance)
+        self._second_moments = {
+            layer: replace(moment, device=self.solving_device(layer)) for layer, moment in found.items()
+        }
         self._corpus = corpus
 
     def details(self) -> dict[str, Any]:
@@ -99,6 +106,11 @@ class LocateThenEdit(Editor[Settings]):
             count, tokens = self.settings.prompts - 1, self.settings.prefix_tokens
             self._random_prefixes = sample_random_prefixes(self.model, count, tokens=tokens, seed=self.seed)
         return self._random_prefixes
+
+    def solving_device(self, layer: int) -> torch.device:
+        """Where the statistics and the equations of a layer are."""
+        own: torch.device = self.matrices[layer].weight.device
+        return torch.device("cpu") if self.settings.solve_on == "cpu" else own
 
     def second_moment(self, layer: int) -> SecondMoment:
         """The statistics of a layer.
@@ -157,11 +169,16 @@ class LocateThenEdit(Editor[Settings]):
             stop=own.stop,
             patience=self.patience,
         )
+
+        def searched(own_requests: Sequence[EditRequest], at_once: int) -> FoundValues:
+            groups = [own_requests[start : start + at_once] for start in range(0, len(own_requests), at_once)]
+            return _joined([search_values(self.model, layer, module, group, search) for group in groups])
+
         order = sorted(range(len(requests)), key=lambda index: _tokens_from_subject(requests[index]))
         parts = [_found(run.resume, device=self.matrices[layer].weight.device)] if run.resume else []
         for start in range(sum(len(part.losses) for part in parts), len(requests), size):
             own_requests = [requests[index] for index in order[start : start + size]]
-            parts.append(search_values(self.model, layer, module, own_requests, search))
+            parts.append(self._searched_at_once.run(size, partial(searched, own_requests)))
             run.progress(min(1.0, (start + size) / len(requests)))
             if start + size < len(requests):
                 run.checkpoint(lambda: _search_state(_joined(parts)))

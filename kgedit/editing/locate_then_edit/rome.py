@@ -69,7 +69,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         keys = self.key_rows([request], layer=self.layer)[0]
         direction, met = self._whiten(self.direction_key(keys)), self._whiten(self.met_key(keys))
         wanted = found.before[0].double() + found.added[0].double()
-        residual = (wanted - self._given(self.met_key(keys))).unsqueeze(1)
+        residual = (wanted - self._given(self.met_key(keys))).to(direction.device).unsqueeze(1)
         matrix.add(self._back(residual @ direction.T / (direction.T @ met)).T)
         return found.losses[0]
 
@@ -85,7 +85,7 @@ class Rome(LocateThenEdit[RomeSettings]):
     def _whiten(self, key: torch.Tensor) -> torch.Tensor:
         if self._whitening is None:
             self._whitening = Whitening.of(self.second_moment(self.layer).matrix, damping=self.settings.damping)
-        return self._whitening.whiten(key.unsqueeze(1))
+        return self._whitening.whiten(key.to(self._whitening.factor.device).unsqueeze(1))
 
     def _back(self, change: torch.Tensor) -> torch.Tensor:
         assert self._whitening is not None

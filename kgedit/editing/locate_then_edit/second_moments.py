@@ -66,19 +66,25 @@ class TextBudget:
 
 @dataclass(frozen=True, slots=True)
 class SecondMoment:
-    """The statistics of one layer.
+    """The statistics of one layer, in a file: at width 14,336 they take 1.6 GB, and methods need them only once.
 
     Attributes:
         layer: Index of the block.
-        matrix: C, inner width x inner width, float64.
-        tokens: Number of tokens that it is the mean over.
-        path: File that holds it.
+        tokens: Number of tokens that C is the mean over.
+        path: File that holds C.
+        device: Where C is read to.
     """
 
     layer: int
-    matrix: torch.Tensor
     tokens: int
     path: Path
+    device: torch.device
+
+    @property
+    def matrix(self) -> torch.Tensor:
+        """C, inner width x inner width, float64, read anew at each call."""
+        with safe_open(self.path, framework="pt", device=str(self.device)) as file:
+            return file.get_tensor("second_moment")
 
 
 def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
@@ -184,7 +190,7 @@ def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
         values, vectors = torch.linalg.eigh(moment.matrix)
         save_tensors(path, {"values": values, "vectors": vectors})
     with safe_open(path, framework="pt") as file:
-        values, vectors = (file.get_tensor(name).to(moment.matrix.device) for name in ("values", "vectors"))
+        values, vectors = (file.get_tensor(name).to(moment.device) for name in ("values", "vectors"))
     return values, vectors
 
 
@@ -228,6 +234,6 @@ def _write(path: Path, matrix: torch.Tensor, record: dict[str, object]) -> None:
 
 
 def _read(layer: int, path: Path, model: LanguageModel) -> SecondMoment:
-    device = model.blocks[layer].down_projection.weight.device
     with safe_open(path, framework="pt") as file:
-        return SecondMoment(layer, file.get_tensor("second_moment").to(device), int(file.metadata()["tokens"]), path)
+        tokens = int(file.metadata()["tokens"])
+    return SecondMoment(layer, tokens, path, model.blocks[layer].down_projection.weight.device)

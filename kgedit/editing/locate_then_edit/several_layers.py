@@ -71,7 +71,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         for index, layer in enumerate(self.layers):
             matrix, solve = self.matrices[layer], self.solve(layer)
             # In the matrix's own precision, in which keys are kept: what is withdrawn is what was added.
-            keys = self.keys(requests, layer=layer).to(matrix.wide).double()
+            keys = self.keys(requests, layer=layer).to(matrix.wide).to(self.solving_device(layer)).double()
             missing = wanted - self.reached(requests)
             share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer).T.to(keys.device)
             if self.overwrites:
@@ -155,7 +155,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             self._kept.apply(state.tables["edits"], device=torch.device("cpu"))
         for layer in self.layers if self.remembers else ():
             matrix, waiting = (state.tensors.get(f"{name}.{layer}") for name in ("problem", "waiting"))
-            device = self.matrices[layer].weight.device
+            device = self.solving_device(layer)
             self._solves[layer] = AccumulatedSolve.of(
                 self.start(layer) if matrix is None else matrix.to(device, copy=True),
                 None if waiting is None else waiting.to(device),
@@ -184,7 +184,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
 
     def _keys_and_values(self, layer: int, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         """Of edits that were kept: inputs x edits, and outputs x edits."""
-        device = self.matrices[layer].weight.device
+        device = self.solving_device(layer)
         keys, values = (self._kept.column(f"{name}.{layer}")[rows].to(device).double().T for name in ("keys", "values"))
         return keys, values
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from kgedit.editing.gradients import loss_scaler, take_step
 from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
@@ -92,7 +93,7 @@ def search_values(
         module: The block's down-projection or the block itself.
     """
     rows = _Rows.of(model, requests)
-    vectors = _Vectors(requests, search, rows)
+    vectors = _Vectors(requests, search, rows, scaler=loss_scaler(model))
     forwards = forward_above(model, layer, rows.targets, start=rows.start)
     with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
         for step in range(1, search.steps + 1):
@@ -151,8 +152,15 @@ class _Rows:
 class _Vectors:
     """The vectors of a search, their optimizer, and the rows that are still in the batch."""
 
-    def __init__(self, requests: Sequence[EditRequest], search: ValueSearchSettings, rows: _Rows) -> None:
-        self._search, self._count = search, len(requests)
+    def __init__(
+        self,
+        requests: Sequence[EditRequest],
+        search: ValueSearchSettings,
+        rows: _Rows,
+        *,
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        self._search, self._count, self._scaler = search, len(requests), scaler
         self._labels, self._columns, self._owners = rows.targets.labels, rows.columns, rows.owners
         self._bare, self._drift = rows.bare, rows.drift
         self._alive = torch.ones(self._count, dtype=torch.bool)
@@ -227,11 +235,11 @@ class _Vectors:
         """One step of Adam for the edits that are not done, and back into the ball that they may not leave."""
         assert self._optimizer is not None
         self._optimizer.zero_grad()
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        self._scaler.scale(losses.sum()).backward()  # type: ignore[no-untyped-call]
         for vector, alive in zip(self._added, self._alive.tolist(), strict=True):
             if not alive:
                 vector.grad = None  # Adam leaves such parameters as they are
-        self._optimizer.step()
+        take_step(self._optimizer, self._scaler)
         with torch.no_grad():
             for vector, before in zip(self._added, self._before, strict=True):
                 vector.mul_((self._search.clamp * before.norm() / vector.norm().clamp(min=1e-12)).clamp(max=1))

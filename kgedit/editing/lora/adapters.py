@@ -6,12 +6,14 @@ import math
 import random
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import RunContext
+from kgedit.editing.gradients import backward, loss_scaler, take_step
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.language_model import LanguageModel
@@ -81,28 +83,50 @@ def train(
     order = random.Random(seed)
     each = math.ceil(len(pairs) / settings.batch)
     shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
-    begun = resume_training(optimizer, run.resume) if run.resume else 0
+    scaler = loss_scaler(model)
+    begun = resume_training(optimizer, run.resume, scaler=scaler) if run.resume else 0
     step = begun * each
     model.module.train()
+    if settings.recompute:
+        _recompute(model.module)
+
+    def loss_of(rows: Sequence[tuple[str, str]]) -> torch.Tensor:
+        targets = encode_targets(model, rows, learn_end=settings.learn_end)
+        return target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+
     for epoch in range(settings.epochs):
         order.shuffle(shuffled)
         if epoch < begun:
             continue
         losses = []
         for start in range(0, len(shuffled), settings.batch):
-            targets = encode_targets(model, shuffled[start : start + settings.batch], learn_end=settings.learn_end)
-            loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+            batch = shuffled[start : start + settings.batch]
             optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            losses.append(loss.item())
+            losses.append(backward(model, batch, loss_of, optimizer=optimizer, scaler=scaler))
+            take_step(optimizer, scaler)
             step += 1
             run.progress(step / steps)
         if epoch + 1 < settings.epochs:
-            run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1))
+            run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=scaler))
+    if settings.recompute:
+        _keep(model.module)
     model.module.eval()
     return sum(losses) / len(losses)
+
+
+def _recompute(module: Any) -> None:
+    """Keep only the inputs of blocks for the backward pass; transformers 5 has another name for it."""
+    if hasattr(module, "activation_checkpointing_enable"):
+        module.activation_checkpointing_enable({"use_reentrant": False})
+    else:
+        module.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def _keep(module: Any) -> None:
+    if hasattr(module, "activation_checkpointing_disable"):
+        module.activation_checkpointing_disable()
+    else:
+        module.gradient_checkpointing_disable()
 
 
 def rate(step: int, steps: int, *, warmup: float) -> float:

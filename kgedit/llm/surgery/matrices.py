@@ -79,12 +79,12 @@ class EditedMatrix:
             weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))
 
     def products(self, keys: torch.Tensor) -> torch.Tensor:
-        """What the matrix makes of inputs now, without the bias: outputs x columns, in float64.
+        """What the matrix makes of inputs now, without the bias: outputs x columns, in float64, where the inputs are.
 
         Args:
             keys: Inputs x columns.
         """
-        weight = self.weight.detach().double()
+        weight = self.weight.detach().to(keys.device).double()
         found: torch.Tensor = (weight.T if isinstance(self._layer, Conv1D) else weight) @ keys
         return found
 

@@ -12,6 +12,7 @@ from world.small_models import ARCHITECTURES, TEXTS, small_model
 from kgedit.llm.generation import Question, ask, decode_greedily, feed, plan_batches, truncate
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.surgery.structure import hooks
 
 PROMPTS = [*TEXTS, "Who?", "The mayor of Hjo is", "Q: Which water does Mora lie at?\nA:"]
 GOLDS = ["Olof Gren", "Luleälven", "Asta", "Axel Hed", "Rut", "Siljan", "Vättern"]
@@ -155,3 +156,24 @@ def test_a_model_tells_how_many_tokens_it_provides_for_if_its_configuration_does
 
     assert model.positions == 256
     assert LanguageModel(name="bloom", revision="", module=bloom, tokenizer=model.tokenizer).positions is None
+
+
+def test_questions_that_do_not_fit_together_are_asked_in_smaller_batches() -> None:
+    """A device that takes 4 texts at a time; the second call knows."""
+    model, fitted = small_model("gpt2"), []
+
+    def check(_: object, inputs: tuple[torch.Tensor, ...]) -> None:
+        if inputs[0].numel() > 600:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        fitted.append(inputs[0].numel())
+
+    questions = [Question(f"{prompt} " * 6, gold) for prompt, gold in zip(PROMPTS, GOLDS, strict=True)] * 3
+    for preset in (PRESETS["synthetic"], replace(PRESETS["wild_line"], max_new_tokens=8)):
+        together = ask(model, questions, preset, batch_tokens=8192)
+        with hooks(model.module.get_input_embeddings().register_forward_pre_hook(check)):
+            model.asked_at_once.most = None
+            with pytest.warns(UserWarning, match="tokens of questions at once"):
+                smaller = ask(model, questions, preset, batch_tokens=8192)
+            again = ask(model, questions, preset, batch_tokens=8192)
+        assert [reply.text for reply in smaller] == [reply.text for reply in again] == [one.text for one in together]
+    assert max(fitted) <= 600

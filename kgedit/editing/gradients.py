@@ -1,0 +1,81 @@
+"""Gradients of a training step on a device that is small or counts in float16.
+
+A step that does not fit into the memory is taken in parts, whose gradients add up; in float16 losses are scaled, since
+gradients would fall below the smallest numbers of the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+
+from kgedit.llm.language_model import LanguageModel
+
+Row = TypeVar("Row")
+
+_FIRST_SCALE = 2.0**12
+"""Higher ones overflow in the first steps, and each such step is lost."""
+
+
+def loss_scaler(model: LanguageModel) -> torch.amp.GradScaler:
+    """Scales losses for the backward pass of a model in float16; does nothing for other formats."""
+    return torch.amp.GradScaler(model.device.type, init_scale=_FIRST_SCALE, enabled=model.module.dtype == torch.float16)
+
+
+def backward(
+    model: LanguageModel,
+    rows: Sequence[Row],
+    loss_of: Callable[[Sequence[Row]], torch.Tensor],
+    *,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    stop_loss: float | None = None,
+) -> float:
+    """Set the gradients of a loss that is a mean over rows.
+
+    Args:
+        rows: What a step is taken on.
+        loss_of: The mean loss of some of the rows.
+        optimizer: Of the parameters, whose earlier gradients are forgotten.
+        stop_loss: At this loss of all rows no step is needed; gradients may then be missing.
+
+    Returns:
+        The loss of all rows.
+
+    Raises:
+        torch.OutOfMemoryError: if a single row does not fit into the device's memory.
+    """
+
+    def work(at_once: int) -> float:
+        optimizer.zero_grad()
+        total = 0.0
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            loss = loss_of(part) * (len(part) / len(rows))
+            total += loss.item()
+            if len(part) == len(rows) and stop_loss is not None and total <= stop_loss:
+                break
+            scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        return total
+
+    return model.trained_at_once.run(len(rows), work)
+
+
+def take_step(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
+    """One step with the gradients that `backward` set; none where they overflowed, with a lower scale from then on."""
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def gradients(model: LanguageModel, loss: torch.Tensor, of: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Gradients of a loss with respect to some tensors; for a model in float16 scaled on the way, and in float32."""
+    if model.module.dtype != torch.float16:
+        return torch.autograd.grad(loss, of)
+    scale = _FIRST_SCALE
+    while True:
+        found = torch.autograd.grad(loss * scale, of, retain_graph=True)
+        if scale <= 1 or all(bool(gradient.isfinite().all()) for gradient in found):
+            return [gradient.float() / scale for gradient in found]
+        scale /= 4

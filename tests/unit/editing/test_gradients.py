@@ -1,0 +1,147 @@
+"""Training steps on devices that are too small for a whole step, and in float16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from world.small_models import small_model
+from world.small_timestep import write_timestep
+
+from kgedit.editing import make_editor
+from kgedit.editing.gradients import backward, gradients, loss_scaler, take_step
+from kgedit.editing.resuming import resume_training, training_state
+from kgedit.llm.contexts import read_context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.structure import hooks
+from kgedit.records.cases import Case
+
+ASKED = (read_context("question_only"),)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
+    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
+
+
+@contextmanager
+def _room_for(model: LanguageModel, rows: int) -> Iterator[list[int]]:
+    """A device whose memory is too small for more rows; yields the number of rows of each pass that fitted."""
+    fitted: list[int] = []
+
+    def check(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+        if len(inputs[0]) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        fitted.append(len(inputs[0]))
+
+    with hooks(model.module.get_input_embeddings().register_forward_pre_hook(check)):
+        yield fitted
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "room"),
+    [
+        ("ft_m", {"layer": 1, "steps": 5}, 6),
+        ("locft_bf", {"layer": 1, "steps": 5, "batch": 8}, 6),
+        ("lora", {"epochs": 3, "dropout": 0.0}, 6),
+        ("memit", {"layers": "1", "steps": 3, "prompts": 2, "search_batch": 8}, 16),  # 24 rows search, 16 are read
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The GPU's memory was too small")
+def test_a_step_that_does_not_fit_is_taken_in_parts_with_the_same_result(
+    method: str,
+    settings: dict[str, object],
+    room: int,
+    cases: list[Case],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
+    states = []
+    for rows in (10_000, room):
+        model = small_model()
+        model.module.double()
+        editor = make_editor(method, model, settings, contexts=ASKED, seed=7)
+        if editor.capabilities.needs_known_facts:
+            known = write_timestep(tmp_path / "timestep").known_facts()
+            editor.prepare(known, advance=lambda *_: None)
+        with _room_for(model, rows) as fitted:
+            editor.apply(cases[:8])
+        assert max(fitted) <= rows
+        states.append(editor.state().tensors)
+    whole, parts = states
+    assert whole.keys() == parts.keys()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(parts[name], tensor, rtol=1e-4, atol=1e-6)
+
+
+def test_a_row_that_does_not_fit_alone_is_an_error(cases: list[Case]) -> None:
+    model = small_model()
+    editor = make_editor("ft_m", model, {"layer": 1}, contexts=ASKED, seed=7)
+    with (
+        _room_for(model, 0),
+        pytest.warns(UserWarning, match="at most 1 rows of a training step"),
+        pytest.raises(torch.OutOfMemoryError),
+    ):
+        editor.apply(cases[:2])
+
+
+def test_blocks_that_are_computed_again_give_the_same_adapter(cases: list[Case]) -> None:
+    states = []
+    for recompute in (False, True):
+        editor = make_editor("lora", small_model(), {"epochs": 2, "recompute": recompute}, contexts=ASKED, seed=7)
+        editor.apply(cases[:4])
+        states.append(editor.state().tensors)
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def _half() -> tuple[LanguageModel, torch.nn.Parameter]:
+    model = small_model()
+    model.module.half()
+    return model, torch.nn.Parameter(torch.ones(2))
+
+
+def _faint(weight: torch.nn.Parameter) -> torch.Tensor:
+    """A loss whose gradient passes through a number that float16 rounds to 0."""
+    return ((weight.half() * 1e-4) * 1e-4).float().sum()
+
+
+def test_gradients_that_float16_would_round_to_nothing_arrive() -> None:
+    model, weight = _half()
+    _faint(weight).backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+    assert not weight.grad.any(), "the test needs a loss whose gradient is lost without scaling"
+
+    (found,) = gradients(model, _faint(weight), [weight])
+    torch.testing.assert_close(found, torch.full((2,), 1e-8), rtol=0.05, atol=0)
+
+    optimizer, scaler = torch.optim.SGD([weight], lr=1e6), loss_scaler(model)
+    backward(model, [0], lambda _: _faint(weight), optimizer=optimizer, scaler=scaler)
+    take_step(optimizer, scaler)
+    torch.testing.assert_close(weight.detach(), torch.full((2,), 0.99), rtol=1e-3, atol=0)
+
+
+def test_a_scale_at_which_gradients_overflow_is_lowered_and_kept_by_a_checkpoint() -> None:
+    model, weight = _half()
+    optimizer, scaler = torch.optim.Adam([weight]), loss_scaler(model)
+    backward(model, [0], lambda _: (weight.half() * 100).float().sum(), optimizer=optimizer, scaler=scaler)
+    take_step(optimizer, scaler)
+    assert weight.detach().tolist() == [1.0, 1.0]
+    assert scaler.get_scale() < 4096
+
+    (found,) = gradients(model, (weight.half() * 100).float().sum(), [weight])
+    assert found.tolist() == [100.0, 100.0]
+
+    backward(model, [0], lambda _: (weight.half()).float().sum(), optimizer=optimizer, scaler=scaler)
+    take_step(optimizer, scaler)
+    again = loss_scaler(model)
+    resume_training(optimizer, training_state(optimizer, epochs=1, scaler=scaler), scaler=again)
+    assert again.state_dict() == scaler.state_dict()
+
+
+def test_losses_of_other_formats_are_not_scaled() -> None:
+    assert not loss_scaler(small_model()).is_enabled()
