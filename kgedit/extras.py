@@ -16,6 +16,7 @@ EXTRAS = {
     "figures": ("resvg_py", "font_roboto"),
     "openai": ("openai",),
     "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
+    "quantized": ("bitsandbytes",),
     "vllm": ("vllm",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }

@@ -116,6 +116,14 @@ _MOST_FAILURES = 5
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@click.option("--max-memory", metavar="SIZES", help="Of weights, under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB.")
+@click.option(
+    "--trust-remote-code",
+    is_flag=True,
+    default=None,
+    help="Run code that comes with the model. It can do whatever its author wants.",
+)
+@click.option("--quantize", metavar="4bit", help="Round weights to 4 bits (bitsandbytes); for lora, grace, prompts.")
 @click.option("--backend", metavar="NAME", help="What answers: transformers, vllm or openai. Default transformers.")
 @click.option("--backend-url", metavar="URL", help="The server of the backend openai, as http://127.0.0.1:8000/v1.")
 @click.option(

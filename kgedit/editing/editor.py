@@ -40,6 +40,7 @@ class Capabilities:
         adds_modules: Whether layers with parameters of their own are added to the model.
         changes_forward: Whether a memory outside the weights changes the forward pass.
         changes_prompt: Whether it may put text ahead of prompts.
+        reads_weights: Whether it computes with the model's own weights, though it does not change them.
         needs_known_facts: Whether ``prepare`` uses facts (for demonstrations, unrelated prompts, training or
             statistics).
         source: Paper that describes the method, with the section.
@@ -51,6 +52,7 @@ class Capabilities:
     adds_modules: bool = False
     changes_forward: bool = False
     changes_prompt: bool = False
+    reads_weights: bool = False
     needs_known_facts: bool = False
 
     source: str = ""
@@ -69,6 +71,11 @@ class Capabilities:
     def changes_model(self) -> bool:
         """Whether an edited model computes something else for the same prompt."""
         return self.in_files_of_a_model or self.changes_forward
+
+    @property
+    def takes_quantized_weights(self) -> bool:
+        """Whether it leaves the model's own weights alone, so that they may be rounded to 4 bits."""
+        return not (self.changes_weights or self.reads_weights)
 
     @property
     def needs_memory(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -13,8 +13,10 @@ from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.chat import usable_chat_format
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.load_options import PLAINLY, LoadOptions
 from kgedit.llm.saving import save_whole
 from kgedit.llm.tiny import Lesson, TrainingProgress, tiny_folder
+from kgedit.llm.token_spans import check_places_are_known
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -36,7 +38,13 @@ class ModelFiles:
 
 
 def load_model(
-    name: str, *, device: str, dtype: str, lesson: Lesson | None = None, progress: TrainingProgress | None = None
+    name: str,
+    *,
+    device: str,
+    dtype: str,
+    options: LoadOptions = PLAINLY,
+    lesson: Lesson | None = None,
+    progress: TrainingProgress | None = None,
 ) -> LanguageModel:
     """Load a causal language model for evaluation and editing.
 
@@ -44,6 +52,7 @@ def load_model(
         name: A key of BUILT_IN, a folder in Hugging Face layout, or a name on the hub.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: A key of DTYPES.
+        options: Memory of each GPU, code of the model's own, 4-bit weights.
         lesson: What the built-in "tiny" is to know; other models do without.
         progress: Called as "tiny" is trained.
 
@@ -52,14 +61,24 @@ def load_model(
     """
     source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
     with enough_memory(f"the model {name}"):
-        tokenizer, module = _read(source.path_or_name, name, dtype=dtype, spread=device == ALL_GPUS)
-        if device != ALL_GPUS:
+        number_format = DTYPES[dtype]
+        how = {"dtype": number_format, **options.arguments(number_format), **_place(device, options)}
+        tokenizer, module = _read(source.path_or_name, name, how=how)
+        if device != ALL_GPUS and not options.quantize:
             module.to(device)
+    _keep_differentiable(module)
     module.eval()
     module.requires_grad_(False)
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
+
+
+def _keep_differentiable(module: Any) -> None:
+    """Keep bitsandbytes from packing weights at the first forward pass on a CPU: no gradient passes such layers."""
+    for layer in module.modules():
+        if hasattr(layer, "support_avx512bf16_for_cpu"):
+            layer.support_avx512bf16_for_cpu = False
 
 
 def has_chat_template(name: str) -> bool:
@@ -105,8 +124,7 @@ def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
     name = getattr(module, "name_or_path", "") or ""
     if tokenizer is None:
         tokenizer = _tokenizer_of(name)
-    if not getattr(tokenizer, "is_fast", False):
-        raise ModelError("The tokenizer is a slow one; kgedit needs a fast one (tokenizer.json beside the weights).")
+    check_places_are_known(tokenizer, name)
     revision = getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name, revision, module, tokenizer, by_name=bool(name))
 
@@ -120,35 +138,39 @@ def _tokenizer_of(name: str) -> Any:
         raise ModelError(f"No tokenizer was found for the model '{name}'. Give it: tokenizer=...") from error
 
 
-def _read(path_or_name: str, name: str, *, dtype: str, spread: bool) -> tuple[Any, Any]:
+def _place(device: str, options: LoadOptions) -> dict[str, Any]:
+    if device == ALL_GPUS:
+        # "auto" gives every GPU about as many bytes of blocks; nothing is offloaded as long as they fit.
+        return {"device_map": "auto"}
+    # Weights of 4 bits cannot be moved once they are loaded.
+    return {"device_map": {"": device}} if options.quantize else {}
+
+
+def _read(path_or_name: str, name: str, *, how: Mapping[str, Any]) -> tuple[Any, Any]:
     """Tokenizer and model from a folder or the hub's local cache; from the hub only where they are in neither."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
-        tokenizer, module = _from_pretrained(path_or_name, dtype=dtype, spread=spread, local=True)
+        tokenizer, module = _from_pretrained(path_or_name, how=how, local=True)
     except (OSError, ValueError, KeyError) as error:
         if Path(path_or_name).is_dir():
             raise _not_found(name, error) from error
         _ask_hub(path_or_name, name)
         try:
-            tokenizer, module = _from_pretrained(path_or_name, dtype=dtype, spread=spread, local=False)
+            tokenizer, module = _from_pretrained(path_or_name, how=how, local=False)
         except (OSError, ValueError, KeyError) as second:
             raise _not_found(name, second) from second
-    if not tokenizer.is_fast:
-        raise ModelError(f"The tokenizer of '{name}' is a slow one; kgedit needs tokenizer.json beside the weights.")
+    check_places_are_known(tokenizer, name)
     return tokenizer, module
 
 
-def _from_pretrained(path_or_name: str, *, dtype: str, spread: bool, local: bool) -> tuple[Any, Any]:
+def _from_pretrained(path_or_name: str, *, how: Mapping[str, Any], local: bool) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(path_or_name, local_files_only=local)
-    # "auto" gives every GPU about as many bytes of blocks; nothing is offloaded as long as they fit.
-    device_map = "auto" if spread else None
-    module = AutoModelForCausalLM.from_pretrained(
-        path_or_name, dtype=DTYPES[dtype], local_files_only=local, device_map=device_map
-    )
+    own_code = bool(how.get("trust_remote_code"))
+    tokenizer = AutoTokenizer.from_pretrained(path_or_name, local_files_only=local, trust_remote_code=own_code)
+    module = AutoModelForCausalLM.from_pretrained(path_or_name, local_files_only=local, **how)
     return tokenizer, module
 
 
@@ -164,6 +186,11 @@ def _ask_hub(path_or_name: str, name: str) -> None:
 
 def _not_found(name: str, error: Exception) -> ModelError:
     first = (str(error).splitlines() or [type(error).__name__])[0]
+    if "custom code" in str(error):
+        return ModelError(
+            f"The model '{name}' comes with Python code of its own. Read it, and if you trust who wrote it: "
+            "--trust-remote-code"
+        )
     wanted = "config.json, tokenizer.json and safetensors, as transformers' save_pretrained writes them"
     if Path(name).is_dir():
         return ModelError(f"The folder {name} holds no model that transformers can read; it needs {wanted}. ({first})")

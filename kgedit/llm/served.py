@@ -11,6 +11,7 @@ import torch
 
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.token_spans import check_places_are_known
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,7 @@ def describe_model(name: str, *, served_at: str) -> ServedModel:
             "prompts as it was taught: give a folder that has them, or a name on the hub. "
             f"({str(error).splitlines()[0]})"
         ) from error
-    if not tokenizer.is_fast:
-        raise ModelError(
-            f"The tokenizer of '{name}' is a slow one; kgedit needs tokenizer.json beside the configuration."
-        )
+    check_places_are_known(tokenizer, name)
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     revision = getattr(config, "_commit_hash", None) or ""

@@ -425,6 +425,9 @@ class RunSpec:
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N" or "cuda:all".
         dtype: "float32", "bfloat16" or "float16".
+        max_memory: Most memory of weights by device, under "cuda:all", as "0=20GiB,cpu=100GiB"; "" for what there is.
+        trust_remote_code: Whether Python code that comes with the model may run.
+        quantize: "4bit": weights are rounded as they are loaded; "" for none.
         backend: What answers: a name in BACKENDS.
         backend_url: Address of the server that it asks; None where it asks none.
     """
@@ -454,5 +457,8 @@ class RunSpec:
     seed: int
     device: str
     dtype: str
+    max_memory: str = ""
+    trust_remote_code: bool = False
+    quantize: str = ""
     backend: str = "transformers"
     backend_url: str | None = None

@@ -26,6 +26,7 @@ from kgedit.llm.backends.contract import NO_LIMIT, Backend
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.load_options import LoadOptions
 from kgedit.llm.loading import load_model
 from kgedit.llm.remote.prices import Spending
 from kgedit.llm.served import describe_model
@@ -320,6 +321,7 @@ def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgr
         spec.model,
         device=spec.device,
         dtype=spec.dtype,
+        options=LoadOptions(spec.max_memory, spec.trust_remote_code, spec.quantize),
         lesson=choose_lesson(list(first.cases()), first.known_facts(), asked=contexts),
         progress=lambda done, total: report(f"train {spec.model}", done, total),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,6 +18,7 @@ from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
 from kgedit.hparams.settings import Settings, as_given, explain, given_model, read_settings, unknown
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE, read_context
+from kgedit.llm.load_options import parse_max_memory
 from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES
@@ -104,6 +105,13 @@ class GivenRun(BaseModel):
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
     device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+    max_memory: str | None = Field(
+        None, description="most memory of weights under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB"
+    )
+    trust_remote_code: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="whether code that comes with the model may run; it can do whatever its author wants"
+    )
+    quantize: Literal["4bit"] | None = Field(None, description="round weights to 4 bits (bitsandbytes, NF4)")
     backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
     backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
 
@@ -139,12 +147,24 @@ def write_spec(spec: RunSpec) -> str:
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
     plain["ability_tasks"] = list(spec.ability_tasks)
-    for name in ("archive_as", "neighbours", "ability_tasks", "ability_limit"):  # runs of before there were any resume
+    for name in _NOT_ALWAYS_THERE:
         if not plain[name]:
             del plain[name]
     if spec.backend == DEFAULT:  # runs of before there were others resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+
+
+_NOT_ALWAYS_THERE = (
+    "archive_as",
+    "neighbours",
+    "ability_tasks",
+    "ability_limit",
+    "max_memory",
+    "trust_remote_code",
+    "quantize",
+)
+"""Left out of a file where they say nothing, so that runs of before there were any resume."""
 
 
 def settings_type_of(method: str) -> type[Settings]:
@@ -215,6 +235,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
     method = _method(given.method, problems, only_check=only_check)
     protocol = _protocol(given.protocol, method, problems)
     device, dtype = _placing(given, problems, only_check=only_check)
+    problems.extend(_problems_of_loading(given, method, device))
     timesteps = _timesteps(given.timesteps, problems) if "timesteps" in needed - wrong else ()
     if "model" in needed - wrong and not given.model:
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
@@ -265,6 +286,9 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         seed=given.seed or 0,
         device=device,
         dtype=dtype,
+        max_memory=given.max_memory or "",
+        trust_remote_code=bool(given.trust_remote_code),
+        quantize=given.quantize or "",
         backend=backend,
         backend_url=given.backend_url,
     )
@@ -332,6 +356,21 @@ def _settings(given: GivenRun, method: _Method | None, problems: list[str]) -> d
     if settings is None:
         return {}
     return dict(settings.values)
+
+
+def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -> Iterator[str]:
+    if given.max_memory:
+        try:
+            parse_max_memory(given.max_memory)
+        except SpecError as error:
+            yield from error.problems
+        if device != "cuda:all":
+            yield "max_memory is for models that are spread: give --device cuda:all"
+    if given.quantize and method and method.capabilities and not method.capabilities.takes_quantized_weights:
+        yield (
+            f"{given.method} computes with the model's weights, which 4 bits do not hold: leave out quantize, or take "
+            "a method that leaves weights alone (lora, grace, rag, graph_rag, ike, prompt)"
+        )
 
 
 def _placing(given: GivenRun, problems: list[str], *, only_check: bool) -> tuple[str, str]:

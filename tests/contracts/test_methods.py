@@ -59,8 +59,8 @@ BRIEF = replace(PRESETS["wild_line"], max_new_tokens=8)
 """A random model never stops by itself."""
 
 
-def _editor(name: str, model: LanguageModel, known: list[KnownFact]) -> Editor[Any]:
-    editor = make_editor(name, model, QUICK.get(name, {}), contexts=ASKED, seed=7)
+def _editor(name: str, model: LanguageModel, known: list[KnownFact], **given: object) -> Editor[Any]:
+    editor = make_editor(name, model, {**QUICK.get(name, {}), **given}, contexts=ASKED, seed=7)
     if editor.capabilities.needs_known_facts:
         editor.prepare(known, advance=lambda done, total: None)
     return editor
@@ -353,3 +353,19 @@ def test_no_gradient_and_no_training_mode_is_left_behind(name: str, cases: list[
 
     assert not model.module.training
     assert all(parameter.grad is None and not parameter.requires_grad for parameter in model.module.parameters())
+
+
+@pytest.mark.parametrize("name", ["rome", "memit", "alphaedit"])
+def test_equations_that_are_solved_in_main_memory_give_the_same_matrices(
+    name: str, cases: list[Case], known: list[KnownFact]
+) -> None:
+    plain = small_model()
+    _editor(name, plain, known).apply(cases[:2])
+    with other_devices() as (first, _):
+        placed = small_model()
+        placed.module.to(first)
+        editor = _editor(name, placed, known, solve_on="cpu")
+        editor.apply(cases[:2])
+        assert editor.solving_device(editor.layers[0]) == torch.device("cpu")
+        for key, weight in weights(placed).items():
+            torch.testing.assert_close(weight.cpu(), weights(plain)[key], rtol=1e-3, atol=1e-4)

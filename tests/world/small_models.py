@@ -92,6 +92,11 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
 
 ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
 
+_OTHERS = {
+    "llama_of_64": lambda: _build("Llama", {**_COMMON, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16})
+}
+"""With widths that bitsandbytes can round on a CPU."""
+
 EVERY_ARCHITECTURE = [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_ARCHITECTURES)]
 """For parametrize: plain pytest takes the three that differ most, `make test` all."""
 
@@ -107,7 +112,7 @@ def _prototype(architecture: str, seed: int) -> Any:
     """Made once and never handed out: a copy costs a tenth of a new model."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = ALL_ARCHITECTURES[architecture]()
+        module = {**ALL_ARCHITECTURES, **_OTHERS}[architecture]()
     return module.eval().requires_grad_(False)
 
 

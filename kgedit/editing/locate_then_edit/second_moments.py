@@ -84,7 +84,8 @@ class SecondMoment:
     def matrix(self) -> torch.Tensor:
         """C, inner width x inner width, float64, read anew at each call."""
         with safe_open(self.path, framework="pt", device=str(self.device)) as file:
-            return file.get_tensor("second_moment")
+            found: torch.Tensor = file.get_tensor("second_moment")
+        return found
 
 
 def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:

@@ -1,6 +1,7 @@
 """Prompts as token ids with the position of the subject's last token, and reads of the model there.
 
-The position comes from the tokenizer's offsets: decoding and encoding again would move it at merges and possessives.
+The position comes from where the tokenizer says that tokens stand: decoding and encoding again would move it at merges
+and possessives.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hidden_of, hooks
+from kgedit.llm.token_spans import token_spans
 from kgedit.records.cases import Case
 
 _MOST_TOKENS = 4096
@@ -70,9 +72,8 @@ def encode_with_subject(
         random_prefix: As in `subject_prompt`.
     """
     lead = ". " if random_prefix else ""
-    encoded = model.tokenizer(lead + text, add_special_tokens=False, return_offsets_mapping=True)
-    ids, last = encoded["input_ids"], len(lead) + end - 1
-    position = max(index for index, (start, stop) in enumerate(encoded["offset_mapping"]) if start <= last < stop)
+    (ids, spans), last = token_spans(model.tokenizer, lead + text), len(lead) + end - 1
+    position = max(index for index, (start, stop) in enumerate(spans) if start <= last < stop)
     ahead = [*leading_ids(model), *random_prefix]
     return SubjectPrompt((*ahead, *ids), len(ahead) + position)
 

@@ -70,6 +70,7 @@ class Wise(Editor[WiseSettings]):
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
         changes_forward=True,
+        reads_weights=True,
         needs_known_facts=True,
         source="WISE, arXiv 2405.14768",
     )

@@ -40,12 +40,12 @@ class Linear:
     @property
     def in_width(self) -> int:
         """Inputs."""
-        return int(self.layer.weight.shape[0 if self.rows_are_inputs else 1])
+        return int(self.layer.nx if self.rows_are_inputs else self.layer.in_features)
 
     @property
     def out_width(self) -> int:
         """Outputs."""
-        return int(self.layer.weight.shape[1 if self.rows_are_inputs else 0])
+        return int(self.layer.nf if self.rows_are_inputs else self.layer.out_features)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 from world.small_models import save, small_model
+from world.small_timestep import write_timestep
 
-from kgedit.errors import ModelError
+from kgedit.editing import make_editor
+from kgedit.errors import ModelError, SpecError
+from kgedit.llm.contexts import read_context
 from kgedit.llm.devices import enough_memory, resolve_device, resolve_dtype, wait_for
 from kgedit.llm.generation import Question, ask
+from kgedit.llm.load_options import LoadOptions, parse_max_memory
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 
@@ -73,3 +78,54 @@ def test_smollm2_is_loaded_without_a_hub_and_answers_in_words() -> None:
     assert model.module.num_parameters() == pytest.approx(134.5e6, rel=0.01)
     assert len(model.blocks) == 30
     assert reply.text == "Paris"
+
+
+def test_memory_of_each_device_is_read_and_a_wrong_size_is_named() -> None:
+    assert parse_max_memory("0=20GiB, 1=40GiB,cpu=100GiB") == {0: "20GiB", 1: "40GiB", "cpu": "100GiB"}
+    assert LoadOptions("0=20GiB").arguments(torch.float32) == {"trust_remote_code": False, "max_memory": {0: "20GiB"}}
+    for wrong in ("20GiB", "gpu=20GiB", "0=much"):
+        with pytest.raises(SpecError, match="max_memory"):
+            LoadOptions(wrong)
+
+
+def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so(tmp_path: Path) -> None:
+    folder = save(small_model(), tmp_path / "model")
+    code = (
+        "from pathlib import Path\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    (folder / "own.py").write_text(code)
+    config = json.loads((folder / "config.json").read_text())
+    own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "own", "auto_map": own}))
+
+    with pytest.raises(ModelError, match="--trust-remote-code"):
+        load_model(str(folder), device="cpu", dtype="float32")
+    assert not (tmp_path / "ran").exists()
+    loaded = load_model(str(folder), device="cpu", dtype="float32", options=LoadOptions(trust_remote_code=True))
+    assert (tmp_path / "ran").exists()
+    assert type(loaded.module).__name__ == "OwnModel"
+
+
+def test_weights_of_four_bits_answer_nearly_as_before_and_take_edits_that_leave_them_alone(tmp_path: Path) -> None:
+    folder = str(save(small_model("llama_of_64"), tmp_path / "model"))
+    whole = load_model(folder, device="cpu", dtype="float32")
+    rounded = load_model(folder, device="cpu", dtype="float32", options=LoadOptions(quantize="4bit"))
+    ids = torch.tensor([[5, 9, 40, 7]])
+    with torch.inference_mode():
+        before, after = (model.module(ids).logits for model in (whole, rounded))
+    assert rounded.blocks[0].down_projection.weight.dtype == torch.uint8
+    assert 0 < float((after - before).norm() / before.norm()) < 0.5
+
+    case = next(iter(write_timestep(tmp_path / "timestep").cases()))
+    for method, given in (("lora", {"epochs": 30, "learning_rate": 1e-2}), ("grace", {"layer": 1})):
+        editor = make_editor(method, rounded, given, contexts=(read_context("question_only"),), seed=0)
+        question = Question(case.question, case.answer)
+        likely = ask(rounded, [question], PRESETS["synthetic"])[0].probability
+        editor.apply([case])
+        assert ask(rounded, [question], PRESETS["synthetic"])[0].probability > 2 * likely
+        editor.restore()
+        assert ask(rounded, [question], PRESETS["synthetic"])[0].probability == likely

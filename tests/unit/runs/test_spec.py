@@ -52,6 +52,27 @@ def test_batch_size_belongs_to_the_sequential_protocol(tmp_path: Path) -> None:
         resolve(base | {"protocol": "single", "batch_size": 5})
 
 
+def test_rounded_weights_are_for_methods_that_leave_weights_alone(tmp_path: Path) -> None:
+    write_timestep(tmp_path)
+    base = {"timesteps": [str(tmp_path)], "model": "tiny", "quantize": "4bit"}
+
+    for method in ("none", "rag", "lora", "grace"):
+        assert resolve(base | {"method": method}).quantize == "4bit"
+    for method in ("memit", "ft_m", "lora_merge", "wise"):
+        with pytest.raises(SpecError, match="which 4 bits do not hold"):
+            resolve(base | {"method": method})
+
+
+def test_memory_of_each_device_is_for_models_that_are_spread(tmp_path: Path) -> None:
+    write_timestep(tmp_path)
+    base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "none"}
+
+    with pytest.raises(SpecError, match="--device cuda:all"):
+        resolve(base | {"max_memory": "0=20GiB"})
+    with pytest.raises(SpecError, match="such as 0=20GiB"):
+        resolve(base | {"max_memory": "20"})
+
+
 def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
     write_timestep(tmp_path / "step")
     mine = {
