@@ -8,7 +8,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test lint golden docs bench browser clean
+.PHONY: demo test lint golden docs bench browser gpu-check clean
 
 # The environment is made once, and again only when the requirements change.
 $(READY): pyproject.toml
@@ -47,6 +47,11 @@ docs: $(READY)
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)
 	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/prompts tests/graph/reading/test_golden_queries.py
+
+# Every method on a GPU and on the CPU, on the sample's timestep; writes docs/gpu.md.
+gpu-check: $(READY)
+	[ -d $(DEMO_HOME)/benchmark ] || $(MAKE) demo
+	KGEDIT_HOME=$(DEMO_HOME) $(BIN)/python docs/gpu_check.py $$(ls -d $(DEMO_HOME)/benchmark/*_* | tail -n 1)
 
 bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

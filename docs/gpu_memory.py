@@ -1,0 +1,241 @@
+"""Writes the table of memory in docs/gpu.md: what each method needs beside the weights of an 8B model.
+
+    python docs/gpu_memory.py
+
+Nothing of that size is allocated: the model is on torch's "meta" device, where tensors have shapes and no content. What
+a method holds is computed from the shapes; a test counts the bytes that each really holds on a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+import transformers
+
+from kgedit.editing import METHODS
+from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
+from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE
+from kgedit.hparams.settings import read_settings
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.llm.surgery.layers import choose_matrices, mlp_matrices
+
+FILE = Path(__file__).parent / "gpu.md"
+BEGIN, END = "<!-- written by docs/gpu_memory.py -->", "<!-- end -->"
+
+LLAMA_3_8B = {
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+}
+TOKENS = 64
+"""Of a prompt with its answer."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes beside the model's own weights.
+
+    Attributes:
+        held: From the first edit on.
+        step: More while an edit is computed.
+        trains_from: Lowest block that gradients pass; None where none do.
+        each: More for each edit.
+    """
+
+    held: int
+    step: int = 0
+    trains_from: int | None = None
+    each: int = 0
+
+
+def _fine_tuning(model: LanguageModel, own: Any) -> Needs:
+    matrix = _down(model, own.layer)
+    return Needs(4 * matrix, 16 * matrix, own.layer)  # the matrix before, Adam's two moments, the gradient
+
+
+def _rome(model: LanguageModel, own: Any) -> Needs:
+    square = 8 * model.blocks[own.layer].inner_width ** 2
+    return Needs(4 * _down(model, own.layer) + square, 2 * square, own.layer)  # C, and C damped
+
+
+def _closed_form(model: LanguageModel, own: Any, *, remembers: bool = True) -> Needs:
+    layers = parse_layers(own.layers)
+    width = model.blocks[layers[0]].inner_width
+    waiting = 8 * AT_ONCE * width if remembers else 0
+    held = sum(4 * _down(model, layer) + 8 * width**2 + waiting for layer in layers)
+    return Needs(held, 3 * 8 * width**2, layers[-1])  # C, C damped, its factor; of one layer at a time
+
+
+def _adapters(model: LanguageModel, own: Any) -> int:
+    modules = [model.module.get_submodule(name) for block in model.blocks for name in block.query_value]
+    return sum(4 * own.rank * (layer.in_features + layer.out_features) for layer in modules)
+
+
+def _lora(model: LanguageModel, own: Any) -> Needs:
+    return Needs(2 * _adapters(model, own), 2 * _adapters(model, own), 0)  # weights and gradients; Adam
+
+
+def _lora_merge(model: LanguageModel, own: Any) -> Needs:
+    modules = [model.module.get_submodule(name) for block in model.blocks for name in block.query_value]
+    wide = 4 * sum(layer.in_features * layer.out_features for layer in modules)
+    return Needs(wide, wide + 4 * _adapters(model, own), 0)
+
+
+def _grace(model: LanguageModel, own: Any) -> Needs:
+    block = model.blocks[own.layer]
+    # A key, a value, a radius, and the square of the key's length.
+    return Needs(0, 0, own.layer, each=4 * (block.inner_width + block.down.out_width) + 8 + 4)
+
+
+def _wise(model: LanguageModel, own: Any) -> Needs:
+    matrix, copies = _down(model, own.layer), max(1, own.merge_every // own.shard)
+    return Needs(
+        4 * matrix, 9 * matrix + 4 * matrix * copies, own.layer
+    )  # gradient, the copy before, mask; more copies
+
+
+def _ultraedit(model: LanguageModel, own: Any) -> Needs:
+    matrices = choose_matrices(model, own.layers, own.matrices)
+    widths = [matrix.shape for matrix in matrices]
+    held = sum(4 * inputs * outputs + 2 * 8 * (inputs + outputs) for inputs, outputs in widths)
+    return Needs(held, 8 * max(inputs * outputs for inputs, outputs in widths), min(one.block for one in matrices))
+
+
+def _mend(model: LanguageModel, own: Any) -> Needs:
+    depth = len(model.blocks)
+    matrices = mlp_matrices(model, list(range(depth - own.blocks, depth)), own.matrices)
+    shapes = [matrix.shape for matrix in matrices]
+    with torch.device("meta"):
+        network = Hypernetworks(shapes, rank=own.rank, learning_rate=own.edit_rate)
+    trained = sum(4 * parameter.numel() for parameter in network.parameters())
+    edited = sum(4 * inputs * outputs for inputs, outputs in shapes)
+    statistics = sum(2 * 8 * (inputs + outputs) for inputs, outputs in shapes)
+    return Needs(2 * trained + edited + statistics, 2 * trained, depth - own.blocks)
+
+
+def _nothing(_: LanguageModel, __: Any) -> Needs:
+    return Needs(0)
+
+
+NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
+    "none": _nothing,
+    "prompt": _nothing,
+    "ike": _nothing,
+    "rag": _nothing,
+    "graph_rag": _nothing,
+    "ft": _fine_tuning,
+    "ft_l": _fine_tuning,
+    "ft_m": _fine_tuning,
+    "locft_bf": _fine_tuning,
+    "rome": _rome,
+    "r_rome": _rome,
+    "c_rome": _rome,
+    "memit": lambda model, own: _closed_form(model, own, remembers=own.history),
+    "alphaedit": _closed_form,
+    "encore": _closed_form,
+    "rlsedit": _closed_form,
+    "lora": _lora,
+    "lora_merge": _lora_merge,
+    "grace": _grace,
+    "wise": _wise,
+    "ultraedit": _ultraedit,
+    "mend": _mend,
+}
+
+
+def needs_of(method: str, model: LanguageModel, given: dict[str, Any] | None = None) -> Needs:
+    """What a method needs on a model, with the settings that are published for it, or the defaults."""
+    settings, problems = read_settings(METHODS[method].settings_type, given or {}, method=method)
+    assert settings is not None, problems
+    return NEEDS[method](model, settings.resolve(model).settings)
+
+
+@contextmanager
+def without_content() -> Iterator[None]:
+    """Let transformers run on the meta device: it would look whether several texts are packed in a row."""
+    with mock.patch("transformers.masking_utils.find_packed_sequence_indices", return_value=None):
+        yield
+
+
+def large_model() -> LanguageModel:
+    """Llama 3 8B in bfloat16 without content."""
+    with torch.device("meta"):
+        module = transformers.LlamaForCausalLM(transformers.LlamaConfig(**LLAMA_3_8B)).to(torch.bfloat16)
+    return LanguageModel("llama-3-8b", "", module.eval().requires_grad_(False), tokenizer=None)
+
+
+def activations(model: LanguageModel, lowest: int, *, rows: int = 1) -> int:
+    """Bytes that autograd keeps for prompts of `TOKENS` tokens where gradients pass the blocks from `lowest` on."""
+    kept: dict[int, int] = {}
+    own = {parameter.untyped_storage()._cdata for parameter in model.module.parameters()}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            kept[storage._cdata] = storage.nbytes()
+        return tensor
+
+    def begin(_: Any, inputs: tuple[torch.Tensor, ...], kwargs: dict[str, Any]) -> Any:
+        if inputs:
+            return (inputs[0].detach().requires_grad_(), *inputs[1:]), kwargs
+        return inputs, {**kwargs, "hidden_states": kwargs["hidden_states"].detach().requires_grad_()}
+
+    handle = model.blocks[lowest].module.register_forward_pre_hook(begin, with_kwargs=True)
+    ids = torch.zeros((rows, TOKENS), dtype=torch.long, device=model.device)
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        model.module(ids, use_cache=False)
+    handle.remove()
+    return sum(kept.values())
+
+
+def table() -> str:
+    """Of all methods, those that need least first."""
+    model, rows = large_model(), []
+    with without_content():
+        for method in METHODS:
+            needs = needs_of(method, model)
+            row = activations(model, needs.trains_from) if needs.trains_from is not None else 0
+            rows.append((needs.held + needs.step + row, method, needs, row))
+    lines = [
+        "| method | held from the first edit on, GiB | more in a step, GiB | more for each prompt trained on, GiB |",
+        "| :-- | --: | --: | --: |",
+    ]
+    for _, method, needs, row in sorted(rows):
+        held = f"{needs.each / 2**10:.3g} KiB for each edit" if needs.each else _gib(needs.held)
+        lines.append(f"| `{method}` | {held} | {_gib(needs.step)} | {_gib(row)} |")
+    weights = sum(2 * parameter.numel() for parameter in model.module.parameters())
+    config = model.module.config
+    cache = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 1000
+    return "\n".join(
+        [*lines, "", f"Weights: {_gib(weights)} GiB. Keys and values: {_gib(cache)} GiB per 1,000 tokens."]
+    )
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.2f}" if count else "–"
+
+
+def _down(model: LanguageModel, layer: int) -> int:
+    down = model.blocks[layer].down
+    return down.in_width * down.out_width
+
+
+def written(text: str) -> str:
+    """The page with the table as it is now."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    FILE.write_text(written(FILE.read_text(encoding="utf-8")), encoding="utf-8")
