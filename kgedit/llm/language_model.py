@@ -145,6 +145,19 @@ class LanguageModel:
         return seen and not self.row_readers and self._reads_trees
 
     @cached_property
+    def keeps_tokens(self) -> bool:
+        """Whether a cache holds keys and values of each token and nothing else, so that it can be gone on from again.
+
+        Linear attention (Qwen 3.5) keeps one state of the whole text, which every further token changes.
+        """
+        from transformers.cache_utils import DynamicLayer
+
+        ids = torch.zeros((1, 1), dtype=torch.long, device=self.device)
+        with torch.no_grad():
+            cache = self.forward(ids, torch.ones_like(ids), last=1, keep=True).past_key_values
+        return all(isinstance(layer, DynamicLayer) for layer in cache.layers)
+
+    @cached_property
     def _marks_word_starts(self) -> bool:
         """Whether the tokenizer adds a space before every text (SentencePiece)."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)

@@ -84,6 +84,13 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
     "gemma3": lambda: _build("Gemma3Text", _COMMON, sliding_window=64, query_pre_attn_scalar=8),
     "qwen2": lambda: _build("Qwen2", _COMMON),
     "qwen3": lambda: _build("Qwen3", _COMMON),
+    "qwen3_5": lambda: _build(
+        "Qwen3_5Text",
+        _COMMON,
+        layer_types=["linear_attention", "linear_attention", "full_attention"],
+        **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim"), 8),
+        **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 4),
+    ),
     "phi": lambda: _build("Phi", _COMMON),
     "opt": lambda: _build("OPT", _COMMON, ffn_dim=48, word_embed_proj_dim=32, init_std=0.2),
     "falcon": lambda: _build("Falcon", _without(_COMMON, "head_dim"), ffn_hidden_size=48),
@@ -91,6 +98,9 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
 """The rest of those that every method is tried on."""
 
 ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
+
+KEEP_TOKENS = [name for name in ALL_ARCHITECTURES if name != "qwen3_5"]
+"""Those whose cache holds keys and values of every token, and nothing that stands for a whole text."""
 
 _OTHERS = {
     "llama_of_64": lambda: _build("Llama", {**_COMMON, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16})

@@ -137,7 +137,7 @@ class _Rows:
         labels = [[-100] * (longest - len(target)) + list(target) for _, _, target, _ in every]
         width = ids.shape[1]
         columns = [width - len(prompt.ids) - len(target) + prompt.subject for _, prompt, target, _ in every]
-        start = max(0, min(*columns, width - longest - 1))
+        start = max(0, min(*columns, width - longest - 1)) if model.keeps_tokens else 0
         device = ids.device
         return cls(
             targets=TargetBatch(ids, mask, torch.tensor(labels, device=device)),

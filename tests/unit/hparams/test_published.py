@@ -25,8 +25,10 @@ KNOWN = {
     "gpt-j-6b": transformers.GPTJConfig(),
     "llama-2-7b": transformers.LlamaConfig(vocab_size=32000),
     "llama-3-8b": transformers.LlamaConfig(vocab_size=128256),
+    "llama-3.2-3b": transformers.LlamaConfig(hidden_size=3072, num_hidden_layers=28, vocab_size=128256),
     "mistral-7b": transformers.MistralConfig(),
     "qwen2.5-7b": transformers.Qwen2Config(hidden_size=3584, num_hidden_layers=28),
+    "qwen3.5-9b": transformers.Qwen3_5TextConfig(),
     "phi-4": transformers.Phi3Config(hidden_size=5120, num_hidden_layers=40),
     "gemma-3-27b": transformers.Gemma3TextConfig(hidden_size=5376, num_hidden_layers=62),
 }
@@ -91,7 +93,15 @@ def test_a_setting_that_was_given_wins_over_the_published_and_that_over_defaults
 
 def _another(value: Any, name: str) -> Any:
     """A legal value that is neither the default nor what would be derived."""
-    special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "length": 17, "stop": "target"}
+    special = {
+        "layer": 2,
+        "layers": "1-2",
+        "matrices": "up",
+        "index": "hnsw",
+        "length": 17,
+        "stop": "target",
+        "solve_on": "cpu",
+    }
     if name in special:
         return special[name]
     if isinstance(value, bool):

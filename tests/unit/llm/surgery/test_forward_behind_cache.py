@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from world.small_models import ALL_ARCHITECTURES, small_model
+from world.small_models import ALL_ARCHITECTURES, KEEP_TOKENS, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
@@ -43,7 +43,7 @@ def _exactness(model: LanguageModel) -> float:
     return 1e-6 if model.module.dtype == torch.float64 else 1e-4
 
 
-@pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
+@pytest.mark.parametrize("architecture", KEEP_TOKENS)
 def test_forwards_behind_a_cache_gives_the_logits_of_the_whole_model(architecture: str, cases: list[Case]) -> None:
     model = _double(architecture)
     targets = encode_targets(model, [(case.question, case.answer) for case in cases[:4]], learn_end=False)
@@ -57,3 +57,7 @@ def test_forwards_behind_a_cache_gives_the_logits_of_the_whole_model(architectur
         kept = torch.tensor([2, 0])
         logits.select_rows(kept)
         assert torch.allclose(logits()[real[kept]], whole[kept][real[kept]], atol=_exactness(model))
+
+
+def test_only_keys_and_values_of_tokens_can_be_gone_on_from_several_times() -> None:
+    assert [name for name in ALL_ARCHITECTURES if small_model(name).keeps_tokens] == KEEP_TOKENS

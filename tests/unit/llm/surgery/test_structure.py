@@ -33,6 +33,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "mistral": LLAMA,
     "qwen2": LLAMA,
     "qwen3": LLAMA,
+    "qwen3_5": {**LLAMA, "attention": tuple(f"linear_attn.in_proj_{part}" for part in ("qkv", "z", "b", "a"))},
     "gemma2": GEMMA,
     "gemma3": GEMMA,
     "gpt2": {
