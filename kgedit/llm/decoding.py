@@ -71,7 +71,7 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
         going = [i for i, row in enumerate(alive) if not _has_ended(rows[row], replies[row])]
         if going and len(going) < len(alive):
             kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
-            cache.batch_select_indices(kept)
+            cache.reorder_cache(kept)  # what leaves out rows too, and what caches of linear attention have
             chosen, mask = chosen[kept], mask[kept]
         alive = [alive[i] for i in going]
         ids = chosen.unsqueeze(1)
