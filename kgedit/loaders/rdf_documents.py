@@ -92,7 +92,7 @@ def lines_of(triples: Iterable[tuple[Any, Any, Any]]) -> list[bytes]:
 
 
 def _refuse_what_is_elsewhere(text: bytes, path: Path) -> None:
-    """A context that is named by its address would be fetched, by whoever happens to read the file."""
+    """A context that is named by its address would be fetched each time the file is read."""
 
     def checked(pair: dict[str, Any], said: Any) -> dict[str, Any]:
         for context in said if isinstance(said, list) else [said]:

@@ -17,7 +17,7 @@ LICENSE_URLS = {
     "apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
     "mit": "https://opensource.org/license/mit",
 }
-"""The hub's name of a licence -> its text; whoever writes others names them by the hub's name alone."""
+"""The hub's name of a licence -> its text; others are named by the hub's name alone."""
 
 RUNS_CONFIG = "runs"
 RUNS_SPLIT = "scores"

@@ -244,7 +244,6 @@ def test_the_real_harness_finds_the_tasks_from_any_folder_and_scores_them(
     timesteps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stand-in answers: the gold answer with other case and a period, and the old answer always likelier."""
-    pytest.importorskip("lm_eval", reason="the extra lm-eval is heavy; where it is installed, this runs")
     from lm_eval import simple_evaluate
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
