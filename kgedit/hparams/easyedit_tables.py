@@ -254,7 +254,7 @@ _GRACE = {
     "n_iter": _to("steps"),
     "eps": _to("radius"),
     "dist_fn": _only("kgedit's keys are near by Euclidean distance", "euc"),
-    "val_init": _only("kgedit's values start from what the layer gives", "warm"),
+    "val_init": _to("start"),
     "val_train": _only("kgedit learns values without perturbing them", "sgd"),
     "val_reg": _only("kgedit learns values without a penalty", None, "none"),
     "reg": _only("kgedit stops early, at stop_loss", "early_stop"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgedit.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import choose_layer
@@ -21,6 +21,10 @@ class GraceSettings(Settings):
     radius: float = setting("within which a new key counts", default=1.0, gt=0)
     steps: int = setting("most steps of Adam per batch", default=100, ge=1)
     learning_rate: float = setting("of Adam, on the values", default=1.0, gt=0)
+    start: Literal["cold", "warm"] = setting(
+        "where a new value starts: cold as published, at numbers drawn from 0 to 1; warm at what the layer gives",
+        default="cold",
+    )
     stop_loss: float = setting("a value is learned at this loss", default=1e-2, ge=0)
     batch: int = setting("edits whose values are learned together", default=16, ge=1)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)

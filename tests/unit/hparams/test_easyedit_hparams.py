@@ -93,14 +93,14 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "dist_fn: euc\nval_init: warm\nval_train: sgd\nval_reg: None\nreg: early_stop\nreplacement: replace_last\n"
         "eps_expand: coverage\nnum_pert: 8\ndropout: 0.0\n",
         "grace",
-        {"layer": 25, "learning_rate": 0.9, "steps": 60, "radius": 2.0},
+        {"layer": 25, "learning_rate": 0.9, "steps": 60, "radius": 2.0, "start": "warm"},
         (),
     ),
     "GRACE otherwise": (
         "alg_name: GRACE\ninner_params: ['transformer.h[35].mlp.c_fc']\nval_init: cold\nreplacement: replace_all",
         "grace",
-        {"layer": 35},
-        ("inner_params is", "val_init is 'cold'", "replacement is 'replace_all'"),
+        {"layer": 35, "start": "cold"},
+        ("inner_params is", "replacement is 'replace_all'"),
     ),
     "WISE": (
         "alg_name: WISE\ninner_params: ['model.layers[27].mlp.down_proj.weight']\nedit_lr: 1.0\nn_iter: 30\n"
