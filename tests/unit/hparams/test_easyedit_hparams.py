@@ -112,8 +112,16 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
             **{"layer": 27, "learning_rate": 1.0, "steps": 30, "alpha": 2, "beta": 20, "gamma": 10, "unit": 1.0},
             **{"margin_weight": 1.0},
             **{"ratio": 0.5, "share": 0.3, "shard": 400, "merge_every": 800, "density": 0.6},
+            **{"clamp": 1.0, "merge": "ties", "retrieve": True},
         },
-        ("norm_constraint is 1.0", "replay is True", "load_path is 'somewhere'"),
+        ("replay is True", "load_path is 'somewhere'"),
+    ),
+    "WISE otherwise": (
+        "alg_name: WISE\ninner_params: ['transformer.h[8].mlp.c_fc.weight']\nmerge_alg: slerp\nretrieve: False\n"
+        "norm_constraint: none\n",
+        "wise",
+        {"layer": 8, "matrix": "up", "retrieve": False},
+        ("merge_alg is 'slerp'",),
     ),
     "MEND": (
         "alg_name: MEND\narchive: net.pt\nalg: MEND\nlr: 1e-6\nedit_lr: 1e-4\nlr_lr: 1e-4\ncedit: 0.2\ncloc: 1.0\n"
