@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.gradient_transform import deviations
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
@@ -42,6 +43,7 @@ class Mend(Editor[MendSettings]):
         needs_known_facts=True,
         source="MEND, arXiv 2110.11309",
     )
+    deviations = deviations.MEND
     settings_type = MendSettings
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, contexts: Sequence[Context], seed: int) -> None:

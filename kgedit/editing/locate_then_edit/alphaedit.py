@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
@@ -27,6 +28,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         needs_known_facts=True,
         source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670; anchor, arXiv 2602.02543",
     )
+    deviations = deviations.ALPHAEDIT
     settings_type = AlphaEditSettings
 
     def details(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import EncoreSettings
@@ -23,6 +24,7 @@ class Encore(SeveralLayersEditor[EncoreSettings]):
         needs_known_facts=True,
         source="ENCORE, arXiv 2502.01636",
     )
+    deviations = deviations.ENCORE
     settings_type = EncoreSettings
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import MemitSettings
@@ -23,6 +24,7 @@ class Memit(SeveralLayersEditor[MemitSettings]):
         needs_known_facts=True,
         source="MEMIT, arXiv 2210.07229 section 4; history as in arXiv 2605.26670",
     )
+    deviations = deviations.MEMIT
     settings_type = MemitSettings
 
     @property

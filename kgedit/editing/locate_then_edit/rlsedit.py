@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import RlsEditSettings
@@ -23,6 +24,7 @@ class RlsEdit(SeveralLayersEditor[RlsEditSettings]):
         needs_known_facts=True,
         source="RLSEdit, arXiv 2601.15686",
     )
+    deviations = deviations.RLSEDIT
     settings_type = RlsEditSettings
 
     def start(self, layer: int) -> torch.Tensor:

@@ -15,6 +15,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.row_tables import TableRows
+from kgedit.editing.side_memory import deviations
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
@@ -40,6 +41,7 @@ class Grace(Editor[GraceSettings]):
         changes_forward=True,
         source="GRACE, arXiv 2211.11031",
     )
+    deviations = deviations.GRACE
     settings_type = GraceSettings
 
     def __init__(

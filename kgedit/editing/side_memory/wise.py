@@ -16,6 +16,7 @@ from transformers.activations import ACT2FN
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for, seeded
+from kgedit.editing.side_memory import deviations
 from kgedit.editing.side_memory.copy_training import CopyTraining, Scale
 from kgedit.editing.side_memory.merging import merged
 from kgedit.editing.side_memory.side_copies import (
@@ -63,6 +64,7 @@ class Wise(Editor[WiseSettings]):
         needs_known_facts=True,
         source="WISE, arXiv 2405.14768",
     )
+    deviations = deviations.WISE
     settings_type = WiseSettings
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, contexts: Sequence[Context], seed: int) -> None:
