@@ -43,8 +43,8 @@ _DAMPING = Deviation(
 _LAMBDA = Deviation(
     what="lambda with few statistics",
     published="the same number whatever C is made of",
-    ours="below 10 tokens for each dimension lambda shrinks in proportion; the run's notes say so; what the user "
-    "gives is taken as it is",
+    ours="below 10 tokens for each dimension lambda shrinks in proportion, and the run's notes say so; `enough: 0` "
+    "applies it as it is",
     why="each token read then weighs as much as where the published lambda applies",
 )
 _LAMBDA_BY_WIDTH = Deviation(
@@ -151,8 +151,8 @@ ALPHAEDIT = Deviations((
     Deviation(
         what="null space",
         published="eigenvalues of C below 2e-2",
-        ours="for models without published values, and below 10 tokens for each dimension (the run's notes say so), "
-        "the directions that hold a tenth of C's trace together; what the user gives is taken as it is",
+        ours="for models without published values, and below 10 tokens for each dimension (the run's notes say so; "
+        "`enough: 0` applies it), the directions that hold a tenth of C's trace together",
         why="eigenvalues have the scale of a model's keys, and small ones of few tokens are too small",
         effect="2e-2 keeps 67 to 78 % of the directions of SmolLM2-135M",
     ),

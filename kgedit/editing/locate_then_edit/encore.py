@@ -7,11 +7,11 @@ import torch
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
-from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
+from kgedit.editing.locate_then_edit.preserving import PreservingEditor
 from kgedit.hparams.locate_then_edit import EncoreSettings
 
 
-class Encore(SeveralLayersEditor[EncoreSettings]):
+class Encore(PreservingEditor[EncoreSettings]):
     """As MEMIT with history, with a penalty on the norm of all changes.
 
     The change of each layer is R K^T (lambda_p C + lambda_n + K_p K_p^T + K K^T)^-1, with K_p the keys of past edits.
@@ -34,6 +34,6 @@ class Encore(SeveralLayersEditor[EncoreSettings]):
 
     def start(self, layer: int) -> torch.Tensor:
         """The inverse of lambda_p C + lambda_n."""
-        penalty = self.settings.preserve * self.damped(layer)
+        penalty = self.text_penalty(layer)
         penalty.diagonal().add_(self.settings.penalty)
         return inverse(penalty)
