@@ -46,6 +46,13 @@ WISE = Deviations((
         why="targets are not known when a prompt is routed, and an answer would change copies between its tokens",
     ),
     Deviation(
+        what="threshold of a copy",
+        published="least over edits of the mean distance of an edit's prompts, times the ratio",
+        ours="least over all prompts of all edits, times the ratio",
+        why="the bare prompt's distance can lie below the mean by more than the ratio; the edit is then not answered",
+        effect="THRESHOLD",
+    ),
+    Deviation(
         what="the texts ahead of an edit's prompts",
         published="the model goes on with five words, 5 and 10 tokens, once per process, whatever the model",
         ours="the same words and lengths, once per editor, on its own unedited model",

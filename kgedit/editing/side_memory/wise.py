@@ -154,7 +154,7 @@ class Wise(Editor[WiseSettings]):
         bare = [pairs[0][0] for pairs in asked]
         shortest = min(len(self.model.encode(prompt)) for prompt in bare)
         copy.add(bare, shortest=shortest, most=settings.remeasured)
-        copy.threshold = min(copy.threshold, self._threshold(learned.distances.mean(1)))
+        copy.threshold = min(copy.threshold, self._threshold(learned.distances))
         return learned.loss
 
     def prefixes_of_prompts(self) -> list[str]:

@@ -292,6 +292,16 @@ def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) ->
     assert not (_logits(merged.model, questions) == _logits(small_model(), questions)).all(1).any(), "all are in scope"
 
 
+def test_a_threshold_is_the_least_distance_of_an_edits_prompts_times_the_ratio(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    editor = _editor(small_model(), timestep, ratio=0.7)
+    editor.apply(cases[:1])
+    prompts = [cases[0].question, *(f"{prefix} {cases[0].question}" for prefix in editor.prefixes_of_prompts())]
+
+    assert editor.router.copies[0].threshold == pytest.approx(0.7 * float(_distances(editor, prompts).min()), rel=1e-4)
+
+
 def test_merged_copies_stay_side_by_side_unless_there_is_to_be_one(timestep: Timestep, cases: list[Case]) -> None:
     side_by_side = _editor(small_model(), timestep, shard=1, merge_every=2, steps=5)
     one = _editor(small_model(), timestep, shard=1, merge_every=2, steps=5, retrieve=False)
