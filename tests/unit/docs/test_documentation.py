@@ -40,8 +40,8 @@ def test_every_method_declares_its_own_deviations(name: str) -> None:
     assert isinstance(declared, Deviations), (
         f"{METHODS[name].__name__} needs `deviations`: kgedit/editing/deviations.py"
     )
-    whats = [row.what for row in declared.rows]
-    assert len(set(whats)) == len(whats)
+    differing = [row.what for row in declared.rows]
+    assert len(set(differing)) == len(differing)
     assert all(text.strip() for row in declared.rows for text in dataclasses.astuple(row))
 
 
