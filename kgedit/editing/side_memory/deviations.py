@@ -50,8 +50,8 @@ WISE = Deviations((
         published="least over edits of the mean distance of an edit's prompts, times the ratio",
         ours="least over all prompts of all edits, times the ratio",
         why="the bare prompt's distance can lie below the mean by more than the ratio; the edit is then not answered",
-        effect="`tiny`, 20 edits one at a time, update, rephrase and locality in %: the mean 65, 44, 100; the least 100, "
-        "79, 90",
+        effect="`tiny`, 20 edits one at a time, update, rephrase and locality in %: by the mean 65, 44, 100; by the "
+        "least 100, 79, 90",
     ),
     Deviation(
         what="the texts ahead of an edit's prompts",
