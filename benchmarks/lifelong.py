@@ -44,7 +44,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "alphaedit": SEARCH,
     "alphaedit, withdrawable": {**SEARCH, "withdrawable": True},
     "grace": {"layer": 1, "steps": 10, "radius": 1e-3},
-    "wise": {"layer": 1, "steps": 4, "shard": 5, "merge_every": 10, "remeasured": 50},
+    "wise": {"layer": 1, "steps": 4, "shard": 5, "merge_every": 10, "retrieve": False},
 }
 
 

@@ -1,21 +1,30 @@
-"""Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``."""
+"""Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``.
+
+So it does the table in docs/methods.md of what differs from papers and their code.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from kgedit.editing import METHODS
+from kgedit.editing.deviations import Deviation
 from kgedit.editing.editor import Capabilities, Editor
 from kgedit.hparams.published import published_configs
 from kgedit.hparams.settings import Settings, defaults, meanings
 
 FILE = Path(__file__).parent / "reference" / "methods.md"
+COMPARISON = Path(__file__).parent / "methods.md"
+
+BEGIN = "<!-- Deviations: written by docs/methods_reference.py (make docs). Changes made here are lost. -->"
+END = "<!-- End of the deviations. -->"
 
 _HEAD = """\
 <!-- Written by docs/methods_reference.py from the methods themselves (make docs). Changes made here are lost. -->
@@ -44,6 +53,28 @@ def reference() -> str:
     )
     sections = "\n".join("\n".join(_section(name, METHODS[name])) for name in ordered)
     return f"{_HEAD}\n| Method | Family | In short | Changes |\n| :-- | :-- | :-- | :-- |\n{rows}\n\n{sections}"
+
+
+def deviations() -> str:
+    """The table of deviations: one row for each, with the methods that share it."""
+    sharing: dict[Deviation, list[str]] = {}
+    for name in METHODS:
+        for row in METHODS[name].deviations.rows:
+            sharing.setdefault(row, []).append(name)
+    rows = [
+        "| " + " | ".join([", ".join(f"`{name}`" for name in names), *map(_cell, astuple(row))]) + " |"
+        for row, names in sharing.items()
+    ]
+    none = [f"`{name}`, since {why}" for name in METHODS if (why := METHODS[name].deviations.none_because)]
+    head = "| Method | What | Published | Here, by default | Why | Measured effect |"
+    return "\n".join([head, "| :-- | :-- | :-- | :-- | :-- | :-- |", *rows, "", f"None: {'; '.join(none)}."])
+
+
+def with_deviations(page: str) -> str:
+    """A page with the table of deviations between its two marks made anew."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{deviations()}\n\n{END}{after}"
 
 
 def changes(capabilities: Capabilities) -> str:
@@ -87,6 +118,8 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
         yield f"- Source: {capabilities.source}."
     if published := [config.model for config in published_configs(name)]:
         yield f"- Published values for: {', '.join(published)}."
+    if count := len(method.deviations.rows):
+        yield f"- Differs from what is published in [{count} points](../methods.md#deviations-from-what-is-published)."
     yield f"- Code: `{method.__module__.replace('.', '/')}.py`.\n"
     yield from _settings(method.settings_type)
 
@@ -116,3 +149,4 @@ def _yaml(value: object) -> str:
 if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(reference(), encoding="utf-8")
+    COMPARISON.write_text(with_deviations(COMPARISON.read_text(encoding="utf-8")), encoding="utf-8")

@@ -38,7 +38,7 @@ def build_statistics(
     tokenizer: Any = None,
     timestep: Timestep | str | Path | None = None,
     texts: Iterable[str | Path] = (),
-    tokens: int = 40_000,
+    tokens: int | None = None,
     length: int = 128,
     null_space: float | None = None,
     device: str = "auto",
@@ -57,7 +57,7 @@ def build_statistics(
         tokenizer: As for `edit`.
         timestep: Use its known facts as text.
         texts: Use these text files instead.
-        tokens: Most tokens read.
+        tokens: Most tokens read; None for 26 for each dimension, at least 40,000, as in a run.
         length: Tokens of a row; attention sees no further.
         null_space: Share of the trace that the null space may hold; None to build none.
         device: Where a model given by name is loaded to.
@@ -73,6 +73,7 @@ def build_statistics(
         ModelError: if the model or a text cannot be read.
     """
     from kgedit.editing.locate_then_edit import second_moments
+    from kgedit.hparams.locate_then_edit import statistics_tokens
     from kgedit.llm.surgery.layer_lists import parse_layers
 
     files = [Path(text) for text in texts]
@@ -84,12 +85,13 @@ def build_statistics(
         loaded = _loaded(model, tokenizer, device, dtype)
         if max(wanted) >= len(loaded.blocks):
             raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
-        update = (progress or unwatched)(f"read {corpus.name}", tokens, "tokens")
+        most = tokens or statistics_tokens(loaded.blocks[0].inner_width)
+        update = (progress or unwatched)(f"read {corpus.name}", most, "tokens")
         moments = second_moments.second_moments(
             loaded,
             wanted,
             corpus,
-            budget=second_moments.TextBudget(tokens, length),
+            budget=second_moments.TextBudget(most, length),
             progress=lambda done, _total: update(done, done),
         )
         rows = [_row(moment, null_space) for moment in moments.values()]

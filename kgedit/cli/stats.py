@@ -26,7 +26,9 @@ A run finds them when it reads the same text, tokens and length; for text files:
 @click.option(
     "--text", "texts", multiple=True, type=click.Path(path_type=Path, dir_okay=False), help="Use a text file."
 )
-@click.option("--tokens", default=40_000, show_default=True, type=click.IntRange(1), help="Most tokens read.")
+@click.option(
+    "--tokens", type=click.IntRange(1), help="Most tokens read. Default 26 for each dimension, at least 40,000."
+)
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a row.")
 @click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
@@ -36,7 +38,7 @@ def stats(
     layers: str,
     timestep: Path | None,
     texts: tuple[Path, ...],
-    tokens: int,
+    tokens: int | None,
     length: int,
     null_space: float | None,
     device: str,
@@ -66,7 +68,8 @@ def stats(
             progress=add,
         )
     for row in table.to_pylist():
-        line = f"layer {row['layer']}\t{row['tokens']} tokens\tcondition {row['condition']:.3g}"
+        read = f"{row['tokens']} tokens, {row['tokens'] / row['width']:.3g} for each dimension"
+        line = f"layer {row['layer']}\t{read}\tcondition {row['condition']:.3g}"
         if row["null_space"] is not None:
             line += f"\tnull space {row['null_space']} of {row['width']}"
         click.echo(f"{line}\t{row['file']}")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
+from kgedit.editing.deviations import Deviations
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
 from kgedit.hparams.settings import Settings
@@ -208,6 +209,8 @@ class Editor(ABC, Generic[OwnSettings]):
     """
 
     capabilities: ClassVar[Capabilities]
+    deviations: ClassVar[Deviations]
+    """Differences from the paper or its code; a method outside of kgedit need not declare them."""
     settings_type: ClassVar[type[Settings]]
 
     def __init__(self, model: LanguageModel, settings: OwnSettings, *, contexts: Sequence[Context], seed: int) -> None:

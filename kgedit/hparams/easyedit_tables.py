@@ -80,6 +80,12 @@ def _margins(value: Any) -> tuple[tuple[object, ...], str]:
     return (alpha, beta, gamma, 1.0, 1.0), ""
 
 
+def _merge(value: Any) -> tuple[tuple[object, ...], str]:
+    if value not in ("ties", "dare_ties", "dare_linear", "magnitude", "linear"):
+        return (None,), "kgedit has no such merge; it merges by TIES"
+    return (value,), ""
+
+
 def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
     name = PurePosixPath(str(value)).name.lower()
     return (name if name == "all-minilm-l6-v2" else value,), ""
@@ -124,6 +130,17 @@ def _inner_block(value: Any) -> tuple[tuple[object, ...], str]:
     blocks, note = _blocks_of(down or value)
     chosen, more = _one_block(blocks)
     return chosen, "; ".join(filter(None, (note, more)))
+
+
+def _layer_and_matrix(value: Any) -> tuple[tuple[object, ...], str]:
+    """Block and role of the one matrix that is copied."""
+    names = value if isinstance(value, list) else [value]
+    roles = sorted({_role(name) for name in names})
+    if roles != ["up"]:
+        layer, note = _inner_block(value)
+        return (*layer, None), note
+    chosen, note = _one_block(_blocks_of(names)[0])
+    return (*chosen, "up"), note
 
 
 def _role(name: Any) -> str:
@@ -254,7 +271,7 @@ _GRACE = {
     "n_iter": _to("steps"),
     "eps": _to("radius"),
     "dist_fn": _only("kgedit's keys are near by Euclidean distance", "euc"),
-    "val_init": _only("kgedit's values start from what the layer gives", "warm"),
+    "val_init": _to("start"),
     "val_train": _only("kgedit learns values without perturbing them", "sgd"),
     "val_reg": _only("kgedit learns values without a penalty", None, "none"),
     "reg": _only("kgedit stops early, at stop_loss", "early_stop"),
@@ -266,7 +283,7 @@ _GRACE = {
 
 _WISE = {
     **_COMMON,
-    "inner_params": Rule(("layer",), _inner_block),
+    "inner_params": Rule(("layer", "matrix"), _layer_and_matrix),
     "edit_lr": _to("learning_rate"),
     "n_iter": _to("steps"),
     "act_margin": Rule(("alpha", "beta", "gamma", "unit", "margin_weight"), _margins),
@@ -276,10 +293,10 @@ _WISE = {
     "merge_freq": _to("merge_every"),
     "densities": _to("density"),
     "weights": _only("kgedit merges copies with equal weights", 1),
-    "merge_alg": _only("kgedit merges by TIES", "ties"),
-    "norm_constraint": _only("kgedit does not bound how far a copy's entries move"),
+    "merge_alg": Rule(("merge",), _merge),
+    "norm_constraint": Rule(("clamp",), bound),
     "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
-    "retrieve": _only("kgedit always routes between copies", True),
+    "retrieve": _to("retrieve"),
     "replay": _only("kgedit does not replay past edits", False),
     "load_path": _only("kgedit begins without edits; a run resumes by itself", None, "none"),
 }

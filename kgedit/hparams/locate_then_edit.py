@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
 KNOWN_FACTS = "known_facts"
+PROSE = "prose"
+"""The text about nothing in particular that kgedit has."""
+
+RELATIVE_THRESHOLD = 0.1
+"""Share of C's trace that a null space may hold."""
+
+_TOKENS_PER_DIMENSION = 26
+_LEAST_TOKENS = 40_000
 
 LayerList = Annotated[str, readable_by(parse_layers)]
 
@@ -34,9 +42,19 @@ class LocateSettings(Settings):
     prefix_tokens: int = setting("tokens of a random prefix, which the model itself writes", default=10, ge=1)
     search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
     corpus: str = setting(
-        "text of the statistics: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
+        "text of the statistics: the timestep's known_facts, prose (pages that kgedit has), a text file's path; or "
+        "several of these with commas between",
+        default=KNOWN_FACTS,
     )
-    tokens: int = setting("most tokens of the statistics", default=40_000, ge=1)
+    tokens: int = setting(
+        "most tokens of the statistics", derived="26 for each dimension of what is read, at least 40,000", ge=1
+    )
+    enough: float = setting(
+        "tokens for each dimension from which on lambda and an absolute threshold are applied as they are; with fewer "
+        "lambda shrinks in proportion, and a share of C's trace takes the threshold's place (0: never)",
+        default=10.0,
+        ge=0,
+    )
     length: int = setting("tokens of a row of that text", default=128, ge=2)
     damping: float = setting("share of the mean eigenvalue added to the statistics", default=1e-4, ge=0)
     solve_on: Literal["device", "cpu"] = setting(
@@ -48,7 +66,11 @@ class LocateSettings(Settings):
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
         """Learning rate by width; on a CPU small batches, since it gains nothing from larger ones, and pads more."""
-        return {"learning_rate": _learning_rate(model), "search_batch": 4 if model.device.type == "cpu" else 32}
+        return {
+            "learning_rate": _learning_rate(model),
+            "search_batch": 4 if model.device.type == "cpu" else 32,
+            "tokens": statistics_tokens(model.blocks[0].inner_width),
+        }
 
 
 class RomeSettings(LocateSettings):
@@ -117,9 +139,17 @@ class AlphaEditSettings(SeveralLayersSettings):
     """Hyperparameters of AlphaEdit."""
 
     penalty: float = setting("L2: weight of the change's own size", default=10.0, gt=0)
-    threshold: float = setting("eigenvalues of C below it make the null space", default=0.1, gt=0)
+    threshold: float = setting("eigenvalues of C below it make the null space", default=RELATIVE_THRESHOLD, gt=0)
     relative: bool = setting("whether threshold is the share of C's trace that the null space may hold", default=True)
     anchor: bool = setting("scale each z to the norm that the unedited model gives (arXiv 2602.02543)", default=False)
+
+
+def statistics_tokens(width: int) -> int:
+    """Tokens that statistics are read from where nobody says: enough for each of so many dimensions.
+
+    (arXiv 2506.04226: 10 for each are enough for 95 % of what 44 million tokens give.)
+    """
+    return max(_LEAST_TOKENS, _TOKENS_PER_DIMENSION * width)
 
 
 def _learning_rate(model: LanguageModel) -> float:

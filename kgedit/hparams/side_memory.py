@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgedit.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import choose_layer
@@ -21,6 +21,10 @@ class GraceSettings(Settings):
     radius: float = setting("within which a new key counts", default=1.0, gt=0)
     steps: int = setting("most steps of Adam per batch", default=100, ge=1)
     learning_rate: float = setting("of Adam, on the values", default=1.0, gt=0)
+    start: Literal["cold", "warm"] = setting(
+        "where a new value starts: cold as published, at numbers drawn from 0 to 1; warm at what the layer gives",
+        default="cold",
+    )
     stop_loss: float = setting("a value is learned at this loss", default=1e-2, ge=0)
     batch: int = setting("edits whose values are learned together", default=16, ge=1)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
@@ -36,13 +40,29 @@ class WiseSettings(Settings):
 
     layer: int = setting("block whose matrix has side copies", derived="by `depth`", ge=0)
     depth: float = setting("block as a fraction of all blocks: 26 of 32", default=0.84, ge=0, le=1, instead_of="layer")
+    matrix: Literal["down", "up"] = setting("which of its MLP's matrices", default="down")
+    prefixes: int = setting(
+        "prompts of an edit behind text that the model goes on with: half 5 tokens, half 10", default=10, ge=0, le=10
+    )
     steps: int = setting("most steps of gradient descent per edit", default=70, ge=1)
     learning_rate: float | None = setting(
         "of gradient descent; null: as published, else by what the matrix reads", default=None, gt=0
     )
-    stop_loss: float = setting("an edit is learned at this loss, all margins kept", default=1e-2, ge=0)
-    alpha: float = setting("a copy's activation on unrelated prompts is to stay below this", default=5.0, ge=0)
-    beta: float = setting("its activation on edits is to exceed this", default=20.0, ge=0)
+    decay: float = setting(
+        "share of the copy's weights that each step takes away: published weight decay times learning rate",
+        default=1e-5,
+        ge=0,
+    )
+    clamp: float | None = setting("furthest that a weight of a copy may be from the matrix's", default=1.0, gt=0)
+    stop_loss: float = setting("an edit is learned at this loss, margins included, once it settles", default=2e-2, ge=0)
+    stop_change: float = setting("a loss has settled when a step changes it by at most this", default=1e-4, ge=0)
+    distance: Literal["activated", "plain"] = setting(
+        "how far a copy moves an output: both outputs through the model's activation first, as in the published code, "
+        "or as they are, as in the paper",
+        default="activated",
+    )
+    alpha: float = setting("the distance of unrelated prompts is to stay below this", default=5.0, ge=0)
+    beta: float = setting("that of edits is to exceed this", default=20.0, ge=0)
     gamma: float = setting("least difference of the two", default=10.0, ge=0)
     unit: float | None = setting(
         "of alpha, beta, gamma; null: 1 where those are published, else by the layer's output", default=None, gt=0
@@ -52,12 +72,23 @@ class WiseSettings(Settings):
         default=None,
         gt=0,
     )
-    ratio: float = setting("threshold as a share of the least activation of an edit", default=0.88, gt=0)
+    ratio: float = setting("threshold as a share of the least distance of an edit", default=0.88, gt=0)
+    long: int | None = setting("prompts of more tokens are routed by the one that is moved farthest", default=100, ge=1)
     share: float = setting("entries of the matrix that one copy may change", default=0.2, gt=0, le=1)
     shard: int = setting("edits in one copy", default=500, ge=1)
-    merge_every: int = setting("edits between two merges of all copies", default=1000, ge=1)
+    merge_every: int = setting("edits whose copies are merged into one", default=1000, ge=1)
+    merge: Literal["ties", "dare_ties", "dare_linear", "magnitude", "linear"] = setting(
+        "how copies are merged", default="ties"
+    )
+    retrieve: bool = setting(
+        "keep one merged copy after the other and choose among them; false: one copy that all edits are merged into",
+        default=True,
+    )
     remeasured: int = setting(
-        "edits on whose prompts a merge measures the threshold again; of more, a sample", default=1000, ge=1
+        "edits on whose prompts a merge measures the threshold again, of more a sample; 0: the least of the merged "
+        "copies' own, as published",
+        default=0,
+        ge=0,
     )
     density: float = setting("entries of a copy that a merge keeps", default=0.53, gt=0, le=1)
     batch: int = setting("edits learned together", default=1, ge=1)

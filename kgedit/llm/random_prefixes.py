@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from kgedit.llm.language_model import LanguageModel
@@ -29,3 +31,20 @@ def sample_random_prefixes(model: LanguageModel, count: int, *, tokens: int, see
             rows = torch.cat([rows, chosen.to(rows.device)], dim=1)
     found: list[list[int]] = rows[:, 1:].tolist()
     return found
+
+
+def continue_words(model: LanguageModel, words: Sequence[str], *, tokens: int) -> list[str]:
+    """Each text with its likeliest continuation, token by token, as text; the end of text is never among it.
+
+    Args:
+        tokens: Length of each continuation.
+    """
+    rows, mask = model.pad_left([model.encode(word) for word in words])
+    barred = torch.tensor(sorted(model.end_ids), dtype=torch.long)
+    with torch.no_grad():
+        for _ in range(tokens):
+            logits = model.forward(rows, mask, last=1).logits[:, -1].float().cpu()
+            logits[:, barred] = -torch.inf
+            rows = torch.cat([rows, logits.argmax(-1, keepdim=True).to(rows.device)], dim=1)
+            mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+    return [model.decode(row[real].tolist()) for row, real in zip(rows, mask.bool(), strict=True)]

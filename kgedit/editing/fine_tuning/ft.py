@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.editor import PromptLastTuning
 from kgedit.hparams.fine_tuning import FineTuningSettings
 
@@ -15,4 +16,5 @@ class FineTuning(PromptLastTuning[FineTuningSettings]):
         changes_weights=True,
         source="the baseline FT of ROME, arXiv 2202.05262 appendix E.1",
     )
+    deviations = deviations.FT
     settings_type = FineTuningSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.editor import PromptLastTuning
 from kgedit.hparams.fine_tuning import FtlSettings
 
@@ -15,6 +16,7 @@ class ClampedFineTuning(PromptLastTuning[FtlSettings]):
         changes_weights=True,
         source="FT+L, arXiv 2012.00363; as the baseline of ROME, arXiv 2202.05262 appendix E.1",
     )
+    deviations = deviations.FT_L
     settings_type = FtlSettings
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.editor import MaskedTuning
 from kgedit.hparams.fine_tuning import FtmSettings
 
@@ -15,6 +16,7 @@ class MaskedFineTuning(MaskedTuning[FtmSettings]):
         changes_weights=True,
         source="FT-M, arXiv 2401.01286 section 3",
     )
+    deviations = deviations.FT_M
     settings_type = FtmSettings
 
     @property

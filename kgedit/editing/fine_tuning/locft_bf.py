@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, RunContext
+from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.editor import MaskedTuning
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.resuming import resume_training, training_state
@@ -27,6 +28,7 @@ class BreadthFirstFineTuning(MaskedTuning[LocFtSettings]):
         changes_weights=True,
         source="LocFT-BF, arXiv 2509.22072",
     )
+    deviations = deviations.LOCFT_BF
     settings_type = LocFtSettings
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.gradient_transform import deviations
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
-from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
+from kgedit.editing.gradient_transform.mend_training import PUBLISHED_STEPS, TrainingPlan, train, vectors_of
 from kgedit.editing.randomness import seeded
 from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
@@ -32,6 +34,9 @@ from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
+_NEAR = 0.5
+"""Share of the published length from which on a training is taken for one like it."""
+
 
 class Mend(Editor[MendSettings]):
     """Updates the last MLP matrices by what a trained network makes of an edit's gradient."""
@@ -42,6 +47,7 @@ class Mend(Editor[MendSettings]):
         needs_known_facts=True,
         source="MEND, arXiv 2110.11309",
     )
+    deviations = deviations.MEND
     settings_type = MendSettings
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, contexts: Sequence[Context], seed: int) -> None:
@@ -51,6 +57,7 @@ class Mend(Editor[MendSettings]):
         self.matrices = mlp_matrices(model, self.layers, settings.matrices)
         self._edited = [EditedMatrix(matrix.module) for matrix in self.matrices]
         self._network: Hypernetworks | None = None
+        self._trained_steps: int | None = None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Read the network, or train it where it is not there yet.
@@ -74,10 +81,13 @@ class Mend(Editor[MendSettings]):
                 edit_weight=settings.edit_weight,
                 learn_end=settings.learn_end,
                 seed=self.seed,
+                progress_file=kept.with_suffix(".training"),
             )
             contexts = self.contexts
             train(network, self.model, self.matrices, facts=facts, contexts=contexts, plan=plan, advance=advance)
-            save_tensors(kept, network.content())
+            save_tensors(kept, network.content(), {"train_steps": str(plan.steps)})
+            plan.progress_file.unlink(missing_ok=True)
+        self._trained_steps = _steps_of(kept)
         self._network = network.requires_grad_(False)
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
@@ -92,8 +102,24 @@ class Mend(Editor[MendSettings]):
         return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
-        """Blocks, and matrices of them, that are edited."""
-        return {**super().details(), "layers": self.layers, "matrices": [matrix.name for matrix in self.matrices]}
+        """Blocks, matrices of them that are edited, and how long the network was trained beside what is published."""
+        return {
+            **super().details(),
+            "layers": self.layers,
+            "matrices": [matrix.name for matrix in self.matrices],
+            "train_steps": self._trained_steps,
+            "published_train_steps": PUBLISHED_STEPS,
+            "notes": self._notes(),
+        }
+
+    def _notes(self) -> list[str]:
+        steps = self._trained_steps
+        if steps is None or steps >= _NEAR * PUBLISHED_STEPS:
+            return []
+        return [
+            f"the network was trained on {steps:,} edits, {steps / PUBLISHED_STEPS:.2g} of the published "
+            f"{PUBLISHED_STEPS:,}: the results are not those of MEND as published (settings.train_steps)"
+        ]
 
     def restore(self) -> None:
         """Give the model its own matrices back; the network stays."""
@@ -130,6 +156,13 @@ class Mend(Editor[MendSettings]):
         learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
         content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
+
+
+def _steps_of(path: Path) -> int | None:
+    """Edits that a network was trained on, if its file says so."""
+    with safe_open(path, framework="pt") as file:
+        said = (file.metadata() or {}).get("train_steps")
+    return None if said is None else int(said)
 
 
 def _untrained(settings: MendSettings, facts: Sequence[KnownFact]) -> str:

@@ -2,28 +2,39 @@
 
 Each step edits the unedited model with one known fact, whose answer is another fact's of the same relation, and asks
 for it again in other words, and for an unrelated fact. The loss is that of the answer plus the divergence on the other.
+What is learned so far is written to a file from time to time: interrupted training resumes from there, to the same
+bytes.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 
 from kgedit.editing.editor import Advance
 from kgedit.editing.gradient_transform.gradient_factors import GradientFactors, gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import KnownFact
+
+PUBLISHED_STEPS = 100_000
+"""Edits that EasyEdit's configurations train on, if early stopping lets them."""
+
+_STEPS_BETWEEN_WRITES = 100
 
 Update = tuple[torch.Tensor, torch.Tensor]
 """Of one matrix: vectors x inputs and vectors x outputs; their product is to be subtracted."""
@@ -40,6 +51,7 @@ class TrainingPlan:
         edit_weight: Of the answer's loss beside the divergence.
         learn_end: Whether the end of text is factors of a target.
         seed: Of the facts' order and pairing.
+        progress_file: Where progress is written, and found again; the caller removes it.
     """
 
     steps: int
@@ -48,6 +60,7 @@ class TrainingPlan:
     edit_weight: float
     learn_end: bool
     seed: int
+    progress_file: Path
 
 
 def train(
@@ -74,14 +87,45 @@ def train(
     optimizer = torch.optim.Adam(
         [{"params": others, "lr": plan.learning_rate}, {"params": rates, "lr": plan.rate_speed}]
     )
-    for step in range(plan.steps):
+    for step in range(_resume(plan.progress_file, network, optimizer, order), plan.steps):
         advance(step, plan.steps)
         loss = _loss(network, model, matrices, draw=_draw(facts, contexts, order), plan=plan)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
+        if (step + 1) % _STEPS_BETWEEN_WRITES == 0:
+            _write_progress(plan.progress_file, network, optimizer, order, steps=step + 1)
     advance(plan.steps, plan.steps)
+
+
+def _write_progress(
+    path: Path, network: Hypernetworks, optimizer: torch.optim.Optimizer, order: random.Random, *, steps: int
+) -> None:
+    """Write all that the next step depends on."""
+    version, numbers, spare = order.getstate()
+    tensors = {f"network.{name}": tensor for name, tensor in network.content().items()}
+    for index, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+    save_tensors(path, tensors, {"steps": str(steps), "order": json.dumps([version, numbers, spare])})
+
+
+def _resume(path: Path, network: Hypernetworks, optimizer: torch.optim.Optimizer, order: random.Random) -> int:
+    """Read what `_write_progress` wrote, if there is anything; returns the number of steps done."""
+    if not path.is_file():
+        return 0
+    with safe_open(path, framework="pt") as file:
+        said, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    values: dict[int, dict[str, torch.Tensor]] = {}
+    for key, tensor in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".")
+            values.setdefault(int(index), {})[name] = tensor
+    network.take({key.removeprefix("network."): own for key, own in tensors.items() if key.startswith("network.")})
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
+    version, numbers, spare = json.loads(said["order"])
+    order.setstate((version, tuple(numbers), spare))
+    return int(said["steps"])
 
 
 @dataclass(frozen=True, slots=True)

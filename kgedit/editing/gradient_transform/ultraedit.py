@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.gradient_transform import deviations
 from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples
@@ -36,6 +37,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         needs_known_facts=True,
         source="UltraEdit, arXiv 2505.14679 section 3",
     )
+    deviations = deviations.ULTRAEDIT
     settings_type = UltraEditSettings
 
     def __init__(

@@ -18,6 +18,7 @@ from kgedit.editing.editor import (
     PrefixPart,
     RunContext,
 )
+from kgedit.editing.in_context import deviations
 from kgedit.hparams.in_context import GraphRagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.embeddings import embedder_on_demand
@@ -40,6 +41,7 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         changes_prompt=True,
         source="kgedit, docs/graph-memory.md",
     )
+    deviations = deviations.GRAPH_RAG
     settings_type = GraphRagSettings
 
     def __init__(

@@ -21,6 +21,7 @@ from kgedit.editing.editor import (
     PrefixPart,
     RunContext,
 )
+from kgedit.editing.in_context import deviations
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import IkeSettings
@@ -48,6 +49,7 @@ class InContextEditing(Editor[IkeSettings]):
         needs_known_facts=True,
         source="IKE, arXiv 2305.12740",
     )
+    deviations = deviations.IKE
     settings_type = IkeSettings
 
     def __init__(self, model: LanguageModel, settings: IkeSettings, *, contexts: Sequence[Context], seed: int) -> None:

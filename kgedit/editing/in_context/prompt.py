@@ -14,6 +14,7 @@ from kgedit.editing.editor import (
     PrefixPart,
     RunContext,
 )
+from kgedit.editing.in_context import deviations
 from kgedit.hparams.in_context import PromptSettings
 from kgedit.records.cases import Case
 from kgedit.records.runs import EditFailure
@@ -30,6 +31,7 @@ class Prompting(Editor[PromptSettings]):
         changes_prompt=True,
         source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
     )
+    deviations = deviations.PROMPT
     settings_type = PromptSettings
     _facts: tuple[str, ...] = ()
 

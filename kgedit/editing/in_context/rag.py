@@ -14,6 +14,7 @@ from kgedit.editing.editor import (
     PrefixPart,
     RunContext,
 )
+from kgedit.editing.in_context import deviations
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import RagSettings
@@ -35,6 +36,7 @@ class Retrieval(Editor[RagSettings]):
         changes_prompt=True,
         source="WikiBigEdit, arXiv 2503.05683 appendix C.3",
     )
+    deviations = deviations.RAG
     settings_type = RagSettings
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
-from kgedit.hparams.locate_then_edit import AlphaEditSettings
+from kgedit.hparams.locate_then_edit import RELATIVE_THRESHOLD, AlphaEditSettings
 
 
 class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
@@ -27,6 +28,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         needs_known_facts=True,
         source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670; anchor, arXiv 2602.02543",
     )
+    deviations = deviations.ALPHAEDIT
     settings_type = AlphaEditSettings
 
     def details(self) -> dict[str, Any]:
@@ -38,7 +40,27 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
 
     def basis(self, layer: int) -> torch.Tensor:
         """Orthonormal columns that span the null space."""
-        return null_space(self.second_moment(layer), threshold=self.settings.threshold, relative=self.settings.relative)
+        threshold, relative = self._threshold(layer)
+        return null_space(self.second_moment(layer), threshold=threshold, relative=relative)
+
+    def _threshold(self, layer: int) -> tuple[float, bool]:
+        """Threshold, and whether it is a share of the trace; always one where the statistics are small."""
+        own = self.settings
+        if own.relative or self.comparable(layer):
+            return own.threshold, own.relative
+        return RELATIVE_THRESHOLD, True
+
+    def notes(self) -> list[str]:
+        """Which threshold is applied, and why."""
+        layer, own = self.layers[0], self.settings
+        tokens, (threshold, relative) = self.second_moment(layer).tokens_per_dimension, self._threshold(layer)
+        if relative == own.relative:
+            return super().notes()
+        return [
+            *super().notes(),
+            f"the null space holds {threshold:g} of C's trace; the threshold of {own.threshold:g} is not applied: the "
+            f"statistics have {tokens:.3g} tokens for each dimension, fewer than {own.enough:g} (settings.enough)",
+        ]
 
     def start(self, layer: int) -> torch.Tensor:
         """The projection on the null space over L2: a change out of it would cost infinitely much."""

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -16,8 +15,7 @@ from kgedit.editing.locate_then_edit.second_moments import (
     Corpus,
     SecondMoment,
     TextBudget,
-    corpus_of_facts,
-    corpus_of_files,
+    corpus_of,
     second_moments,
 )
 from kgedit.editing.locate_then_edit.subject_prompts import (
@@ -30,7 +28,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
 from kgedit.editing.locate_then_edit.whitening import damped
 from kgedit.errors import SpecError
-from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LocateSettings
+from kgedit.hparams.locate_then_edit import LocateSettings
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -67,8 +65,7 @@ class LocateThenEdit(Editor[Settings]):
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Sample random prefixes, and read or build the statistics, on the unedited model."""
         self.random_prefixes()
-        own = self.settings.corpus
-        corpus = corpus_of_facts(known) if own == KNOWN_FACTS else corpus_of_files([Path(own)])
+        corpus = corpus_of(self.settings.corpus, known)
         budget = TextBudget(self.settings.tokens, self.settings.length)
         found = second_moments(self.model, self.layers, corpus, budget=budget, progress=advance)
         self._second_moments = {
@@ -77,12 +74,31 @@ class LocateThenEdit(Editor[Settings]):
         self._corpus = corpus
 
     def details(self) -> dict[str, Any]:
-        """Layers, and the text that the statistics are built from."""
-        statistics = None
-        if self._corpus is not None:
-            tokens = self._second_moments[self.layers[0]].tokens
-            statistics = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
-        return {**super().details(), "layers": list(self.layers), "statistics": statistics}
+        """Layers, the text that the statistics are built from, and notes on what follows from it."""
+        if self._corpus is None:
+            return {**super().details(), "layers": list(self.layers), "statistics": None, "notes": []}
+        moment = self._second_moments[self.layers[0]]
+        statistics = {
+            "corpus": self._corpus.name,
+            "sha256": self._corpus.sha256,
+            "tokens": moment.tokens,
+            "width": len(moment.matrix),
+            "tokens_per_dimension": round(moment.tokens_per_dimension, 2),
+        }
+        return {
+            **super().details(),
+            "layers": list(self.layers),
+            "statistics": statistics,
+            "notes": [] if self.comparable(self.layers[0]) else self.notes(),
+        }
+
+    def comparable(self, layer: int) -> bool:
+        """Whether a layer's statistics have enough tokens for what is published with those of millions."""
+        return self.second_moment(layer).tokens_per_dimension >= self.settings.enough
+
+    def notes(self) -> list[str]:
+        """What the method does otherwise where its statistics are too small, in sentences."""
+        return []
 
     def restore(self) -> None:
         """Restore the model's own matrices."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
-from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
+from kgedit.editing.locate_then_edit.preserving import PreservingEditor
 from kgedit.hparams.locate_then_edit import EncoreSettings
 
 
-class Encore(SeveralLayersEditor[EncoreSettings]):
+class Encore(PreservingEditor[EncoreSettings]):
     """As MEMIT with history, with a penalty on the norm of all changes.
 
     The change of each layer is R K^T (lambda_p C + lambda_n + K_p K_p^T + K K^T)^-1, with K_p the keys of past edits.
@@ -23,6 +24,7 @@ class Encore(SeveralLayersEditor[EncoreSettings]):
         needs_known_facts=True,
         source="ENCORE, arXiv 2502.01636",
     )
+    deviations = deviations.ENCORE
     settings_type = EncoreSettings
 
     @property
@@ -32,6 +34,6 @@ class Encore(SeveralLayersEditor[EncoreSettings]):
 
     def start(self, layer: int) -> torch.Tensor:
         """The inverse of lambda_p C + lambda_n."""
-        penalty = self.settings.preserve * self.damped(layer)
+        penalty = self.text_penalty(layer)
         penalty.diagonal().add_(self.settings.penalty)
         return inverse(penalty)

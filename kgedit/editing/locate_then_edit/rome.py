@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
 from kgedit.editing.locate_then_edit.value_search import EditRequest
@@ -34,6 +35,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         needs_known_facts=True,
         source="ROME, arXiv 2202.05262 section 3",
     )
+    deviations = deviations.ROME
     settings_type = RomeSettings
 
     def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
@@ -104,6 +106,7 @@ class RRome(Rome):
         needs_known_facts=True,
         source="R-ROME, arXiv 2403.07175",
     )
+    deviations = deviations.R_ROME
 
     def met_key(self, keys: torch.Tensor) -> torch.Tensor:
         """The mean key."""
@@ -124,6 +127,7 @@ class CRome(RRome):
         needs_known_facts=True,
         source="C-ROME, arXiv 2406.11263",
     )
+    deviations = deviations.C_ROME
 
     def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)

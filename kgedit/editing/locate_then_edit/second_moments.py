@@ -20,6 +20,7 @@ from safetensors import safe_open
 
 from kgedit.editing.locate_then_edit.subject_prompts import leading_ids, run_through
 from kgedit.errors import ModelError
+from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.positions import by_row
@@ -31,6 +32,7 @@ TokenProgress = Callable[[int, int], None]
 """Called with the tokens done and the number of tokens."""
 
 _MOST_LENGTH = 4096
+_PROSE_FILE = Path(__file__).parents[2] / "data" / "prose.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class SecondMoment:
             found: torch.Tensor = file.get_tensor("second_moment")
         return found
 
+    @property
+    def tokens_per_dimension(self) -> float:
+        """Tokens for each dimension: how far C can be trusted."""
+        return self.tokens / len(self.matrix)
+
 
 def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
     """Facts of the older snapshot in words: each as a question with its answer and as a statement."""
@@ -109,6 +116,23 @@ def corpus_of_files(paths: Sequence[Path]) -> Corpus:
     return Corpus(", ".join(path.name for path in paths), tuple(lines))
 
 
+def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
+    """The text that a setting names: known facts, prose, text files, or several of these with commas between.
+
+    Raises:
+        ModelError: if a file cannot be read as UTF-8 text.
+    """
+    parts = [names] if Path(names).is_file() else [name.strip() for name in names.split(",") if name.strip()]
+    read = [
+        corpus_of_facts(known)
+        if name == KNOWN_FACTS
+        else corpus_of_files([_PROSE_FILE if name == PROSE else Path(name)])
+        for name in parts
+    ]
+    texts = dict.fromkeys(text for corpus in read for text in corpus.texts)
+    return Corpus(", ".join(corpus.name for corpus in read), tuple(texts)) if len(read) != 1 else read[0]
+
+
 def second_moments(
     model: LanguageModel,
     layers: Sequence[int],
@@ -128,7 +152,9 @@ def second_moments(
     if missing:
         rows = pack(model, corpus, wanted)
         for layer, (matrix, tokens) in accumulate(model, missing, rows, progress=progress).items():
-            _write(paths[layer], matrix, {"layer": layer, "tokens": tokens, **_record(model, corpus, wanted)})
+            per_dimension = {"width": len(matrix), "tokens_per_dimension": round(tokens / len(matrix), 2)}
+            own = {"layer": layer, "tokens": tokens, **per_dimension, **_record(model, corpus, wanted)}
+            _write(paths[layer], matrix, own)
     return {layer: _read(layer, paths[layer], model) for layer in layers}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.lora import deviations
 from kgedit.editing.lora.adapters import attach, detach, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples
@@ -26,6 +27,7 @@ class LoraFineTuning(Editor[LoraSettings]):
         adds_modules=True,
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4; LoRA, arXiv 2106.09685",
     )
+    deviations = deviations.LORA
     settings_type = LoraSettings
 
     def __init__(self, model: LanguageModel, settings: LoraSettings, *, contexts: Sequence[Context], seed: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.lora import deviations
 from kgedit.editing.lora.adapters import attach, merge, targets_of, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.training_examples import examples
@@ -26,6 +27,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         changes_weights=True,
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4",
     )
+    deviations = deviations.LORA_MERGE
     settings_type = LoraMergeSettings
 
     def __init__(

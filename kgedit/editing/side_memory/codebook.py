@@ -61,7 +61,7 @@ class Codebook:
 
         A key far from all others gets a new entry. Near a key with the same label, that key's radius grows to include
         it. Near a key with another label, both radii shrink to half the distance; if both are the same key, the newer
-        label replaces the older.
+        label and value replace the older.
 
         Args:
             key: The edit's input.
@@ -86,6 +86,7 @@ class Codebook:
                 return near
             if one:
                 self._table.set_label(near, label)
+                self.write([near], value[None])
                 return near
             half = distance / 2
             self.radii[near].clamp_(max=half)

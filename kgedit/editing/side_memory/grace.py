@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.randomness import seed_for
 from kgedit.editing.row_tables import TableRows
+from kgedit.editing.side_memory import deviations
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
@@ -39,6 +41,7 @@ class Grace(Editor[GraceSettings]):
         changes_forward=True,
         source="GRACE, arXiv 2211.11031",
     )
+    deviations = deviations.GRACE
     settings_type = GraceSettings
 
     def __init__(
@@ -53,10 +56,11 @@ class Grace(Editor[GraceSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Find or add each edit's key and train the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self.contexts), []
+        starts = self._cold_starts(cases) if self.settings.start == "cold" else [None] * len(pairs)
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
-            batch = pairs[done : done + self.settings.batch]
-            losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end))
+            batch, drawn = pairs[done : done + self.settings.batch], starts[done : done + self.settings.batch]
+            losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end), drawn)
             run.progress(len(losses) / len(pairs))
         self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
@@ -83,10 +87,24 @@ class Grace(Editor[GraceSettings]):
         if len(self.codebook):
             self._listen(True)
 
-    def _learn(self, targets: TargetBatch) -> list[float]:
-        """Find or add the entries of one batch and train their values; returns the best loss of each."""
+    def _cold_starts(self, cases: Sequence[Case]) -> list[torch.Tensor | None]:
+        """Values that new entries start from, one for each training example; drawn from 0 to 1 by the case's seed."""
+        width = self.model.blocks[self.layer].down.out_width
+        starts: list[torch.Tensor | None] = []
+        for case in cases:
+            draw = torch.Generator().manual_seed(seed_for(self.seed, [case]))
+            starts += [torch.rand(width, generator=draw) for _ in self.contexts]
+        return starts
+
+    def _learn(self, targets: TargetBatch, starts: Sequence[torch.Tensor | None]) -> list[float]:
+        """Find or add the entries of one batch and train their values; returns the best loss of each.
+
+        Args:
+            starts: Of each row the value that a new entry starts from; None for what the layer gives.
+        """
         with forward_above(self.model, self.layer, targets) as logits:
-            keys, outputs = self._look(targets, logits)
+            keys, given = self._look(targets, logits)
+            outputs = [own if start is None else start.to(own) for start, own in zip(starts, given, strict=True)]
             labels = [tuple(row[row != -100].tolist()) for row in targets.labels]
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
             entries = [

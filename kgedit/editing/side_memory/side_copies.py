@@ -1,15 +1,15 @@
 """Side copies of one matrix, and the routing of prompts to them: the memory of WISE.
 
 A copy is stored as its difference from the matrix, so that prompts not routed to it keep every bit. A prompt is routed
-to the copy with the largest activation, if that reaches the copy's threshold. The choice is made once per prompt, for
-each row of a batch separately, and holds for the whole answer. Where the caller does not say where prompts end, the
-beginning of the text with the largest activation decides.
+to the copy that moves the layer's output farthest, among those whose threshold that distance reaches. The choice is
+made once per prompt, for each row of a batch separately, and holds for the whole answer. Where the caller does not say
+where prompts end, the beginning of the text with the largest distance decides.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class SideCopy:
 
     Attributes:
         change: Copy minus matrix, float32, in the shape of the layer's weight.
-        threshold: Smallest activation with which a prompt is routed here.
+        threshold: Smallest distance with which a prompt is routed here.
         prompts: Prompts of the edits that it holds, or a sample of them: those that a merge reads again.
         shortest: Tokens of the shortest prompt of all; 0 without any.
     """
@@ -65,15 +65,53 @@ def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Ten
     return written
 
 
-def activation(layer: Any, inputs: torch.Tensor, change: torch.Tensor, *, counted: torch.Tensor) -> torch.Tensor:
-    """Activation of each row: the norm of the change in output, averaged over its counted tokens.
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far a copy moves what the layer writes: the activation of WISE, for each token.
 
-    Args:
+    Attributes:
+        layer: The layer whose matrix is copied.
+        activate: The model's activation function, through which both outputs go first, as in the published code; None
+            for the outputs themselves, as in the paper (equation 2).
+    """
+
+    layer: Any
+    activate: Callable[[torch.Tensor], torch.Tensor] | None = None
+
+    def of(self, outputs: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+        """Of each token: rows x length.
+
+        Args:
+            outputs: What the matrix writes, rows x length x outputs, float32.
+            added: What the copy would add to it.
+        """
+        moved = added if self.activate is None else self.activate(outputs + added) - self.activate(outputs)
+        found: torch.Tensor = torch.linalg.vector_norm(moved, dim=-1)
+        return found
+
+    def of_copy(self, seen: SeenTokens, change: torch.Tensor) -> torch.Tensor:
+        """Of each token, for a copy that differs from the matrix by `change`."""
+        return self.of(seen.outputs, product(self.layer, seen.inputs, change))
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTokens:
+    """What the layer read and wrote for some texts, float32.
+
+    Attributes:
         inputs: rows x length x inputs.
+        outputs: rows x length x outputs.
         counted: rows x length, true for the tokens of the prompt.
     """
-    lengths = torch.linalg.vector_norm(product(layer, inputs, change), dim=-1)
-    mean: torch.Tensor = (lengths * counted).sum(1) / counted.sum(1)
+
+    inputs: torch.Tensor
+    outputs: torch.Tensor
+    counted: torch.Tensor
+
+
+def mean_of(distances: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
+    """Of each row the mean over its counted tokens; the arguments are rows x length."""
+    mean: torch.Tensor = (distances * counted).sum(1) / counted.sum(1)
     return mean
 
 
@@ -88,12 +126,14 @@ class Router:
 
     Args:
         model: Its `reading` says where prompts end.
-        layer: The layer whose matrix is copied.
+        distance: Of the layer whose matrix is copied.
+        long: Prompts of more tokens are routed by the strongest of them, not by the mean; None for none.
     """
 
-    def __init__(self, model: LanguageModel, layer: Any) -> None:
+    def __init__(self, model: LanguageModel, distance: Distance, *, long: int | None) -> None:
         self._model = model
-        self._layer = layer
+        self._distance = distance
+        self._long = long
         self._routes: list[int | None] = []
         self.copies: list[SideCopy] = []
 
@@ -102,73 +142,69 @@ class Router:
         reading = self._model.reading
         if reading is None:
             return None
-        inputs = by_row(given[0], len(reading.rows)).float()
-        routes = self._routes_of(reading, inputs)
+        inputs, outputs = (by_row(tensor, len(reading.rows)).float() for tensor in (given[0], output))
+        routes = self._routes_of(reading, inputs, outputs)
         if all(route is None for route in routes):
             return None
         written = by_row(output, len(routes)).clone()
         for number, copy in enumerate(self.copies):
             rows = [row for row, route in enumerate(routes) if route == number]
             if rows:
-                added = product(self._layer, inputs[rows], copy.change)
+                added = product(self._distance.layer, inputs[rows], copy.change)
                 written[rows] = (written[rows].float() + added).to(output.dtype)
         return written.reshape(output.shape)
 
-    def _routes_of(self, reading: Reading, inputs: torch.Tensor) -> list[int | None]:
+    def _routes_of(self, reading: Reading, inputs: torch.Tensor, outputs: torch.Tensor) -> list[int | None]:
         if reading.ends is not None:
             counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
-            self._routes = self.choose(inputs, counted=counted)
+            self._routes = self.choose(SeenTokens(inputs, outputs, counted))
             return self._routes
         cached = reading.mask.shape[1] > inputs.shape[1]
         if reading.ends_unknown and not (cached and len(self._routes) == len(inputs)):
-            self._routes = self.choose_by_beginning(inputs, real=reading.mask[:, -inputs.shape[1] :].to(inputs.device))
+            real = reading.mask[:, -inputs.shape[1] :].to(inputs.device)
+            self._routes = self.choose_by_beginning(SeenTokens(inputs, outputs, real))
         if max(reading.rows) >= len(self._routes):  # a cache that was filled before there was any copy
             return [None] * len(reading.rows)
         return [self._routes[row] for row in reading.rows]
 
-    def choose(self, inputs: torch.Tensor, *, counted: torch.Tensor) -> list[int | None]:
+    def choose(self, seen: SeenTokens) -> list[int | None]:
         """For each row the index of a side copy, or None for the matrix itself."""
-        return _strongest(
-            [activation(self._layer, inputs, copy.change, counted=counted) / copy.threshold for copy in self.copies],
-            rows=len(inputs),
-        )
+        found = []
+        for copy in self.copies:
+            distances = self._distance.of_copy(seen, copy.change)
+            means = mean_of(distances, seen.counted)
+            if self._long is not None and seen.counted.shape[1] > self._long:
+                strongest = distances.masked_fill(~seen.counted, 0.0).amax(1)
+                means = torch.where(seen.counted.sum(1) > self._long, strongest, means)
+            found.append(means)
+        return self._farthest(found, rows=len(seen.inputs))
 
-    def choose_by_beginning(self, inputs: torch.Tensor, *, real: torch.Tensor) -> list[int | None]:
+    def choose_by_beginning(self, seen: SeenTokens) -> list[int | None]:
         """As `choose`, where a prompt may end at any token that leaves it as long as the shortest prompt of a copy.
 
         Args:
-            real: rows x length, 0 where tokens are padding.
+            seen: Its `counted` is 0 where tokens are padding.
         """
-        shares, counts = [], real.cumsum(1)
+        found, counts = [], seen.counted.cumsum(1)
         for copy in self.copies:
-            lengths = torch.linalg.vector_norm(product(self._layer, inputs, copy.change), dim=-1) * real
-            means = lengths.cumsum(1) / counts.clamp(min=1)
-            shares.append(means.masked_fill(counts < max(1, copy.shortest), 0.0).amax(1) / copy.threshold)
-        return _strongest(shares, rows=len(inputs))
+            distances = self._distance.of_copy(seen, copy.change) * seen.counted
+            means = distances.cumsum(1) / counts.clamp(min=1)
+            if self._long is not None:
+                means = torch.where(counts > self._long, distances.cummax(1).values, means)
+            found.append(means.masked_fill(counts < max(1, copy.shortest), 0.0).amax(1))
+        return self._farthest(found, rows=len(seen.inputs))
 
-
-def _strongest(shares: Sequence[torch.Tensor], *, rows: int) -> list[int | None]:
-    """For each row the copy whose share of its threshold is largest, if any reaches its threshold."""
-    if not shares:
-        return [None] * rows
-    best, number = torch.stack(list(shares)).max(0)
-    return [int(n) if share >= 1 else None for n, share in zip(number, best, strict=True)]
+    def _farthest(self, distances: Sequence[torch.Tensor], *, rows: int) -> list[int | None]:
+        """For each row the copy that moves it farthest, of those whose threshold it reaches."""
+        if not distances:
+            return [None] * rows
+        stacked = torch.stack(list(distances))
+        thresholds = torch.tensor([copy.threshold for copy in self.copies], device=stacked.device)[:, None]
+        best, number = torch.where(stacked >= thresholds, stacked, -torch.inf).max(0)
+        return [int(n) if far >= 0 else None for n, far in zip(number, best, strict=True)]
 
 
 def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:
     """1 at a random share of the entries, 0 elsewhere; the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.rand(like.shape, generator=generator) < share).to(like)
-
-
-def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[float]) -> torch.Tensor:
-    """The margin loss, mean over rows.
-
-    Args:
-        edits: Activation of each edit's prompt.
-        unrelated: Activation of one unrelated prompt for each edit, which must not be routed.
-        least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
-    """
-    alpha, beta, gamma = least
-    losses = (unrelated - alpha).relu() + (beta - edits).relu() + (gamma - (edits - unrelated)).relu()
-    return losses.mean()

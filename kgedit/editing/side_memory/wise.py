@@ -8,63 +8,54 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import astuple
+from typing import Any
 
 import torch
-from peft.utils.merge_utils import ties
+from transformers.activations import ACT2FN
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.editing.randomness import seed_for
+from kgedit.editing.randomness import seed_for, seeded
+from kgedit.editing.side_memory import deviations
+from kgedit.editing.side_memory.copy_training import CopyTraining, Scale
+from kgedit.editing.side_memory.merging import merged
 from kgedit.editing.side_memory.side_copies import (
+    Distance,
     Router,
+    SeenTokens,
     SideCopy,
-    activation,
-    margins,
+    mean_of,
     product,
     random_mask,
     sample_of,
 )
-from kgedit.editing.training_examples import examples
+from kgedit.errors import SpecError
 from kgedit.hparams.side_memory import WiseSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.random_prefixes import sample_random_prefixes
-from kgedit.llm.surgery.forward_above import forward_above, projection_inputs
-from kgedit.llm.surgery.layers import check_layer
-from kgedit.llm.targets import TargetBatch, encode_targets, target_loss
+from kgedit.llm.random_prefixes import continue_words, sample_random_prefixes
+from kgedit.llm.surgery.forward_above import read_and_written
+from kgedit.llm.surgery.layers import check_layer, mlp_matrices
+from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 
 _AT_ONCE = 32
-_PREFIXES = 32
-_PREFIX_TOKENS = 12
+_WRITTEN = 32
+_WRITTEN_TOKENS = 12
 _TINY = 1e-12
 _PACE = 200.0
-
-_Read = tuple[torch.Tensor, torch.Tensor]
-"""rows x length x inputs, and rows x length: true where a token counts."""
-
-
-class _Scale(NamedTuple):
-    """What scales the published hyperparameters to a model.
-
-    Attributes:
-        unit: Unit of alpha, beta and gamma.
-        learning_rate: Learning rate of gradient descent.
-        margin_weight: Weight of the margin loss; that of the target's loss is 1.
-    """
-
-    unit: float
-    learning_rate: float
-    margin_weight: float
+_WORDS = ("I", "You", "Because", "Yes", "Q: ")
+"""What the texts ahead of an edit's prompts begin with."""
 
 
 class Wise(Editor[WiseSettings]):
     """Trains side copies with a margin between edits and unrelated prompts; the model's own matrix does not change.
 
-    The activation of a prompt is the mean length of (copy - matrix) times what the matrix reads (equation 2 of the
-    paper). Unrelated prompts are known facts that no probe of an edit asks for, or texts that the model writes
-    itself; never the edits' locality probes, which the evaluation uses.
+    A prompt's distance is how far a copy moves the matrix's output, mean over the prompt's tokens (the activation of
+    equation 2 of the paper). Each edit is learned in its bare prompt and behind texts that the model goes on with.
+    Unrelated prompts are known facts that no probe of an edit asks for, or texts that the model writes itself; never
+    the edits' locality probes, which the evaluation uses.
     """
 
     capabilities = Capabilities(
@@ -74,22 +65,25 @@ class Wise(Editor[WiseSettings]):
         needs_known_facts=True,
         source="WISE, arXiv 2405.14768",
     )
+    deviations = deviations.WISE
     settings_type = WiseSettings
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layer = check_layer(model, settings.layer)
-        self._projection = model.blocks[self.layer].down_projection
-        self.router = Router(model, self._projection)
+        self._matrix = mlp_matrices(model, [self.layer], settings.matrix)[0].module
+        self._distance = Distance(self._matrix, _activation_of(model) if settings.distance == "activated" else None)
+        self.router = Router(model, self._distance, long=settings.long)
         self._known: list[KnownFact] = []
-        self._random_prefixes: list[str] = []
+        self._prefixes: list[str] | None = None
+        self._texts: list[str] = []
         self._hook: InstalledHook | None = None
         self._begin()
 
     def _begin(self) -> None:
         """Reset to the state before any edit."""
         self.router.copies = []
-        self._scale: _Scale | None = None
+        self._scale: Scale | None = None
         self._in_copy = 0  # edits in the newest copy; 0 when the next edit opens one
         self._since_merge = 0
         self._opened = 0
@@ -126,13 +120,13 @@ class Wise(Editor[WiseSettings]):
             "prompts": [list(copy.prompts) for copy in copies],
             "shortest": [copy.shortest for copy in copies],
             "counts": [self._in_copy, self._since_merge, self._opened],
-            "scale": None if self._scale is None else list(self._scale),
+            "scale": None if self._scale is None else list(astuple(self._scale)),
         }
         return EditorState(tensors, record)
 
     def load_state(self, state: EditorState) -> None:
         """Load side copies and counts."""
-        record, device = state.record, self._projection.weight.device
+        record, device = state.record, self._matrix.weight.device
         shortest = record.get("shortest") or [self._shortest(prompts) for prompts in record["prompts"]]
         kept = zip(record["thresholds"], record["prompts"], shortest, strict=True)
         self.router.copies = [
@@ -140,53 +134,43 @@ class Wise(Editor[WiseSettings]):
             for number, (threshold, prompts, least) in enumerate(kept)
         ]
         self._in_copy, self._since_merge, self._opened = record["counts"]
-        self._scale = _Scale(*record["scale"]) if record["scale"] else None
+        self._scale = Scale(*record["scale"]) if record["scale"] else None
         self._listen(True)
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
         """Gradient descent on the newest copy; returns the last loss of the targets."""
         settings, (copy, mask) = self.settings, self._newest()
-        pairs = examples(cases, self.contexts)
-        near = self._read([prompt for prompt, _ in pairs])
+        ahead = ["", *(f"{prefix} " for prefix in self.prefixes_of_prompts())]
+        asked = [
+            [(context.prompt(before + case.question), case.answer) for before in ahead]
+            for case in cases
+            for context in self.contexts
+        ]
         far = self._read([context.prompt(question) for question in unrelated for context in self.contexts])
         scale = self._scale = self._scale or self._measure(far)
-        targets = encode_targets(self.model, pairs, learn_end=settings.learn_end)
-        copy.change, loss = self._descend(copy.change, mask, targets, near=near, far=far, scale=scale)
-        copy.add([prompt for prompt, _ in pairs], shortest=int(near[1].sum(1).min()), most=settings.remeasured)
-        copy.threshold = min(copy.threshold, self._threshold(copy.change, near))
-        return loss
+        training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
+        targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
+        learned = training.run(copy.change, mask, targets, unrelated=far, prompts=len(ahead))
+        copy.change = learned.change
+        bare = [pairs[0][0] for pairs in asked]
+        shortest = min(len(self.model.encode(prompt)) for prompt in bare)
+        copy.add(bare, shortest=shortest, most=settings.remeasured)
+        copy.threshold = min(copy.threshold, self._threshold(learned.distances))
+        return learned.loss
 
-    def _descend(
-        self, start: torch.Tensor, mask: torch.Tensor, targets: TargetBatch, *, near: _Read, far: _Read, scale: _Scale
-    ) -> tuple[torch.Tensor, float]:
-        settings = self.settings
-        least = [scale.unit * margin for margin in (settings.alpha, settings.beta, settings.gamma)]
-        change = start.clone().requires_grad_(True)
-
-        def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            added = product(self._projection, given[0].float(), change)
-            return (output.float() + added).to(output.dtype)
-
-        with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
-            handle = self._projection.register_forward_hook(aside)
-            try:
-                for _ in range(settings.steps):
-                    loss = target_loss(logits(), targets)
-                    apart = margins(self._activation(change, near), self._activation(change, far), least=least)
-                    if loss.item() <= settings.stop_loss and apart.item() == 0.0:
-                        break
-                    (gradient,) = torch.autograd.grad(loss + scale.margin_weight * apart.to(loss.device), change)
-                    with torch.no_grad():
-                        change -= scale.learning_rate * mask * gradient
-            finally:
-                handle.remove()
-        return change.detach(), loss.item()
+    def prefixes_of_prompts(self) -> list[str]:
+        """Texts that stand ahead of an edit's prompts besides the bare one; written by the model at the first call."""
+        if self._prefixes is None:
+            written = [text for tokens in (5, 10) for text in continue_words(self.model, _WORDS, tokens=tokens)]
+            half = self.settings.prefixes // 2
+            self._prefixes = [*written[: len(_WORDS)][: self.settings.prefixes - half], *written[len(_WORDS) :][:half]]
+        return self._prefixes
 
     def _newest(self) -> tuple[SideCopy, torch.Tensor]:
         """The copy that takes the next edit, and the mask of the entries it may change."""
         if self._in_copy == 0:
-            zeros = torch.zeros_like(self._projection.weight, dtype=torch.float32)
-            self.router.copies.append(SideCopy(zeros))
+            zeros = torch.zeros_like(self._matrix.weight, dtype=torch.float32)
+            self.router.copies.append(SideCopy(zeros, self._first_threshold()))
             self._opened += 1
         copy = self.router.copies[-1]
         return copy, random_mask(copy.change, share=self.settings.share, seed=self.seed * 1_000_003 + self._opened)
@@ -200,19 +184,33 @@ class Wise(Editor[WiseSettings]):
         if self._since_merge >= self.settings.merge_every:
             self._merge()
 
+    def _first_threshold(self) -> float:
+        """A new copy's: with one merged copy for all edits, the threshold is that of all edits."""
+        own = [] if self.settings.retrieve else [copy.threshold for copy in self.router.copies]
+        return min(own, default=torch.inf)
+
     def _merge(self) -> None:
-        """Replace all copies by one; its threshold is measured again on their prompts, or a sample of these."""
-        copies = self.router.copies
-        changes = [copy.change for copy in copies]
-        merged = SideCopy(
-            ties(changes, torch.ones(len(changes), device=changes[0].device), self.settings.density),
-            prompts=sample_of(tuple(prompt for copy in copies for prompt in copy.prompts), self.settings.remeasured),
-            shortest=min(copy.shortest for copy in copies),
+        """Replace the copies filled since the last merge by one; or, without `retrieve`, all copies."""
+        settings = self.settings
+        fresh = -(-self._since_merge // settings.shard)
+        older, filled = self.router.copies[:-fresh], self.router.copies[-fresh:]
+        weights = [1 / fresh] * fresh
+        if older and not settings.retrieve:
+            older, filled, weights = [], [*older, *filled], [0.6, *(0.4 / fresh for _ in filled)]
+        with seeded(self.seed * 1_000_003 + self._opened, self.model.device):
+            change = merged([copy.change for copy in filled], weights, how=settings.merge, density=settings.density)
+        copy = SideCopy(
+            change,
+            min(copy.threshold for copy in filled),
+            sample_of(tuple(prompt for copy in filled for prompt in copy.prompts), settings.remeasured),
+            min(copy.shortest for copy in filled),
         )
-        for start in range(0, len(merged.prompts), _AT_ONCE):
-            read = self._read(merged.prompts[start : start + _AT_ONCE])
-            merged.threshold = min(merged.threshold, self._threshold(merged.change, read))
-        self.router.copies = [merged]
+        if copy.prompts:
+            copy.threshold = min(
+                self._threshold(self._distances(change, copy.prompts[start : start + _AT_ONCE]))
+                for start in range(0, len(copy.prompts), _AT_ONCE)
+            )
+        self.router.copies = [*older, copy]
         self._in_copy, self._since_merge = 0, 0
 
     def _unrelated(self, cases: Sequence[Case]) -> list[str]:
@@ -228,40 +226,58 @@ class Wise(Editor[WiseSettings]):
 
     def _written(self) -> list[str]:
         """Beginnings of texts that the model writes itself: unrelated prompts without known facts."""
-        if not self._random_prefixes:
-            random_prefixes = sample_random_prefixes(self.model, _PREFIXES, tokens=_PREFIX_TOKENS, seed=self.seed)
-            self._random_prefixes = [text for ids in random_prefixes if (text := self.model.decode(ids))]
-        return self._random_prefixes
+        if not self._texts:
+            random_prefixes = sample_random_prefixes(self.model, _WRITTEN, tokens=_WRITTEN_TOKENS, seed=self.seed)
+            self._texts = [text for ids in random_prefixes if (text := self.model.decode(ids))]
+        return self._texts
 
-    def _read(self, prompts: Sequence[str]) -> _Read:
-        """The matrix's inputs for prompts, and which tokens count."""
+    def _read(self, prompts: Sequence[str]) -> SeenTokens:
+        """What the matrix reads and writes for prompts."""
         ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts])
-        inputs = projection_inputs(self.model, self.layer, ids, mask)
-        return inputs, mask.bool().to(inputs.device)
+        inputs, outputs = read_and_written(self.model, self._matrix, ids, mask)
+        return SeenTokens(inputs, outputs, mask.bool().to(inputs.device))
 
-    def _activation(self, change: torch.Tensor, read: _Read) -> torch.Tensor:
-        return activation(self._projection, read[0], change, counted=read[1])
+    def _distances(self, change: torch.Tensor, prompts: Sequence[str]) -> torch.Tensor:
+        """How far a copy moves each prompt."""
+        seen = self._read(prompts)
+        return mean_of(self._distance.of_copy(seen, change), seen.counted)
 
-    def _threshold(self, change: torch.Tensor, read: _Read) -> float:
+    def _threshold(self, distances: torch.Tensor) -> float:
         # The same prompt in another batch differs in its last bits; the ratio leaves room for that.
-        return max(float(self._activation(change, read).min()) * self.settings.ratio, _TINY)
+        return max(float(distances.min()) * self.settings.ratio, _TINY)
 
     def _shortest(self, prompts: Sequence[str]) -> int:
         """Tokens of the shortest prompt, for memories of versions that did not store it."""
         return min((len(self.model.encode(prompt)) for prompt in prompts), default=0)
 
-    def _measure(self, read: _Read) -> _Scale:
+    def _measure(self, seen: SeenTokens) -> Scale:
         """The scale, where settings leave it open, from unrelated prompts of the first edits."""
-        settings, (inputs, counted) = self.settings, read
-        written = activation(self._projection, inputs, self._projection.weight.detach().float(), counted=counted)
-        squared = float(inputs.square().sum(-1)[counted].mean())
-        unit = settings.unit or float(written.mean()) / 100
+        settings = self.settings
+        written = product(self._matrix, seen.inputs, self._matrix.weight.detach().float())
+        length = float(torch.linalg.vector_norm(written, dim=-1)[seen.counted].mean())
+        whole = float(self._distance.of(torch.zeros_like(written), written)[seen.counted].mean())
+        squared = float(seen.inputs.square().sum(-1)[seen.counted].mean())
+        unit = settings.unit or whole / 100
         rate = settings.learning_rate or _PACE / squared
-        # One step along the gradient of an activation then changes it by about one unit: no step skips a margin.
-        weight = settings.margin_weight or unit / (rate * settings.share * squared)
-        return _Scale(unit, rate, weight)
+        # One step along the gradient of a distance then changes it by about one unit: no step skips a margin. The
+        # gradient is as much shorter as the activation makes the distance, and the step changes that much less.
+        weight = settings.margin_weight or unit / (rate * settings.share * squared * (whole / length) ** 2)
+        return Scale(unit, rate, weight)
 
     def _listen(self, listening: bool) -> None:
         if self._hook is not None:
             self._hook.remove()
-        self._hook = InstalledHook(self.model, self._projection, self.router) if listening else None
+        self._hook = InstalledHook(self.model, self._matrix, self.router) if listening else None
+
+
+def _activation_of(model: LanguageModel) -> Any:
+    """The activation function that a model's configuration names.
+
+    Raises:
+        SpecError: if it names none.
+    """
+    config = model.module.config.get_text_config()
+    for key in ("hidden_act", "hidden_activation", "activation_function", "activation"):
+        if isinstance(name := getattr(config, key, None), str) and name in ACT2FN:
+            return ACT2FN[name]
+    raise SpecError(["settings.distance: the model's configuration names no activation function; give distance=plain"])

@@ -91,18 +91,21 @@ def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, sta
                 module.forward = before
 
 
-def projection_inputs(model: LanguageModel, layer: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """What the down-projection of a block reads, rows x length x inputs in float32; nothing above it is computed."""
+def read_and_written(
+    model: LanguageModel, layer: Any, ids: torch.Tensor, mask: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a linear layer reads and writes, rows x length x width in float32; nothing above it is computed."""
 
-    def stop(_: Any, args: tuple[Any, ...]) -> None:
-        raise _ReachedError(args[0])
+    def stop(_: Any, args: tuple[Any, ...], output: torch.Tensor) -> None:
+        raise _ReachedError(args[0], output)
 
-    with hooks(model.blocks[layer].down_projection.register_forward_pre_hook(stop)), torch.no_grad():
+    with hooks(layer.register_forward_hook(stop)), torch.no_grad():
         try:
             model.forward(ids, mask, last=1)
         except _ReachedError as reached:
-            return by_row(reached.args[0], len(ids)).float()
-    raise RuntimeError(f"the forward pass never reached the down-projection of block {layer}")
+            inputs, outputs = (by_row(tensor, len(ids)).float() for tensor in reached.args)
+            return inputs, outputs
+    raise RuntimeError(f"the forward pass never reached {layer}")
 
 
 def _copy_of(cache: Any) -> Any:

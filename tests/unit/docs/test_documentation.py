@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import runpy
 import tomllib
@@ -13,6 +14,7 @@ import yaml
 
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
+from kgedit.editing.deviations import Deviation, Deviations
 from kgedit.hparams.settings import meanings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -22,6 +24,33 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 def test_the_reference_of_commands_is_current() -> None:
     written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["reference"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == written, "run: make docs"
+
+
+def test_the_table_of_deviations_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "methods_reference.py"))
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert page.count(written["BEGIN"]) == page.count(written["END"]) == 1
+    assert written["with_deviations"](page) == page, "run: make docs"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_declares_its_own_deviations(name: str) -> None:
+    """An inherited declaration would be another method's."""
+    declared = vars(METHODS[name]).get("deviations")
+    assert isinstance(declared, Deviations), (
+        f"{METHODS[name].__name__} needs `deviations`: kgedit/editing/deviations.py"
+    )
+    differing = [row.what for row in declared.rows]
+    assert len(set(differing)) == len(differing)
+    assert all(text.strip() for row in declared.rows for text in dataclasses.astuple(row))
+
+
+def test_deviations_are_rows_or_a_reason_why_there_are_none() -> None:
+    row = Deviation(what="a", published="b", ours="c", why="d")
+    assert row.effect == "not measured"
+    for given in ({}, {"rows": (row,), "none_because": "of this"}):
+        with pytest.raises(ValueError, match="either"):
+            Deviations(**given)
 
 
 def test_no_command_is_missing_from_the_reference() -> None:

@@ -93,14 +93,14 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "dist_fn: euc\nval_init: warm\nval_train: sgd\nval_reg: None\nreg: early_stop\nreplacement: replace_last\n"
         "eps_expand: coverage\nnum_pert: 8\ndropout: 0.0\n",
         "grace",
-        {"layer": 25, "learning_rate": 0.9, "steps": 60, "radius": 2.0},
+        {"layer": 25, "learning_rate": 0.9, "steps": 60, "radius": 2.0, "start": "warm"},
         (),
     ),
     "GRACE otherwise": (
         "alg_name: GRACE\ninner_params: ['transformer.h[35].mlp.c_fc']\nval_init: cold\nreplacement: replace_all",
         "grace",
-        {"layer": 35},
-        ("inner_params is", "val_init is 'cold'", "replacement is 'replace_all'"),
+        {"layer": 35, "start": "cold"},
+        ("inner_params is", "replacement is 'replace_all'"),
     ),
     "WISE": (
         "alg_name: WISE\ninner_params: ['model.layers[27].mlp.down_proj.weight']\nedit_lr: 1.0\nn_iter: 30\n"
@@ -112,8 +112,16 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
             **{"layer": 27, "learning_rate": 1.0, "steps": 30, "alpha": 2, "beta": 20, "gamma": 10, "unit": 1.0},
             **{"margin_weight": 1.0},
             **{"ratio": 0.5, "share": 0.3, "shard": 400, "merge_every": 800, "density": 0.6},
+            **{"clamp": 1.0, "merge": "ties", "retrieve": True},
         },
-        ("norm_constraint is 1.0", "replay is True", "load_path is 'somewhere'"),
+        ("replay is True", "load_path is 'somewhere'"),
+    ),
+    "WISE otherwise": (
+        "alg_name: WISE\ninner_params: ['transformer.h[8].mlp.c_fc.weight']\nmerge_alg: slerp\nretrieve: False\n"
+        "norm_constraint: none\n",
+        "wise",
+        {"layer": 8, "matrix": "up", "retrieve": False},
+        ("merge_alg is 'slerp'",),
     ),
     "MEND": (
         "alg_name: MEND\narchive: net.pt\nalg: MEND\nlr: 1e-6\nedit_lr: 1e-4\nlr_lr: 1e-4\ncedit: 0.2\ncloc: 1.0\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -129,6 +130,50 @@ def test_training_the_same_twice_gives_the_same_network(
         files += list((tmp_path / name / "networks").iterdir())
 
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_training_that_was_interrupted_goes_on_to_the_same_bytes(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.editing.gradient_transform.mend_training._STEPS_BETWEEN_WRITES", 2)
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "whole"))
+    _editor(small_model(), timestep, train_steps=7)
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "cut"))
+    steps: list[int] = []
+
+    def killed_at(last: int) -> None:
+        def advance(done: int, total: int) -> None:
+            steps.append(done)
+            if done == last:
+                raise KeyboardInterrupt
+
+        editor = make_editor("mend", small_model(), {"blocks": 2, "rank": 8, "train_steps": 7}, seed=7)
+        with pytest.raises(KeyboardInterrupt):
+            editor.prepare(timestep.known_facts(), advance=advance)
+
+    killed_at(3)
+    killed_at(5)
+    _editor(small_model(), timestep, train_steps=7)
+    whole, cut = (list((tmp_path / name / "networks").iterdir()) for name in ("whole", "cut"))
+
+    assert steps == [0, 1, 2, 3, 2, 3, 4, 5], "each goes on from the last even number of steps"
+    assert [path.name for path in whole] == [path.name for path in cut]
+    assert whole[0].read_bytes() == cut[0].read_bytes()
+
+
+def test_a_training_far_from_the_published_length_is_marked_in_the_results(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = _editor(small_model(), timestep).details()
+    assert (short["train_steps"], short["published_train_steps"]) == (3, 100_000)
+    assert short["notes"][0].startswith("the network was trained on 3 edits, 3e-05 of the published 100,000")
+
+    monkeypatch.setattr("kgedit.editing.gradient_transform.mend.PUBLISHED_STEPS", 6)
+    (kept,) = (home() / "networks").iterdir()
+    assert _editor(small_model(), timestep, network=str(kept), train_steps=0).details()["notes"] == []
+    save_file(load_file(kept), tmp_path / "unsaid.safetensors")
+    unsaid = _editor(small_model(), timestep, network=str(tmp_path / "unsaid.safetensors")).details()
+    assert (unsaid["train_steps"], unsaid["notes"]) == (None, [])
 
 
 def test_matrices_of_one_shape_share_a_network_and_keep_their_own_statistics(timestep: Timestep) -> None:

@@ -237,5 +237,38 @@ def test_an_editor_says_what_it_chose_for_the_model(timestep: Timestep) -> None:
 
     assert isinstance(editor, LocateThenEdit)
     assert details["layers"] == [0]
-    assert details.keys() == {"layers", "null_space", "statistics"}
-    assert details["statistics"]["tokens"] > 0
+    assert details.keys() == {"layers", "notes", "null_space", "statistics"}
+    read = details["statistics"]
+    assert read["tokens_per_dimension"] == pytest.approx(read["tokens"] / read["width"], abs=0.01)
+    assert read["width"] == 48
+
+
+def test_a_lambda_of_large_statistics_shrinks_with_small_ones_and_the_notes_say_so(timestep: Timestep) -> None:
+    """Twice as many tokens for each dimension are wanted as there are: each token weighs what it would weigh then."""
+    start = {}
+    for name in ("memit", "encore", "rlsedit"):
+        plain = _editor(name, small_model(), timestep, layers="1", preserve=100, enough=0)
+        tokens = plain.second_moment(1).tokens_per_dimension
+        small = _editor(name, small_model(), timestep, layers="1", preserve=100, enough=2 * tokens)
+        half = _editor(name, small_model(), timestep, layers="1", preserve=50, enough=tokens)
+        start[name] = [editor.start(1) for editor in (plain, small, half)]
+        assert plain.details()["notes"] == half.details()["notes"] == []
+        (note,) = small.details()["notes"]
+        assert note.startswith("lambda is 50 and not 100: the statistics have")
+    for plain, small, half in start.values():
+        torch.testing.assert_close(small, half)
+        assert not torch.allclose(plain, half)
+
+
+def test_an_absolute_threshold_is_left_for_a_share_of_the_trace_where_statistics_are_small(timestep: Timestep) -> None:
+    given = {"layers": "1", "threshold": 0.02, "relative": False}
+    absolute, small, relative = (
+        _editor("alphaedit", small_model(), timestep, **{**given, **own})
+        for own in ({"enough": 0}, {"enough": 1e6}, {"threshold": 0.1, "relative": True})
+    )
+
+    assert torch.equal(small.basis(1), relative.basis(1))
+    assert small.basis(1).shape != absolute.basis(1).shape
+    (note,) = small.details()["notes"]
+    assert "holds 0.1 of C's trace; the threshold of 0.02 is not applied" in note
+    assert absolute.details()["notes"] == relative.details()["notes"] == []

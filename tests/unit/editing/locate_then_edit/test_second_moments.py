@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors import safe_open
 from world.small_models import ALL_ARCHITECTURES, changed, save, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -15,15 +16,18 @@ from kgedit.editing.locate_then_edit import second_moments as statistics
 from kgedit.editing.locate_then_edit.second_moments import (
     Corpus,
     TextBudget,
+    corpus_of,
     corpus_of_facts,
     corpus_of_files,
     null_space,
     second_moments,
 )
 from kgedit.errors import ModelError
+from kgedit.hparams.locate_then_edit import statistics_tokens
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
+from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
 CORPUS = Corpus(
@@ -138,3 +142,36 @@ def test_the_command_builds_statistics_and_says_where_they_are(tmp_path: Path) -
     assert "either --timestep" in neither.output
     high = CliRunner().invoke(main, [*asked[:3], "--layers", "0-9", "--timestep", str(timestep.folder)])
     assert "blocks 0 to 2" in high.output
+
+
+def test_a_corpus_is_known_facts_prose_files_or_several_of_these(
+    timestep_facts: list[KnownFact], tmp_path: Path
+) -> None:
+    file = tmp_path / "notes, mine.txt"
+    file.write_text("A line.\n\nAnother.\n", encoding="utf-8")
+    facts, prose = corpus_of("known_facts", timestep_facts), corpus_of("prose", timestep_facts)
+
+    assert facts == corpus_of_facts(timestep_facts)
+    assert prose.name == "prose.txt"
+    assert len(prose.texts) > 10
+    assert not set(prose.texts) & set(facts.texts)
+    assert corpus_of("prose, known_facts", timestep_facts).texts == (*prose.texts, *facts.texts)
+    assert corpus_of(str(file), timestep_facts).texts == ("A line.", "Another.")
+
+
+def test_statistics_say_how_many_tokens_they_have_for_each_dimension() -> None:
+    found = second_moments(small_model(), [1], CORPUS, budget=TextBudget(tokens=48, length=16))[1]
+    with safe_open(found.path, framework="pt") as file:
+        said = file.metadata()
+
+    assert found.tokens_per_dimension == found.tokens / 48
+    assert (said["width"], float(said["tokens_per_dimension"])) == ("48", round(found.tokens / 48, 2))
+
+
+def test_tokens_are_counted_by_width() -> None:
+    assert [statistics_tokens(width) for width in (48, 1_536, 14_336)] == [40_000, 40_000, 26 * 14_336]
+
+
+@pytest.fixture
+def timestep_facts(tmp_path: Path) -> list[KnownFact]:
+    return write_timestep(tmp_path / "timestep").known_facts()

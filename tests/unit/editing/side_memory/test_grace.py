@@ -220,6 +220,32 @@ def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> 
     assert len(editor.codebook) == 1  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("start", ["cold", "warm"])
+def test_a_new_value_starts_at_drawn_numbers_or_at_what_the_layer_gives(start: str, cases: list[Case]) -> None:
+    """One step tells: the best value is then the one before it."""
+    values = []
+    for batch in (1, 16):
+        model = small_model()
+        layer, seen = model.blocks[1].down_projection, []
+        handle = layer.register_forward_hook(lambda _, __, output, seen=seen: seen.append(output))
+        _logits(model, cases[0])
+        handle.remove()
+        editor = _editor("grace", model, layer=1, steps=1, radius=1e-3, start=start, batch=batch)
+        editor.apply(cases[:3])
+        values.append(editor.codebook.values)  # type: ignore[attr-defined]
+    one, three = values
+    outputs = seen[0][0, -1 - len(model.encode_target(cases[0].answer))]
+
+    torch.testing.assert_close(one, three, atol=1e-4, rtol=1e-4)  # drawn by the case, not by the batch
+    if start == "warm":
+        torch.testing.assert_close(one[0], outputs, atol=1e-4, rtol=1e-4)
+    else:
+        assert 0 <= one.min() < 0.05
+        assert 0.95 < one.max() < 1
+        assert one.mean().item() == pytest.approx(0.5, abs=0.1)
+        assert len(one.unique(dim=0)) == 3
+
+
 def test_a_codebook_of_an_earlier_version_is_read(cases: list[Case]) -> None:
     """Until format 2 of saved models, keys, values and radii were tensors, and labels stood in the record."""
     edited, loaded = _editor("grace", small_model(), layer=1, steps=5), _editor("grace", small_model(), layer=1)

@@ -6,17 +6,25 @@ from typing import Any
 
 import pytest
 import torch
-from peft.utils.merge_utils import ties
+from peft.utils.merge_utils import dare_linear, magnitude_prune, task_arithmetic, ties
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.side_memory.side_copies import activation, margins, random_mask, sample_of
+from kgedit.editing.side_memory.copy_training import margins
+from kgedit.editing.side_memory.merging import merged
+from kgedit.editing.side_memory.side_copies import (
+    Distance,
+    Router,
+    SeenTokens,
+    SideCopy,
+    random_mask,
+    sample_of,
+)
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.forward_above import projection_inputs
 from kgedit.records.cases import Case
 
 
@@ -31,7 +39,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Wise:
-    editor = make_editor("wise", model, {"layer": 1, "steps": 30} | given, seed=7)
+    editor = make_editor("wise", model, {"layer": 1, "steps": 8, "prefixes": 2} | given, seed=7)
     editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
     return editor
 
@@ -47,11 +55,17 @@ def _logits(model: LanguageModel, questions: list[str]) -> torch.Tensor:
 
 def test_the_margin_loss_is_nothing_once_edits_and_unrelated_prompts_are_apart() -> None:
     loss = [
-        float(margins(torch.tensor([e]), torch.tensor([u]), least=(5, 20, 10)))
+        float(margins(torch.tensor([[e]]), torch.tensor([u]), least=(5, 20, 10)))
         for e, u in ((25.0, 4.0), (0.0, 0.0), (18.0, 12.0))
     ]
 
     assert loss == [0, 20 + 10, 7 + 2 + 4]
+
+
+def test_the_margin_loss_is_averaged_over_violations_alone_and_then_over_edits() -> None:
+    edits = torch.tensor([[25.0, 18.0, 10.0], [30.0, 30.0, 30.0]])
+
+    assert float(margins(edits, torch.tensor([4.0, 7.0]), least=(5, 20, 10))) == ((4 + (2 + 10) / 2) + 2) / 2
 
 
 def test_a_random_mask_holds_its_share_and_follows_its_seed() -> None:
@@ -68,7 +82,7 @@ def test_training_lowers_the_loss_within_the_copys_own_entries_and_keeps_the_mar
 ) -> None:
     model = small_model(architecture)
     untrained = _editor(model, timestep, steps=1).apply(cases[:1]).loss
-    editor = _editor(model, timestep, steps=80)
+    editor = _editor(model, timestep, steps=80, decay=0)
     applied = editor.apply(cases[:1])
     copy = editor.router.copies[0]
 
@@ -81,15 +95,15 @@ def test_training_lowers_the_loss_within_the_copys_own_entries_and_keeps_the_mar
     assert stirred >= copy.threshold > 0
 
 
+def _distances(editor: Wise, questions: list[str], copy: int = 0) -> torch.Tensor:
+    return editor._distances(editor.router.copies[copy].change, questions)
+
+
 def _stirred(editor: Wise, case: Case) -> tuple[float, float]:
-    """Activation of the one edit's prompt and of the unrelated one that it was trained beside."""
-    found = []
-    for question in (case.question, *editor._draw([case], editor._unrelated([case]))):
-        ids, mask = editor.model.pad_left([editor.model.encode(question)])
-        inputs = projection_inputs(editor.model, 1, ids, mask)
-        layer = editor.model.blocks[1].down_projection
-        found.append(float(activation(layer, inputs, editor.router.copies[0].change, counted=mask.bool())))
-    return found[0], found[1]
+    """Distance of the one edit's prompts and of the unrelated one that it was trained beside."""
+    prompts = [case.question, *(f"{prefix} {case.question}" for prefix in editor.prefixes_of_prompts())]
+    unrelated = editor._draw([case], editor._unrelated([case]))
+    return float(_distances(editor, prompts).mean()), float(_distances(editor, unrelated).mean())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -98,7 +112,7 @@ def test_the_margins_drive_edits_and_unrelated_prompts_apart(
 ) -> None:
     apart = []
     for margins_kept in ({"alpha": 0, "beta": 1000, "gamma": 1000}, {"alpha": 1e9, "beta": 0, "gamma": 0}):
-        editor = _editor(small_model(architecture), timestep, unit=2, **margins_kept)
+        editor = _editor(small_model(architecture), timestep, unit=2, steps=30, **margins_kept)
         editor.apply(cases[:1])
         near, far = _stirred(editor, cases[0])
         apart.append(near / far)
@@ -115,10 +129,7 @@ def test_each_row_of_a_batch_is_routed_by_itself(architecture: str, timestep: Ti
     editor.apply(cases[:2])
     first, second = editor.router.copies
     # A threshold set by hand divides the rows in two halves.
-    ids, mask = model.pad_left([model.encode(question) for question in questions])
-    inputs = projection_inputs(model, 1, ids, mask)
-    layer = model.blocks[1].down_projection
-    stirred = activation(layer, inputs, first.change, counted=mask.bool())
+    stirred = _distances(editor, questions)
     first.threshold, second.threshold = float(stirred.sort().values[4:6].mean()), float("inf")
 
     together = _logits(model, questions)
@@ -129,25 +140,143 @@ def test_each_row_of_a_batch_is_routed_by_itself(architecture: str, timestep: Ti
         torch.testing.assert_close(_logits(model, [question])[0], row, atol=1e-4, rtol=1e-4)
 
 
-def test_a_prompt_goes_to_the_copy_that_it_stirs_most(timestep: Timestep, cases: list[Case]) -> None:
-    model = small_model()
-    editor = _editor(model, timestep, shard=1)
+def test_a_prompt_goes_to_the_copy_that_moves_it_farthest_of_those_whose_threshold_it_reaches(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    editor = _editor(small_model(), timestep, shard=1)
     editor.apply(cases[:2])
-    ids, mask = model.pad_left([model.encode(case.question) for case in cases[:2]])
-    inputs = projection_inputs(model, 1, ids, mask)
-    ratios = [
-        activation(model.blocks[1].down_projection, inputs, copy.change, counted=mask.bool()) / copy.threshold
-        for copy in editor.router.copies
-    ]
-    expected = [int(a < b) for a, b in zip(*ratios, strict=True)]
+    questions = [case.question for case in cases[:2]]
+    one, two = (_distances(editor, questions, copy).tolist() for copy in (0, 1))
+    seen, (first, second) = editor._read(questions), editor.router.copies
+    farthest = [int(a < b) for a, b in zip(one, two, strict=True)]
 
-    assert editor.router.choose(inputs, counted=mask.bool()) == expected
+    first.threshold = second.threshold = 1e-6
+    assert editor.router.choose(seen) == farthest
+    second.threshold = 1e6
+    assert editor.router.choose(seen) == [0, 0]
+    first.threshold = 1e6
+    assert editor.router.choose(seen) == [None, None]
+
+
+def test_a_long_prompt_is_routed_by_its_strongest_token() -> None:
+    """One token of three is moved by 9, the others by nothing: the mean is 3."""
+    layer = torch.nn.Linear(1, 1, bias=False)
+    inputs = torch.tensor([[0.0, 9.0, 0.0]])[..., None]
+    seen = SeenTokens(inputs, torch.zeros_like(inputs), torch.ones(1, 3, dtype=torch.bool))
+    for long, routed in ((None, None), (3, None), (2, 0)):
+        router = Router(small_model(), Distance(layer), long=long)
+        router.copies = [SideCopy(torch.ones(1, 1), threshold=5.0)]
+        assert router.choose(seen) == [routed]
+
+
+@pytest.mark.parametrize(("distance", "expected"), [("activated", "gelu"), ("plain", None)])
+def test_distances_are_those_of_the_definition(
+    distance: str, expected: str | None, timestep: Timestep, cases: list[Case]
+) -> None:
+    """Mean over tokens of |act(W'x) - act(Wx)|, by the layer itself with its weight replaced."""
+    model = small_model("gpt2")
+    editor = _editor(model, timestep, distance=distance, steps=3)
+    editor.apply(cases[:1])
+    change, question = editor.router.copies[0].change, cases[0].question
+    layer, seen = model.blocks[1].down_projection, editor._read([question])
+    before = layer(seen.inputs)
+    own = layer.weight.detach().clone()
+    layer.weight.data += change
+    after = layer(seen.inputs)
+    layer.weight.data = own
+    if expected:
+        act = torch.nn.GELU(approximate="tanh")
+        before, after = act(before), act(after)
+
+    torch.testing.assert_close(
+        editor._distances(change, [question])[0], (after - before).norm(dim=-1).mean().detach(), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_a_step_is_gradient_descent_with_decay_of_the_copy_itself_and_a_bound(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    """By torch's own SGD with weight decay on W' = W + change, the gradient masked."""
+    editors = {
+        name: _editor(small_model(), timestep, steps=1, learning_rate=0.5, unit=1, margin_weight=1, **own)
+        for name, own in {"plain": {"decay": 0}, "decayed": {"decay": 1e-2}, "bound": {"clamp": 1e-3}}.items()
+    }
+    for editor in editors.values():
+        editor.apply(cases[:1])
+    plain, decayed, bound = (editor.router.copies[0].change for editor in editors.values())
+    weight = small_model().blocks[1].down_projection.weight.detach()
+    copy = torch.nn.Parameter(weight.clone())
+    copy.grad = -plain / 0.5
+    torch.optim.SGD([copy], lr=0.5, weight_decay=1e-2 / 0.5).step()
+
+    torch.testing.assert_close(weight + decayed, copy.detach())
+    assert bound.abs().max().item() == pytest.approx(1e-3)
+    assert (plain.abs() > 1e-3).any()
+
+
+def test_training_ends_once_the_loss_has_settled_below_the_stop_loss(timestep: Timestep, cases: list[Case]) -> None:
+    one, settled, never = (
+        _editor(small_model(), timestep, steps=6, stop_loss=1e9, stop_change=change).apply(cases[:1]).loss
+        for change in (0, 1e9, 0)
+    )
+    two = _editor(small_model(), timestep, steps=2).apply(cases[:1]).loss
+
+    assert settled == two, "the second loss is the first that can have settled"
+    assert one == never != two
+
+
+def test_an_edit_is_learned_behind_what_the_model_goes_on_with(timestep: Timestep, cases: list[Case]) -> None:
+    model = small_model()
+    editor = _editor(model, timestep, prefixes=10, steps=1)
+    written = editor.prefixes_of_prompts()
+
+    assert [text.split(" ")[0][:1] for text in written] == ["I", "Y", "B", "Y", "Q"] * 2
+    ids = model.encode("I")
+    for text, tokens in ((written[0], 5), (written[5], 10)):
+        expected = list(ids)
+        for _ in range(tokens):
+            with torch.no_grad():
+                logits = model.module(torch.tensor([expected])).logits[0, -1]
+            logits[sorted(model.end_ids)] = -torch.inf
+            expected.append(int(logits.argmax()))
+        assert text == model.decode(expected)
+    assert len(_editor(model, timestep, prefixes=3).prefixes_of_prompts()) == 3
+    assert _editor(model, timestep, prefixes=0).prefixes_of_prompts() == []
+    editor.apply(cases[:1])
+    assert editor.router.copies[0].shortest == len(model.encode(cases[0].question))
+
+
+@pytest.mark.parametrize("how", ["ties", "magnitude", "linear", "dare_linear"])
+def test_copies_are_merged_as_peft_merges(how: str) -> None:
+    changes = [torch.randn(30, 20, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)]
+    halves = torch.full((2,), 0.5)
+    torch.manual_seed(5)
+    expected = {
+        "ties": lambda: ties(changes, torch.ones(2), 0.4),
+        "magnitude": lambda: magnitude_prune(changes, halves, 0.4),
+        "linear": lambda: task_arithmetic(changes, halves),
+        "dare_linear": lambda: dare_linear(changes, halves, 0.4) * 0.4,  # as published, nothing is scaled up
+    }[how]()
+    torch.manual_seed(5)
+
+    torch.testing.assert_close(merged(changes, [0.5, 0.5], how=how, density=0.4), expected)
+
+
+@pytest.mark.filterwarnings("ignore:The density")
+def test_signs_are_agreed_on_by_weight() -> None:
+    """0.6 x 4 beats 0.4 x -2 in the first entry; both count in the second, 0.6 x 1 and 0.4 x 3."""
+    changes = [torch.tensor([4.0, 1.0]), torch.tensor([-2.0, 3.0])]
+
+    for how, expected in (("ties", [4.0, 1.8]), ("dare_ties", [2.4, 1.8])):
+        found = merged(changes, [0.6, 0.4], how=how, density=1.0)
+        torch.testing.assert_close(found, torch.tensor(expected))
 
 
 def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) -> None:
-    apart = _editor(small_model(), timestep, shard=2, merge_every=1000)
+    given = {"remeasured": 1000, "ratio": 0.5, "decay": 0}
+    apart = _editor(small_model(), timestep, shard=2, merge_every=1000, **given)
     apart.apply(cases[:4])
-    merged = _editor(small_model(), timestep, shard=2, merge_every=4)
+    merged = _editor(small_model(), timestep, shard=2, merge_every=4, **given)
     merged.apply(cases[:4])
     changes = [copy.change for copy in apart.router.copies]
 
@@ -163,8 +292,37 @@ def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) ->
     assert not (_logits(merged.model, questions) == _logits(small_model(), questions)).all(1).any(), "all are in scope"
 
 
+def test_a_threshold_is_the_least_distance_of_an_edits_prompts_times_the_ratio(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    editor = _editor(small_model(), timestep, ratio=0.7)
+    editor.apply(cases[:1])
+    prompts = [cases[0].question, *(f"{prefix} {cases[0].question}" for prefix in editor.prefixes_of_prompts())]
+
+    assert editor.router.copies[0].threshold == pytest.approx(0.7 * float(_distances(editor, prompts).min()), rel=1e-4)
+
+
+def test_merged_copies_stay_side_by_side_unless_there_is_to_be_one(timestep: Timestep, cases: list[Case]) -> None:
+    side_by_side = _editor(small_model(), timestep, shard=1, merge_every=2, steps=5)
+    one = _editor(small_model(), timestep, shard=1, merge_every=2, steps=5, retrieve=False)
+    apart = _editor(small_model(), timestep, shard=1, steps=5)
+    for editor in (side_by_side, one, apart):
+        editor.apply(cases[:4])
+    changes = [copy.change for copy in apart.router.copies]
+    thresholds = [copy.threshold for copy in apart.router.copies]
+    pairs = [merged(changes[start : start + 2], [0.5, 0.5], how="ties", density=0.53) for start in (0, 2)]
+
+    for copy, expected, least in zip(side_by_side.router.copies, pairs, (thresholds[:2], thresholds[2:]), strict=True):
+        torch.testing.assert_close(copy.change, expected)
+        assert copy.threshold == pytest.approx(min(least)), "as published, that of the copies before"
+    (single,) = one.router.copies
+    expected = merged([pairs[0], *changes[2:]], [0.6, 0.2, 0.2], how="ties", density=0.53)
+    torch.testing.assert_close(single.change, expected)
+    assert single.threshold == pytest.approx(min(thresholds))
+
+
 def test_a_merge_reads_a_bounded_sample_of_all_prompts_again(timestep: Timestep, cases: list[Case]) -> None:
-    editor = _editor(small_model(), timestep, shard=2, merge_every=2, remeasured=3, steps=1)
+    editor = _editor(small_model(), timestep, shard=2, merge_every=2, remeasured=3, steps=1, retrieve=False)
     read: list[int] = []
     own = editor._read
     editor._read = lambda prompts: read.append(len(prompts)) or own(prompts)

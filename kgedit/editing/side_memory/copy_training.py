@@ -1,0 +1,148 @@
+"""Gradient descent on a side copy of WISE: the target's loss, the margins, and what a step may change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kgedit.editing.side_memory.side_copies import Distance, SeenTokens, mean_of, product, prompt_tokens
+from kgedit.hparams.side_memory import WiseSettings
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.targets import TargetBatch, target_loss
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What scales the published hyperparameters to a model.
+
+    Attributes:
+        unit: Unit of alpha, beta and gamma.
+        learning_rate: Learning rate of gradient descent.
+        margin_weight: Weight of the margin loss; that of the target's loss is 1.
+    """
+
+    unit: float
+    learning_rate: float
+    margin_weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedEdits:
+    """A trained copy.
+
+    Attributes:
+        change: Copy minus matrix.
+        loss: Of the targets, before the last step.
+        distances: How far the trained copy moves each prompt: edits x prompts.
+    """
+
+    change: torch.Tensor
+    loss: float
+    distances: torch.Tensor
+
+
+class CopyTraining:
+    """Trains a copy on the edits of one batch.
+
+    Args:
+        model: The copy's change is added by a hook; the weights stay.
+        layer: Index of the block that the matrix is in.
+        distance: Of the matrix's layer.
+        settings: Steps, margins, stopping rule, decay and bound.
+        scale: As measured, or published.
+    """
+
+    def __init__(
+        self, model: LanguageModel, layer: int, distance: Distance, settings: WiseSettings, scale: Scale
+    ) -> None:
+        self._model, self._layer, self._distance = model, layer, distance
+        self._settings, self._scale = settings, scale
+        self._moved = torch.empty(0)
+
+    def run(
+        self, start: torch.Tensor, mask: torch.Tensor, targets: TargetBatch, *, unrelated: SeenTokens, prompts: int
+    ) -> LearnedEdits:
+        """Steps of gradient descent until the loss has settled below the stop loss, or there are no more steps.
+
+        Args:
+            start: Copy minus matrix.
+            mask: 1 where gradients may change the copy.
+            targets: For each edit, one after the other, its prompts with the target.
+            unrelated: Of each edit one prompt that it must leave alone.
+            prompts: How many an edit has.
+        """
+        settings, scale = self._settings, self._scale
+        change, last = start.clone().requires_grad_(True), torch.inf
+        with forward_above(self._model, self._layer, targets) as logits, torch.enable_grad():
+            handle = self._distance.layer.register_forward_hook(self._aside(change, targets))
+            try:
+                for _ in range(settings.steps):
+                    answer = target_loss(logits(), targets)
+                    far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
+                    apart = margins(self._moved.reshape(-1, prompts), far, least=self._least)
+                    loss = answer + scale.margin_weight * apart.to(answer.device)
+                    (gradient,) = torch.autograd.grad(loss, change)
+                    self._step(change, mask * gradient)
+                    total = loss.item()
+                    if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:
+                        break
+                    last = total
+                with torch.no_grad():
+                    logits()
+            finally:
+                handle.remove()
+        return LearnedEdits(change.detach(), answer.item(), self._moved.detach().reshape(-1, prompts))
+
+    @property
+    def _least(self) -> tuple[float, float, float]:
+        own, unit = self._settings, self._scale.unit
+        return unit * own.alpha, unit * own.beta, unit * own.gamma
+
+    def _aside(self, change: torch.Tensor, targets: TargetBatch) -> Any:
+        """The hook that makes the layer write what the copy would, and notes how far each prompt is moved."""
+        counted = prompt_tokens(targets.mask, targets.ends)
+
+        def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            outputs = output.float()
+            added = product(self._distance.layer, given[0].float(), change)
+            rows = [by_row(tensor, len(targets.ids)) for tensor in (outputs, added)]
+            self._moved = mean_of(self._distance.of(rows[0], rows[1]), counted.to(output.device))
+            return (outputs + added).to(output.dtype)
+
+        return aside
+
+    def _step(self, change: torch.Tensor, gradient: torch.Tensor) -> None:
+        """A step of gradient descent on the copy: decay takes from its own weights, all of them, as published."""
+        settings = self._settings
+        with torch.no_grad():
+            if settings.decay:
+                weight = self._distance.layer.weight.detach().to(change)
+                change -= settings.decay * (weight + change)
+            change -= self._scale.learning_rate * gradient
+            if settings.clamp is not None:
+                change.clamp_(-settings.clamp, settings.clamp)
+
+
+def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[float]) -> torch.Tensor:
+    """The margin loss (equation 3, averaged over violations as in the published code), mean over edits.
+
+    Args:
+        edits: Distances of each edit's prompts, edits x prompts.
+        unrelated: Distance of one unrelated prompt for each edit.
+        least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
+    """
+    alpha, beta, gamma = least
+    parts = (gamma - (edits - unrelated[:, None]), unrelated[:, None] - alpha, beta - edits)
+    losses: torch.Tensor = sum((_mean_above_zero(part) for part in parts), torch.zeros((), device=edits.device))
+    return losses
+
+
+def _mean_above_zero(values: torch.Tensor) -> torch.Tensor:
+    """Of each row the mean of what is above 0, or 0; then the mean over rows."""
+    above = values.relu()
+    return (above.sum(1) / (above > 0).sum(1).clamp(min=1)).mean()

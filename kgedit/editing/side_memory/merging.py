@@ -1,0 +1,61 @@
+"""Merging of side copies into one: sparsify each, agree on signs, and sum (TIES, DARE, and their parts)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from peft.utils.merge_utils import calculate_majority_sign_mask, prune
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """One way of merging.
+
+    Attributes:
+        pruning: How entries are chosen that are kept; None to keep all.
+        rescale: Whether what random pruning keeps is scaled up, so that the mean stays.
+        agree: Whether an entry takes only the copies that have the sign of the sum.
+        average: Whether an entry is divided by the weights of the copies that it takes.
+    """
+
+    pruning: Literal["magnitude", "random"] | None = None
+    rescale: bool = False
+    agree: bool = False
+    average: bool = False
+
+
+_MERGES = {
+    "ties": _Merge("magnitude", agree=True, average=True),
+    "dare_ties": _Merge("random", rescale=True, agree=True),
+    "dare_linear": _Merge("random"),
+    "magnitude": _Merge("magnitude"),
+    "linear": _Merge(),
+}
+
+
+def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: str, density: float) -> torch.Tensor:
+    """One change for several.
+
+    Args:
+        changes: Copies minus the original matrix.
+        weights: One for each.
+        how: A name in the setting `merge`.
+        density: Share of its entries that each change keeps, but for "linear". "dare_ties" and "dare_linear" draw them
+            from torch's random numbers.
+    """
+    merge = _MERGES[how]
+    kept = [
+        change if merge.pruning is None else prune(change, density, method=merge.pruning, rescale=merge.rescale)
+        for change in changes
+    ]
+    shares = torch.tensor(list(weights), device=kept[0].device).view(-1, *[1] * kept[0].dim())
+    weighted = torch.stack(kept) * shares
+    agreed = calculate_majority_sign_mask(weighted).to(weighted) if merge.agree else torch.ones_like(weighted)
+    total = (weighted * agreed).sum(0)
+    if not merge.average:
+        return total
+    taken = (shares * agreed).sum(0)
+    return torch.where(taken > 0, total / taken.clamp(min=1e-12), 0.0)
