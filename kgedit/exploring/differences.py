@@ -1,0 +1,274 @@
+"""What changed between any two snapshots: composed of what changed between neighbours, so that nothing is compared anew.
+
+Between neighbours a change has all objects of both sides. Over several of them the older side is that of the first
+change of a subject and property, the newer side that of the last one; what came back to what it was is no change, and
+merged objects are compared under the id that the newer snapshot has, as cypher/read/changed_edges does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.errors import StoreError
+from kgedit.exploring.explorer import Explorer
+from kgedit.store.engine import literal
+
+ACTS = {
+    "replaced": "replaced",
+    "added": "value added",
+    "first": "first value",
+    "removed": "value removed",
+    "none": "no value left",
+}
+"""What happened to the values of a subject and property."""
+
+_ACT = """
+    CASE WHEN len(old_objects) = 0 THEN 'first' WHEN len(new_objects) = 0 THEN 'none'
+         WHEN list_has_all(old_objects, new_objects) THEN 'removed'
+         WHEN list_has_all(new_objects, old_objects) THEN 'added' ELSE 'replaced' END
+"""
+
+_SUBJECT = """
+    CASE WHEN in_old AND in_new THEN 'in both' WHEN in_new THEN 'new' WHEN in_old THEN 'gone' ELSE 'in neither' END
+"""
+"""Whether the snapshots have the subject."""
+
+_ADDED_TIMES = "list_filter(new_times, lambda time, i: time IS NOT NULL AND NOT list_contains(old_objects, new_objects[i]))"
+
+FACETS = {"relation": "property", "act": "act", "value": "content", "subject": "presence", "year": "year", "kind": "kind"}
+"""What changes can be filtered by, and the column."""
+
+ORDERS = {
+    "popular": "popularity DESC, subject, property",
+    "relation": "property[2:]::BIGINT, popularity DESC, subject",
+    "new": "year DESC NULLS LAST, popularity DESC, subject, property",
+}
+"""Orders, and their SQL."""
+
+_MOST_WINDOWS = 6
+_MOST_VALUES = 300
+
+_ROW = (
+    *("subject", "subject_label", "property", "property_label", "old_objects", "old_labels", "old_times"),
+    *("new_objects", "new_labels", "new_times", "act", "presence", "year", "kind", "confidence", "popularity"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which changes are asked for.
+
+    Attributes:
+        text: Part of an id or label of subject, relation or value; "" for any.
+        chosen: Values by facet (FACETS); a facet without values lets everything pass.
+    """
+
+    text: str = ""
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.chosen) - set(FACETS))
+        if unknown:
+            raise StoreError(f"Changes cannot be filtered by {', '.join(unknown)}. Filters: {', '.join(FACETS)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Changes between two snapshots.
+
+    Attributes:
+        total: All of them.
+        found: Those that pass the filters.
+        rows: Some of these, in order: subject, property, objects and labels of both sides, act, presence of the
+            subject, year of the newest value, kind and its confidence where they were worked out, popularity.
+        facets: Columns facet, value, label, count; the counts of a facet follow the other filters.
+    """
+
+    total: int
+    found: int
+    rows: pa.Table
+    facets: pa.Table
+
+
+class Windows:
+    """Tables of changes between two snapshots, the last ones kept; asked by several threads at once."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer, self._lock = explorer, threading.Lock()
+        self._made: OrderedDict[tuple[int, int], str] = OrderedDict()
+
+    def differences(
+        self, older: int, newer: int, filters: Filters, *, order: str = "popular", offset: int = 0, limit: int = 30
+    ) -> Differences:
+        """Changes after one snapshot up to another, filtered, with counts.
+
+        Args:
+            older: Day number.
+            newer: Day number.
+            filters: Which of them.
+            order: One of ORDERS.
+            offset: Rows to skip.
+            limit: Most rows.
+
+        Raises:
+            StoreError: if a date is not loaded, they are in the wrong order, or the order is unknown.
+        """
+        if order not in ORDERS:
+            raise StoreError(f"'{order}' is no order. Orders: {', '.join(ORDERS)}.")
+        name = self.table_of(older, newer)
+        judged, parameters = _judged(name, filters)
+        passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
+        facets = self._explorer.table(f"WITH judged AS MATERIALIZED ({judged}) {_counts()}", parameters)
+        rows = self._explorer.table(
+            f"SELECT {', '.join(_ROW)} FROM ({judged}) WHERE {passes} ORDER BY {ORDERS[order]} "  # noqa: S608 - our own names
+            "LIMIT $limit OFFSET $offset",
+            parameters | {"limit": limit, "offset": offset},
+        )
+        counts = self._explorer.table(
+            f"SELECT (SELECT count(*) FROM {name}) AS total, (SELECT count(*) FROM ({judged}) WHERE {passes}) AS found",  # noqa: S608 - our own names
+            parameters,
+        ).to_pylist()[0]
+        return Differences(counts["total"], counts["found"], rows, facets)
+
+    def pairs(self, older: int, newer: int, filters: Filters) -> pa.Table:
+        """Subject and property of every change that passes the filters."""
+        judged, parameters = _judged(self.table_of(older, newer), filters)
+        passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
+        return self._explorer.table(
+            f"SELECT subject, property FROM ({judged}) WHERE {passes} ORDER BY subject, property",  # noqa: S608 - our own names
+            parameters,
+        )
+
+    def table_of(self, older: int, newer: int) -> str:
+        """The name of a table with all changes of a window; made if it is not there."""
+        old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
+        if older >= newer:
+            raise StoreError(f"{old.name} is not before {new.name}. Choose an older and a newer snapshot.")
+        name, key = f"window_{older}_{newer}", (older, newer)
+        with self._lock:
+            if key not in self._made:
+                self._make(name, older, newer)
+            self._made[key] = name
+            self._made.move_to_end(key)
+            while len(self._made) > _MOST_WINDOWS:
+                _, dropped = self._made.popitem(last=False)
+                self._explorer.run(f"DROP TABLE {dropped}")
+        return name
+
+    def _make(self, name: str, older: int, newer: int) -> None:
+        steps = [one for one in self._explorer.indexes.changes if older <= one.of[0].date and one.of[1].date <= newer]
+        entities = literal(self._explorer.snapshot(newer).entities)
+        redirects = f"SELECT id, redirect_target AS target FROM {entities} WHERE redirect_target IS NOT NULL"  # noqa: S608 - paths through literal()
+        composed = _composed(
+            [literal(one.file("change")) for one in steps], [literal(one.file("presence")) for one in steps]
+        )
+        self._explorer.run(f"CREATE OR REPLACE TABLE {name} AS {_described(_under_newer_ids(composed, redirects))}")
+
+
+def _composed(changes: Sequence[str], presences: Sequence[str]) -> str:
+    """SQL: the older side of the first change of each subject and property, and the newer side of the last one."""
+    if len(changes) == 1:
+        return f"SELECT * FROM {changes[0]}"  # noqa: S608 - paths through literal()
+    steps = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {file}" for k, file in enumerate(changes))  # noqa: S608 - paths through literal()
+    seen = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {file}" for k, file in enumerate(presences))  # noqa: S608 - paths through literal()
+    olds, news = ("objects", "labels", "times"), ("objects", "labels", "times")
+    before = ", ".join(f"old_{name} := old_{name}" for name in olds)
+    after = ", ".join(f"new_{name} := new_{name}" for name in news)
+    return f"""
+        SELECT subject, property, unnest(before), unnest(after),
+               coalesce(p.in_old, said_in_old) AS in_old, coalesce(p.in_new, said_in_new) AS in_new
+        FROM (
+            SELECT subject, property, arg_min(struct_pack({before}), step) AS before,
+                   arg_max(struct_pack({after}, subject_label := subject_label, property_label := property_label,
+                                       popularity := popularity), step) AS after,
+                   arg_min(in_old, step) AS said_in_old, arg_max(in_new, step) AS said_in_new
+            FROM ({steps}) GROUP BY subject, property
+        ) LEFT JOIN (
+            SELECT id, arg_min(in_old, step) AS in_old, arg_max(in_new, step) AS in_new FROM ({seen}) GROUP BY id
+        ) p ON p.id = subject
+    """  # noqa: S608 - paths through literal()
+
+
+def _under_newer_ids(changes: str, redirects: str) -> str:
+    """SQL: the same changes with merged objects under the ids that they were merged into; what is equal then is left out."""
+
+    def followed(side: str) -> str:
+        return f"""
+            SELECT subject, property, list(object ORDER BY object) AS {side}_objects,
+                   list(label ORDER BY object) AS {side}_labels, list(time ORDER BY object) AS {side}_times
+            FROM (SELECT subject, property, coalesce(target, object) AS object, any_value(label) AS label,
+                         max(time) AS time
+                  FROM (SELECT subject, property, unnest({side}_objects) AS object, unnest({side}_labels) AS label,
+                               unnest({side}_times) AS time
+                        FROM change SEMI JOIN merged USING (subject, property))
+                  LEFT JOIN redirect ON id = object GROUP BY ALL)
+            GROUP BY subject, property
+        """  # noqa: S608 - our own names
+
+    return f"""
+        WITH change AS MATERIALIZED ({changes}), redirect AS MATERIALIZED ({redirects}), merged AS MATERIALIZED (
+            SELECT DISTINCT subject, property
+            FROM (SELECT subject, property, unnest(list_concat(old_objects, new_objects)) AS id FROM change)
+            SEMI JOIN redirect USING (id)
+        )
+        SELECT * FROM change ANTI JOIN merged USING (subject, property)
+        UNION ALL BY NAME
+        SELECT c.* REPLACE (
+            coalesce(o.old_objects, []) AS old_objects, coalesce(o.old_labels, []) AS old_labels,
+            coalesce(o.old_times, []) AS old_times, coalesce(n.new_objects, []) AS new_objects,
+            coalesce(n.new_labels, []) AS new_labels, coalesce(n.new_times, []) AS new_times)
+        FROM change c SEMI JOIN merged USING (subject, property)
+        LEFT JOIN ({followed("old")}) o USING (subject, property)
+        LEFT JOIN ({followed("new")}) n USING (subject, property)
+    """  # noqa: S608 - our own names
+
+
+def _described(changes: str) -> str:
+    """SQL: changes with what they are filtered and searched by."""
+    return f"""
+        SELECT *, {_ACT} AS act, {_SUBJECT} AS presence,
+               CASE WHEN len(list_filter(list_concat(old_objects, new_objects), lambda x: x[1] <> 'Q')) = 0
+                   THEN 'items' ELSE 'text, number or date' END AS content,
+               regexp_extract(list_max({_ADDED_TIMES}), '^-?\\d+') AS year, NULL::VARCHAR AS kind,
+               NULL::DOUBLE AS confidence,
+               strip_accents(lower(concat_ws(chr(31), subject, subject_label, property, property_label,
+                   array_to_string(old_labels, chr(31)), array_to_string(new_labels, chr(31)),
+                   array_to_string(old_objects, chr(31)), array_to_string(new_objects, chr(31))))) AS words
+        FROM ({changes}) WHERE old_objects <> new_objects
+    """  # noqa: S608 - our own names
+
+
+def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:
+    """SQL: the changes that hold the text, each with whether it passes each facet; and the query's parameters."""
+    parameters: dict[str, Any] = {}
+    columns = []
+    for facet, column in FACETS.items():
+        values = list(filters.chosen.get(facet, ()))
+        if values:
+            parameters[facet] = values
+        columns.append(f"{f'coalesce(list_contains(${facet}, {column}), false)' if values else 'true'} AS ok_{facet}")
+    held = "true"
+    if filters.text.strip():
+        parameters["text"] = filters.text.strip()
+        held = "contains(words, strip_accents(lower($text)))"
+    return f"SELECT *, {', '.join(columns)} FROM {table} WHERE {held}", parameters  # noqa: S608 - our own names
+
+
+def _counts() -> str:
+    """SQL: counts of each facet's values among the rows that pass the other facets."""
+    parts = []
+    for facet, column in FACETS.items():
+        others = " AND ".join(f"ok_{other}" for other in FACETS if other != facet)
+        label = "any_value(property_label)" if facet == "relation" else "NULL"
+        parts.append(
+            f"(SELECT '{facet}' AS facet, {column} AS value, {label} AS label, count(*) AS count FROM judged "  # noqa: S608 - our own names
+            f"WHERE {others} AND {column} IS NOT NULL AND {column} <> '' GROUP BY {column} "
+            f"ORDER BY count DESC, value LIMIT {_MOST_VALUES})"
+        )
+    return " UNION ALL ".join(parts) + " ORDER BY facet, count DESC, value"
