@@ -21,27 +21,43 @@ from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable, css_vari
 _FOLDER = files("kgedit.pages")
 
 
-def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
+def render(
+    template: str, *, styles: Sequence[str], scripts: Sequence[str], asks_server: bool = False, **values: Any
+) -> str:
     """A whole page.
 
     Args:
         template: File under templates/.
         styles: Files under assets/, in order, after those of every page.
         scripts: Likewise.
+        asks_server: Whether its scripts may ask the server that it comes from.
         values: What the template shows; text in it is escaped.
     """
-    script = "\n".join(_asset(name) for name in ("shell.js", *scripts))
     return (
         _environment()
         .get_template(template)
         .render(
             styles=_theme() + "\n".join(_asset(name) for name in ("shell.css", *styles)),
-            script=script,
-            policy=_policy(script),
+            script=_script(scripts),
+            policy=policy_of(scripts, asks_server=asks_server),
             version=__version__,
             **values,
         )
     )
+
+
+def policy_of(scripts: Sequence[str], *, asks_server: bool = False) -> str:
+    """The content security policy of a page with these scripts, as for `render`."""
+    digest = base64.b64encode(hashlib.sha256(_script(scripts).encode()).digest()).decode("ascii")
+    connects = " connect-src 'self';" if asks_server else ""
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline';{connects} "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script(names: Sequence[str]) -> str:
+    return "\n".join(_asset(name) for name in ("shell.js", *names))
 
 
 def _asset(name: str) -> str:
@@ -57,14 +73,6 @@ def _theme() -> str:
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
         f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
         f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{color-scheme:light;{paper}}}}}\n"
-    )
-
-
-def _policy(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 
