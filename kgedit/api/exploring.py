@@ -25,8 +25,7 @@ def explore_server(
 ) -> ExploreServer:
     """A server of what changed between the snapshots of a home, which listens at 127.0.0.1 and is not running yet.
 
-    What it needs to be quick is kept in the home's folder `explore`, made when it is missing; the snapshots stay as they
-    are.
+    What it needs to be quick is kept in the home's folder `explore`, made when it is missing.
 
     Args:
         home: The home; None for `$KGEDIT_HOME`.

@@ -49,8 +49,8 @@ def read_selection(path: Path) -> pa.Table:
                 subject, relation = (*(cell.strip() or None for cell in line), None, None)[:2]
                 if len(line) > 2 or not _are_ids(subject, relation):
                     raise BenchmarkError(
-                        f"Line {lines.line_num} of {path} selects nothing: {','.join(line)!r}. Write an item, a relation "
-                        "or both: Q183,P6"
+                        f"Line {lines.line_num} of {path} selects nothing: {','.join(line)!r}. Write an item, a "
+                        "relation or both: Q183,P6"
                     )
                 rows.append({"subject": subject, "property": relation})
     except (OSError, UnicodeDecodeError, csv.Error) as error:

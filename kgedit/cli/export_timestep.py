@@ -56,7 +56,7 @@ from kgedit.cli.progress import say
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="CSV of subjects and relations (subject,property) whose changes count; explore writes one.")  # fmt: skip
+              help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 def export_timestep(
     older: datetime.datetime | None,

@@ -1,4 +1,4 @@
-"""What changed between any two snapshots: composed of what changed between neighbours, so that nothing is compared anew.
+"""What changed between any two snapshots, composed of what changed between neighbours.
 
 Between neighbours a change has all objects of both sides. Over several of them the older side is that of the first
 change of a subject and property, the newer side that of the last one; what came back to what it was is no change, and
@@ -39,9 +39,18 @@ _SUBJECT = """
 """
 """Whether the snapshots have the subject."""
 
-_ADDED_TIMES = "list_filter(new_times, lambda time, i: time IS NOT NULL AND NOT list_contains(old_objects, new_objects[i]))"
+_ADDED_TIMES = (
+    "list_filter(new_times, lambda time, i: time IS NOT NULL AND NOT list_contains(old_objects, new_objects[i]))"
+)
 
-FACETS = {"relation": "property", "act": "act", "value": "content", "subject": "presence", "year": "year", "kind": "kind"}
+FACETS = {
+    "relation": "property",
+    "act": "act",
+    "value": "content",
+    "subject": "presence",
+    "year": "year",
+    "kind": "kind",
+}
 """What changes can be filtered by, and the column."""
 
 ORDERS = {
@@ -196,7 +205,7 @@ def _composed(changes: Sequence[str], presences: Sequence[str]) -> str:
 
 
 def _under_newer_ids(changes: str, redirects: str) -> str:
-    """SQL: the same changes with merged objects under the ids that they were merged into; what is equal then is left out."""
+    """SQL: the same changes with merged objects under the ids that they were merged into."""
 
     def followed(side: str) -> str:
         return f"""

@@ -102,9 +102,7 @@ class Exports:
                 raise BenchmarkError(f"{out} exists. Give the timestep another name.")
             only = benchmark / "selections" / f"{out.name}.csv"
             write_selection(only, selection)
-            task = ExportTask(
-                len(self._tasks) + 1, old.name, new.name, profile, only, out, selected=selection.num_rows
-            )
+            task = ExportTask(len(self._tasks) + 1, old.name, new.name, profile, only, out, selected=selection.num_rows)
             self._tasks[task.number] = task
         self._worker.submit(self._make, task)
         return task

@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from kgedit.exploring.explorer import Explorer, Term
 from kgedit.store.engine import literal
-from kgedit.store.facts import current_facts
 from kgedit.store.snapshots import Snapshot
 
 _TIMES = ("start", "end", "point")
@@ -118,11 +117,11 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
         entity: Id, checked by `is_entity_id`.
     """
     presence, claims = [], {}
-    for snapshot, index in zip(explorer.snapshots, explorer.indexes.places, strict=True):
-        rows = explorer.table(f"FROM {literal(index.file('place'))} WHERE id = $id", {"id": entity}).to_pylist()
-        place = rows[0] if rows else {"entity_row": None, "first": None, "until": None}
+    places = _places(explorer, entity)
+    for snapshot in explorer.snapshots:
+        place = places.get(snapshot.date, {})
         presence.append(_presence(explorer, snapshot, place))
-        if place["first"] is not None:
+        if place.get("claims_first") is not None:
             claims[snapshot.date] = _claims(explorer, snapshot, entity, place)
     if all(one.state == "missing" for one in presence) and not claims:
         return None
@@ -135,43 +134,57 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
     return History(entity, tuple(presence), statements, explorer.terms(sorted(named)))
 
 
+def _places(explorer: Explorer, entity: str) -> dict[int, dict[str, Any]]:
+    """Rows of the entity in the files of each snapshot that has it."""
+    parts = [
+        f"SELECT {snapshot.date} AS date, * FROM {literal(index.file('place'))} WHERE id = $id"  # noqa: S608 - paths through literal()
+        for snapshot, index in zip(explorer.snapshots, explorer.indexes.places, strict=True)
+    ]
+    return {row["date"]: row for row in explorer.table(" UNION ALL ".join(parts), {"id": entity}).to_pylist()}
+
+
 def _presence(explorer: Explorer, snapshot: Snapshot, place: Mapping[str, Any]) -> Presence:
-    if place["entity_row"] is None:
+    if place.get("entity_row") is None:
         return Presence(snapshot.date, "missing")
-    (row,) = explorer.table(
-        "SELECT label, description, redirect_target, lastrevid "
-        f"FROM read_parquet({literal(snapshot.entities)}, file_row_number = true) WHERE file_row_number = $row",  # noqa: S608 - paths through literal()
-        {"row": place["entity_row"]},
-    ).to_pylist()
+    columns = "label, description, redirect_target, lastrevid"
+    (row,) = _rows(explorer, snapshot.entities, columns, place["entity_row"], place["entity_row"] + 1).to_pylist()
     if row["redirect_target"]:
         return Presence(snapshot.date, "merged", merged_into=row["redirect_target"])
-    count = 0 if place["first"] is None else place["until"] - place["first"]
+    count = 0 if place["claims_first"] is None else place["claims_until"] - place["claims_first"]
     return Presence(
         snapshot.date, "there", row["label"], row["description"], revision=row["lastrevid"], statements=count
     )
 
 
-def _claims(explorer: Explorer, snapshot: Snapshot, entity: str, place: Mapping[str, Any]) -> pa.Table:
+def _claims(explorer: Explorer, snapshot: Snapshot, entity: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Statements of an entity in one snapshot, each with whether it is behind a fact (``is_fact``)."""
+    facts: set[str] = set()
+    if place["facts_first"] is not None:
+        columns = "subject, unnest(statement_ids) AS statement_id"
+        rows = _rows(explorer, snapshot.facts, columns, place["facts_first"], place["facts_until"])
+        facts = {row["statement_id"] for row in rows.to_pylist() if row["subject"] == entity}
+    rows = _rows(explorer, snapshot.claims, "* EXCLUDE (file_row_number)", place["claims_first"], place["claims_until"])
+    return [row | {"is_fact": row["statement_id"] in facts} for row in rows.to_pylist() if row["subject"] == entity]
+
+
+def _rows(explorer: Explorer, file: Path, columns: str, first: int, until: int) -> pa.Table:
+    """Some neighbouring rows of a file, in its order; row groups without them are not read."""
     return explorer.table(
-        f"SELECT * EXCLUDE (file_row_number) FROM read_parquet({literal(snapshot.claims)}, file_row_number = true) "  # noqa: S608 - paths through literal()
-        "WHERE file_row_number >= $first AND file_row_number < $until AND subject = $subject ORDER BY file_row_number",
-        {"first": place["first"], "until": place["until"], "subject": entity},
+        f"SELECT {columns} FROM read_parquet({literal(file)}, file_row_number = true) "  # noqa: S608 - paths through literal()
+        f"WHERE file_row_number >= {first} AND file_row_number < {until} ORDER BY file_row_number"
     )
 
 
-def _statements(claims: Mapping[int, pa.Table]) -> tuple[Statement, ...]:
+def _statements(claims: Mapping[int, Sequence[Mapping[str, Any]]]) -> tuple[Statement, ...]:
     """Statements of all snapshots, each version once."""
-    found: dict[tuple[str, str], dict[tuple[Any, ...], tuple[dict[str, Any], list[int], list[int]]]] = {}
-    with duckdb.connect() as connection:
-        for date, table in claims.items():
-            facts = current_facts(connection, table, date)["statement_ids"].to_pylist()
-            current = {statement for ids in facts for statement in ids}
-            for row in table.to_pylist():
-                versions = found.setdefault((row["property"], row["statement_id"]), {})
-                _, dates, as_fact = versions.setdefault((row["version"], row["restricted"]), (row, [], []))
-                dates.append(date)
-                if row["statement_id"] in current:
-                    as_fact.append(date)
+    found: dict[tuple[str, str], dict[tuple[Any, ...], tuple[Mapping[str, Any], list[int], list[int]]]] = {}
+    for date, rows in claims.items():
+        for row in rows:
+            versions = found.setdefault((row["property"], row["statement_id"]), {})
+            _, dates, as_fact = versions.setdefault((row["version"], row["restricted"]), (row, [], []))
+            dates.append(date)
+            if row["is_fact"]:
+                as_fact.append(date)
     made = [
         Statement(name, relation, tuple(_version(*version) for version in versions.values()))
         for (relation, name), versions in found.items()

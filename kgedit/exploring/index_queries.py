@@ -1,4 +1,4 @@
-"""The derived files of `kgedit explore` as SQL over the store: names, rows of entities, what changed between neighbours.
+"""The derived files of `kgedit explore` as SQL over the store: names, rows of entities, changes between neighbours.
 
 Each is sorted by what it is asked by, in small row groups, so that a look-up reads a few thousand rows and not all.
 """
@@ -6,6 +6,7 @@ Each is sorted by what it is asked by, in small row groups, so that a look-up re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
@@ -32,29 +33,37 @@ def key_of(text: str) -> str:
 def make_places(snapshot: Snapshot) -> tuple[str, ...]:
     """Statements that make table ``place``: the rows of each entity in the files of a snapshot, by id.
 
-    Columns id, entity_row (null for a subject that no row describes), first and until (half-open, of its claims; null
-    for none). The claims of an entity stand together.
+    Columns id, entity_row (null for a subject that no row describes), and half-open ranges of rows, null for none:
+    claims_first, claims_until, facts_first, facts_until. The claims of an entity stand together, and its facts too.
     """
-    claims, entities = literal(snapshot.claims), literal(snapshot.entities)
+    entities = literal(snapshot.entities)
+
+    def ranges(name: str, path: Path) -> str:
+        return f"""(
+            SELECT subject AS id, min(file_row_number) AS {name}_first, max(file_row_number) + 1 AS {name}_until
+            FROM read_parquet({literal(path)}, file_row_number = true) GROUP BY subject)
+        """  # noqa: S608 - paths through literal()
+
     return (
         f"""
         CREATE TABLE place AS
-        SELECT coalesce(e.id, c.subject) AS id, e.entity_row, c.first, c.until
+        SELECT id, entity_row, claims_first, claims_until, facts_first, facts_until
         FROM (SELECT id, max(file_row_number) AS entity_row FROM read_parquet({entities}, file_row_number = true)
-              GROUP BY id) e
-        FULL JOIN (SELECT subject, min(file_row_number) AS first, max(file_row_number) + 1 AS until
-                   FROM read_parquet({claims}, file_row_number = true) GROUP BY subject) c ON c.subject = e.id
+              GROUP BY id)
+        FULL JOIN {ranges("claims", snapshot.claims)} USING (id)
+        LEFT JOIN {ranges("facts", snapshot.facts)} USING (id)
         ORDER BY id
         """,  # noqa: S608 - paths through literal()
     )
 
 
 def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
-    """Statements that make tables ``term``, ``name`` and ``word``. The first: each entity as the newest snapshot that describes it does.
+    """Statements that make tables ``term``, ``name`` and ``word``.
 
+    ``term``: each entity as the newest snapshot that describes it does.
     Columns id, kind, label, description, aliases, date (day number of that snapshot), merged_into (by the newest
-    snapshot) and popularity: facts of the newest snapshot that it is subject or object of. ``name``: labels and aliases by their words
-    (key), one that is both as a label; ``word``: the words of all names.
+    snapshot) and popularity: facts of the newest snapshot that it is subject or object of. ``name``: labels and
+    aliases by their words (key), one that is both as a label. ``word``: the words of all names.
     """
     newest = snapshots[-1]
     described = [
@@ -65,7 +74,7 @@ def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
     facts = literal(newest.facts)
     return (
         f"CREATE TABLE entity AS {described[0]}",
-        *(f"INSERT INTO entity SELECT * FROM ({older}) o ANTI JOIN entity USING (id)" for older in described[1:]),
+        *(f"INSERT INTO entity SELECT * FROM ({older}) o ANTI JOIN entity USING (id)" for older in described[1:]),  # noqa: S608 - our own names
         f"""
         CREATE TABLE popular AS
         SELECT id, count(*) AS popularity FROM (

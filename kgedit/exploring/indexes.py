@@ -1,7 +1,7 @@
-"""Small files derived from the snapshots, in ``$KGEDIT_HOME/explore``: made once, then reused by every `kgedit explore`.
+"""Small files derived from the snapshots, in ``$KGEDIT_HOME/explore``: made once, then reused.
 
-One folder for each snapshot, each pair of neighbours, and all of them together. A folder is renamed when it is whole, and
-says which snapshots it is made of: one that was loaded anew makes its folders anew. All of it may be removed at any time.
+One folder for each snapshot, each pair of neighbours, and all of them together. A folder is renamed when it is whole
+and says which snapshots it is made of: one that was loaded anew makes its folders anew. All may be removed at any time.
 """
 
 from __future__ import annotations
@@ -70,9 +70,7 @@ class Index:
         replace_folder(aside, self.folder)
 
     def _about(self) -> dict[str, object]:
-        hashes = {
-            one.name: hashlib.sha256((one.folder / "manifest.json").read_bytes()).hexdigest() for one in self.of
-        }
+        hashes = {one.name: hashlib.sha256((one.folder / "manifest.json").read_bytes()).hexdigest() for one in self.of}
         return {"version": _VERSION, "snapshots": hashes}
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kgedit.pages.shell import policy_of, render
 
-_SCRIPTS = ("explore_cards.js", "explore_item.js", "explore.js")
+_SCRIPTS = ("explore_base.js", "explore_cards.js", "explore_item.js", "explore_selection.js", "explore.js")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class ExplorePage:
 
 def explore_page() -> ExplorePage:
     """The page; the same for every home."""
+    policy = policy_of(_SCRIPTS, asks_server=True)
     html = render(
         "explore.html.j2",
         styles=["changes.css", "explore.css"],
         scripts=_SCRIPTS,
-        asks_server=True,
+        policy=policy,
         title="What changed: kgedit explore",
         brand="kgedit explore",
         sections=[
@@ -38,4 +39,4 @@ def explore_page() -> ExplorePage:
             ("timesteps", "Timesteps"),
         ],
     )
-    return ExplorePage(html, policy_of(_SCRIPTS, asks_server=True) + "; frame-ancestors 'none'")
+    return ExplorePage(html, policy + "; frame-ancestors 'none'")

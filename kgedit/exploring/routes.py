@@ -85,7 +85,9 @@ class Routes:
 
     def _changes(self, request: Request) -> dict[str, Any]:
         older, newer = _dates(request.query_params)
-        filters = _filters(request.query_params.get("q", ""), {name: request.query_params.getlist(name) for name in FACETS})
+        filters = _filters(
+            request.query_params.get("q", ""), {name: request.query_params.getlist(name) for name in FACETS}
+        )
         found = self._windows.differences(
             older,
             newer,
@@ -202,7 +204,9 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _selection(pairs: Any) -> pa.Table:
     if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
-        raise KgeditError('"selection" must be a list of [subject, relation], one of them null for any: ["Q183", "P6"].')
+        raise KgeditError(
+            '"selection" must be a list of [subject, relation], one of them null for any: ["Q183", "P6"].'
+        )
     return pa.table({"subject": [one for one, _ in pairs], "property": [other for _, other in pairs]}, SELECTION)
 
 

@@ -39,7 +39,7 @@ def search(explorer: Explorer, text: str, *, limit: int = 20) -> list[Found]:
         text: What was typed.
         limit: Most results.
     """
-    words = explorer.table(f"SELECT unnest({words_of('$text')}) AS word", {"text": text})["word"].to_pylist()  # noqa: S608 - our own names
+    words = explorer.table(f"SELECT unnest({words_of('$text')}) AS word", {"text": text})["word"].to_pylist()
     id_typed = text.strip().upper()
     ranks: dict[str, int] = {id_typed: 0} if is_entity_id(id_typed) else {}
     if words:

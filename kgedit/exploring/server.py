@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -83,16 +84,18 @@ def make_server(explorer: Explorer, export: ExportTimestep, *, port: int, browse
         KgeditError: if the port is taken.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if os.name == "posix":  # on Windows it would let another process listen at the same port
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # at once, so that a browser may be opened before the server runs
     except OSError as error:
         listening.close()
-        raise KgeditError(f"Port {port} cannot be had ({error}). Give another one: --port 0 takes a free one.") from error
+        raise KgeditError(
+            f"Port {port} cannot be had ({error}). Give another one: --port 0 takes a free one."
+        ) from error
     port, token = listening.getsockname()[1], new_token()
-    app = explore_app(
-        explorer, export, hosts=(f"{HOST}:{port}", f"localhost:{port}"), token=token, browser=browser
-    )
+    app = explore_app(explorer, export, hosts=(f"{HOST}:{port}", f"localhost:{port}"), token=token, browser=browser)
     config = uvicorn.Config(
         app,
         access_log=False,

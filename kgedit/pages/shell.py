@@ -21,17 +21,14 @@ from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable, css_vari
 _FOLDER = files("kgedit.pages")
 
 
-def render(
-    template: str, *, styles: Sequence[str], scripts: Sequence[str], asks_server: bool = False, **values: Any
-) -> str:
+def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
     """A whole page.
 
     Args:
         template: File under templates/.
         styles: Files under assets/, in order, after those of every page.
         scripts: Likewise.
-        asks_server: Whether its scripts may ask the server that it comes from.
-        values: What the template shows; text in it is escaped.
+        values: What the template shows; text in it is escaped. With ``policy`` in place of that of `policy_of`.
     """
     return (
         _environment()
@@ -39,15 +36,19 @@ def render(
         .render(
             styles=_theme() + "\n".join(_asset(name) for name in ("shell.css", *styles)),
             script=_script(scripts),
-            policy=policy_of(scripts, asks_server=asks_server),
             version=__version__,
-            **values,
+            **{"policy": policy_of(scripts)} | values,
         )
     )
 
 
 def policy_of(scripts: Sequence[str], *, asks_server: bool = False) -> str:
-    """The content security policy of a page with these scripts, as for `render`."""
+    """The content security policy of a page.
+
+    Args:
+        scripts: Files under assets/, as for `render`.
+        asks_server: Whether its scripts may ask the server that it comes from.
+    """
     digest = base64.b64encode(hashlib.sha256(_script(scripts).encode()).digest()).decode("ascii")
     connects = " connect-src 'self';" if asks_server else ""
     return (

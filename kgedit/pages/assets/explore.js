@@ -14,7 +14,8 @@
   }
   snapshots = explore.overview.snapshots;
   const last = snapshots.length - 1;
-  $("home").textContent = explore.overview.home + " · " + snapshots.length + (last ? " snapshots" : " snapshot");
+  $("home").title = explore.overview.home;
+  $("home").textContent = explore.overview.home.split(/[\\/]/).pop() + " · " + snapshots.length + (last ? " snapshots" : " snapshot");
 
   const drawDates = () => {
     const [from, to] = [Number(older.value), Number(newer.value)];

@@ -56,8 +56,8 @@ explore.changes = (dates, selection, openItem) => {
   }));
   const named = (value) => value.label || (explore.isEntity(value.id) ? value.id : "a value");
   const few = (values) => {
-    const shown = values.slice(0, 4).map((value, index) => [index ? ", " : "", value.class === "come" ? element("b", {}, named(value)) : named(value)]);
-    return [shown, values.length > 4 ? " and " + (values.length - 4) + " more" : null];
+    const shown = values.slice(0, 4).flatMap((value, index) => [index ? ", " : "", value.class === "come" ? element("b", {}, named(value)) : named(value)]);
+    return [...shown, values.length > 4 ? " and " + (values.length - 4) + " more" : null];
   };
   const list = (title, values) => element("div", {}, element("h4", {}, title), element("ul", {}, values.length
     ? values.map((value) => element("li", { class: value.class }, explore.entity(value.id, named(value)), value.time ? element("small", {}, value.time) : null))

@@ -72,7 +72,7 @@ explore.items = (dates, selection) => {
   });
 
   const SNAKS = { somevalue: "unknown value", novalue: "no value" };
-  const TIMES = { start: "since", end: "until", point: "in" };
+  const TIMES = { start: "since", end: "until", point: "as of" };
   const label = (history, id) => (history.terms[id] && history.terms[id].label) || id;
   const value = (history, version) => {
     if (version.snak !== "value") return element("i", {}, SNAKS[version.snak]);
@@ -82,18 +82,21 @@ explore.items = (dates, selection) => {
   const about = (history, version) => {
     const times = Object.entries(TIMES).filter(([name]) => version.times[name]).map(([name, word]) => word + " " + (version.times[name] === "?" ? "an unknown date" : version.times[name]));
     const others = version.qualifiers.filter((id) => !["P580", "P582", "P585"].includes(id)).map((id) => label(history, id));
-    return [version.rank === "normal" ? null : version.rank + " rank", ...times, version.restricted ? "holds for a part only" : null, others.length ? "qualified by " + others.join(", ") : null].filter(Boolean).join(" · ");
+    return [version.rank === "normal" ? null : version.rank + " rank", ...times, version.restricted ? "holds for a part only" : null, others.length ? "qualifiers: " + others.join(", ") : null].filter(Boolean).join(" · ");
   };
-  const marks = (history, version) => history.presence.map((one) => {
+  const marks = (history, statement, version) => history.presence.map((one) => {
     const fact = version.current.includes(one.date), there = version.dates.includes(one.date);
-    const said = fact ? "fact" : there ? "not current" : one.state === "there" ? "absent" : one.state;
-    return element("td", { class: "mark" }, element("b", { class: fact ? "is-fact" : there ? "is-there" : "is-not", "aria-hidden": "true" }, fact ? "●" : there ? "○" : one.state === "there" ? "–" : "·"), " ", element("span", { class: "sr" }, said));
+    const otherwise = statement.versions.some((other) => other.dates.includes(one.date));
+    const said = fact ? "fact" : there ? "not current" : otherwise ? "another version" : one.state === "there" ? "absent" : one.state;
+    return element("td", { class: "mark" }, element("b", { class: fact ? "is-fact" : there ? "is-there" : "is-not", "aria-hidden": "true" }, fact ? "●" : there ? "○" : otherwise ? "" : one.state === "there" ? "–" : "·"), " ", element("span", { class: "sr" }, said));
   });
   const place = (history, statement) => (/^[QPL]\d+\$[0-9A-F]{8}(-[0-9A-F]{4}){3}-[0-9A-F]{12}$/i.test(statement.id) ? explore.link(explore.wikidata(history.id) + "#" + encodeURIComponent(statement.id), "statement") : null);
   const rows = (history, statement) => statement.versions.map((version, index) => {
-    const said = about(history, version);
+    const shown = value(history, version), said = about(history, version), before = statement.versions[index - 1];
+    const alike = before && about(history, before) === said && value(history, before).textContent === shown.textContent;
+    const beside = [said || null, alike ? "another value of a qualifier, or other bounds" : null, index ? null : place(history, statement)].filter(Boolean);
     return element("tr", { class: index ? "later" : "" },
-      element("td", {}, value(history, version), said ? element("span", { class: "said" }, said) : null, index ? null : element("span", { class: "said" }, place(history, statement))), marks(history, version));
+      element("td", {}, shown, beside.length ? element("span", { class: "said" }, beside.flatMap((one, number) => [number ? " · " : "", one])) : null), marks(history, statement, version));
   });
   const there = (history) => history.presence.filter((one) => one.state === "there").length;
   const changed = (history, statement) => statement.versions.length > 1 || statement.versions[0].dates.length < there(history);
@@ -110,7 +113,7 @@ explore.items = (dates, selection) => {
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Statement"), history.presence.map(heading))),
       ordered.map(([relation, statements]) => element("tbody", {},
         element("tr", {}, element("th", { scope: "rowgroup", colSpan: history.presence.length + 1 }, explore.entity(relation, label(history, relation)), " ", element("span", { class: "id" }, relation))),
-        statements.map((statement) => rows(history, statement))))));
+        statements.flatMap((statement) => rows(history, statement))))));
   };
   const draw = (history) => {
     const known = history.terms[history.id], name = known ? known.label || history.id : history.id;
