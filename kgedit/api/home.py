@@ -514,7 +514,7 @@ class Home:
             ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
-            only: CSV file of the subjects and relations whose changes count, as `kgedit explore` writes it; None for all.
+            only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
 
         Raises:
             StoreError: if a snapshot is not loaded.
