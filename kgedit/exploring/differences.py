@@ -7,16 +7,19 @@ merged objects are compared under the id that the newer snapshot has, as cypher/
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from kgedit.errors import StoreError
 from kgedit.exploring.explorer import Explorer
+from kgedit.exploring.indexes import manifest_hash
 from kgedit.store.engine import literal
 
 ACTS = {
@@ -59,6 +62,11 @@ ORDERS = {
     "new": "year DESC NULLS LAST, popularity DESC, subject, property",
 }
 """Orders, and their SQL."""
+
+_NO_KINDS = """
+    (SELECT NULL::VARCHAR AS subject, NULL::VARCHAR AS property, NULL::VARCHAR AS kind, NULL::DOUBLE AS confidence
+     WHERE false)
+"""
 
 _MOST_WINDOWS = 6
 _MOST_VALUES = 300
@@ -154,6 +162,18 @@ class Windows:
             parameters,
         )
 
+    def kinds_file(self, older: int, newer: int) -> Path:
+        """Where the kinds of a window lie, or would: another file for other snapshots, earlier ones included."""
+        known = "".join(manifest_hash(one) for one in self._explorer.snapshots if one.date <= newer)
+        mark = hashlib.sha256(known.encode()).hexdigest()[:12]
+        return self._explorer.indexes.kinds / f"{older}_{newer}_{mark}.parquet"
+
+    def refresh(self, older: int, newer: int) -> None:
+        """Take up the kinds of a window that were worked out since its table was made."""
+        with self._lock:
+            if (older, newer) in self._made:
+                self._make(self._made[older, newer], older, newer)
+
     def table_of(self, older: int, newer: int) -> str:
         """The name of a table with all changes of a window; made if it is not there."""
         old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
@@ -177,7 +197,12 @@ class Windows:
         composed = _composed(
             [literal(one.file("change")) for one in steps], [literal(one.file("presence")) for one in steps]
         )
-        self._explorer.run(f"CREATE OR REPLACE TABLE {name} AS {_described(_under_newer_ids(composed, redirects))}")
+        file = self.kinds_file(older, newer)
+        kinds = f"(FROM {literal(file)})" if file.is_file() else _NO_KINDS
+        self._explorer.run(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM ({_described(_under_newer_ids(composed, redirects))}) "  # noqa: S608 - our own names
+            f"LEFT JOIN {kinds} USING (subject, property)"
+        )
 
 
 def _composed(changes: Sequence[str], presences: Sequence[str]) -> str:
@@ -244,8 +269,7 @@ def _described(changes: str) -> str:
         SELECT *, {_ACT} AS act, {_SUBJECT} AS presence,
                CASE WHEN len(list_filter(list_concat(old_objects, new_objects), lambda x: x[1] <> 'Q')) = 0
                    THEN 'items' ELSE 'text, number or date' END AS content,
-               regexp_extract(list_max({_ADDED_TIMES}), '^-?\\d+') AS year, NULL::VARCHAR AS kind,
-               NULL::DOUBLE AS confidence,
+               regexp_extract(list_max({_ADDED_TIMES}), '^-?\\d+') AS year,
                strip_accents(lower(concat_ws(chr(31), subject, subject_label, property, property_label,
                    array_to_string(old_labels, chr(31)), array_to_string(new_labels, chr(31)),
                    array_to_string(old_objects, chr(31)), array_to_string(new_objects, chr(31))))) AS words

@@ -29,6 +29,11 @@ Told = Callable[[str], None]
 """Told what is being made."""
 
 
+def manifest_hash(snapshot: Snapshot) -> str:
+    """What tells a snapshot from one that was loaded anew under its date."""
+    return hashlib.sha256((snapshot.folder / "manifest.json").read_bytes()).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Index:
     """A folder of derived files.
@@ -70,8 +75,7 @@ class Index:
         replace_folder(aside, self.folder)
 
     def _about(self) -> dict[str, object]:
-        hashes = {one.name: hashlib.sha256((one.folder / "manifest.json").read_bytes()).hexdigest() for one in self.of}
-        return {"version": _VERSION, "snapshots": hashes}
+        return {"version": _VERSION, "snapshots": {one.name: manifest_hash(one) for one in self.of}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +87,14 @@ class Indexes:
         terms: Files ``term``, ``name`` and ``word``.
         places: One for each snapshot; file ``place``.
         changes: One for each two neighbours; files ``change`` and ``presence``.
+        kinds: Folder of what is worked out later (kgedit.exploring.kinds).
     """
 
     snapshots: tuple[Snapshot, ...]
     terms: Index
     places: tuple[Index, ...]
     changes: tuple[Index, ...]
+    kinds: Path
 
     def all(self) -> tuple[Index, ...]:
         """Every one of them."""
@@ -106,6 +112,7 @@ def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
             Index(folder / f"{old.date}_{new.date}", (old, new), make_changes(old, new), ("change", "presence"))
             for old, new in pairwise(snapshots)
         ),
+        folder / "kinds",
     )
 
 
@@ -122,7 +129,7 @@ def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, told: Told = lamb
             if not index.is_fresh:
                 told(f"Making {index.folder} ({', '.join(one.name for one in index.of)})")
                 index.make()
-        wanted = {index.folder.name for index in found.all()}
+        wanted = {index.folder.name for index in found.all()} | {found.kinds.name}
         for other in sorted(folder.iterdir()):
             if other.is_dir() and other.name not in wanted:
                 shutil.rmtree(other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +19,7 @@ from kgedit.exploring.differences import FACETS, Filters, Windows
 from kgedit.exploring.explorer import Explorer, is_entity_id
 from kgedit.exploring.exports import Exports, ExportTask
 from kgedit.exploring.history import read_history
+from kgedit.exploring.kinds import Kinds
 from kgedit.exploring.searching import search
 from kgedit.graph.browser import saved_query
 
@@ -47,6 +48,7 @@ class Routes:
     def __init__(self, explorer: Explorer, exports: Exports, *, page: str, browser: str) -> None:
         self._explorer, self._exports, self._page, self._browser = explorer, exports, page, browser
         self._windows = Windows(explorer)
+        self._kinds = Kinds(explorer, self._windows)
 
     def routes(self) -> list[Route]:
         """The routes below the token."""
@@ -60,8 +62,14 @@ class Routes:
         return [
             Route("/", lambda _request: HTMLResponse(self._page), methods=["GET"]),
             *(Route(path, _answering(answer), methods=["GET"]) for path, answer in asked.items()),
-            Route("/api/exports", self._export, methods=["POST"]),
+            Route("/api/exports", _posted(self._start_export), methods=["POST"]),
+            Route("/api/kinds", _posted(self._start_kinds), methods=["POST"]),
         ]
+
+    def close(self) -> None:
+        """Start nothing more in the background."""
+        self._kinds.close()
+        self._exports.close()
 
     def _overview(self, _request: Request) -> dict[str, Any]:
         names = ("entities", "claims", "facts", "slice_of")
@@ -106,6 +114,7 @@ class Routes:
             "found": found.found,
             "rows": found.rows.to_pylist(),
             "facets": facets,
+            "kinds": self._kinds.state(older, newer),
             "query": saved_query("changes_around_item", item=ITEM, **window),
         }
 
@@ -121,15 +130,10 @@ class Routes:
     def _list_exports(self, _request: Request) -> dict[str, Any]:
         return {"exports": [_told(task) for task in self._exports.tasks()]}
 
-    async def _export(self, request: Request) -> Response:
-        try:
-            asked = await _body(request)
-            task = await run_in_threadpool(self._start_export, asked)
-        except KgeditError as error:
-            return _refused(error)
-        return JSONResponse(_told(task), 202)
+    def _start_kinds(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return {"kinds": self._kinds.start(*_dates(asked))}
 
-    def _start_export(self, asked: Mapping[str, Any]) -> ExportTask:
+    def _start_export(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         older, newer = _dates(asked)
         pairs = asked.get("selection")
         if pairs is None:
@@ -139,15 +143,24 @@ class Routes:
             selection = self._windows.pairs(older, newer, _filters(str(asked.get("q", "")), chosen))
         else:
             selection = _selection(pairs)
-        return self._exports.start(
-            older, newer, selection, name=str(asked.get("name", "")), profile=str(asked.get("profile", ""))
-        )
+        name, profile = (str(asked.get(key, "")) for key in ("name", "profile"))
+        return _told(self._exports.start(older, newer, selection, name=name, profile=profile))
 
 
 def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
     def respond(request: Request) -> Response:
         try:
             return JSONResponse(answer(request))
+        except KgeditError as error:
+            return _refused(error)
+
+    return respond
+
+
+def _posted(start: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        try:
+            return JSONResponse(await run_in_threadpool(start, await _body(request)), 202)
         except KgeditError as error:
             return _refused(error)
 

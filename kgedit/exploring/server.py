@@ -56,16 +56,16 @@ def explore_app(
         browser: Address of Neo4j Browser, for links.
     """
     page = explore_page()
-    exports = Exports(explorer, export)
+    routes = Routes(explorer, Exports(explorer, export), page=page.html, browser=browser)
 
     @asynccontextmanager
     async def closing(_app: Starlette) -> AsyncIterator[None]:
         yield
-        exports.close()
+        routes.close()
         explorer.close()
 
     return Starlette(
-        routes=[Mount("/{token}", routes=Routes(explorer, exports, page=page.html, browser=browser).routes())],
+        routes=[Mount("/{token}", routes=routes.routes())],
         middleware=[Middleware(Guard, hosts=hosts, token=token, policy=page.policy)],
         lifespan=closing,
     )

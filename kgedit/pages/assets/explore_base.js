@@ -17,6 +17,8 @@ explore.ask = async (path, options = {}) => {
   return said;
 };
 
+explore.post = (path, asked) => explore.ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(asked) });
+
 // Of several questions of one kind only the last one counts.
 explore.latest = () => {
   let running = null;

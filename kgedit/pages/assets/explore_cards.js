@@ -6,12 +6,12 @@ explore.changes = (dates, selection, openItem) => {
   const { element } = page;
   const STEP = 30;
   const ACTS = { replaced: "replaced", added: "value added", first: "first value", removed: "value removed", none: "no value left" };
-  const FACETS = [["relation", "Relation"], ["act", "What happened"], ["year", "Date of the new value"], ["value", "Values"], ["subject", "Subject in the snapshots"]];
+  const FACETS = [["relation", "Relation"], ["act", "What happened"], ["kind", "Kind of change"], ["year", "Date of the new value"], ["value", "Values"], ["subject", "Subject in the snapshots"]];
   const ask = explore.latest();
   const chosen = new Map(FACETS.map(([key]) => [key, new Set((page.state.get(key) || "").split("|").filter(Boolean))]));
   const state = { q: page.state.get("q") || "", order: page.state.get("order") || "popular", c: page.state.get("c") || "" };
   const unfolded = new Set();
-  let answer = null, rows = [];
+  let answer = null, rows = [], timer = 0;
   $("facetbox").open = !matchMedia("(max-width:860px)").matches;
 
   const asked = (offset) => {
@@ -47,8 +47,26 @@ explore.changes = (dates, selection, openItem) => {
           return button;
         }),
         rest > 0 || unfolded.has(key) ? element("button", { type: "button", class: "fewer", onclick: () => { unfolded.has(key) ? unfolded.delete(key) : unfolded.add(key); drawFacets(); } }, rest > 0 ? rest + " more" : "fewer") : null);
-    }).filter(Boolean));
+    }).filter(Boolean), kindsAct());
     if (held) for (const button of $("facets").querySelectorAll("button")) if (button.dataset.value === held) button.focus();
+  };
+
+  const kindsAct = () => {
+    if (answer.kinds === "done" || !answer.total) return "";
+    if (answer.kinds === "running") {
+      clearTimeout(timer);
+      timer = setTimeout(load, 1500);
+      return element("p", { class: "meta" }, "Working out the kinds of change …");
+    }
+    const ask = explore.button("Work out the kinds", async () => {
+      try {
+        answer.kinds = (await explore.post("api/kinds", { from: dates.older(), to: dates.newer() })).kinds;
+        drawFacets();
+      } catch (error) {
+        fail(error);
+      }
+    });
+    return element("div", { class: "facet" }, element("h3", {}, "Kind of change"), answer.kinds === "none" ? null : element("p", { class: "meta wrong" }, answer.kinds), ask);
   };
 
   const side = (row, name, others, className) => row[name + "_objects"].map((id, index) => ({
@@ -73,7 +91,7 @@ explore.changes = (dates, selection, openItem) => {
         element("span", { class: "what" }, element("b", {}, subject), " · " + relation),
         element("span", { class: "since" }, dated ? "dated " + dated : ""),
         element("span", { class: "flow" }, olds.length ? few(olds) : "no value", element("span", { class: "arrow" }, "→"), news.length ? few(news) : "no value"),
-        element("span", { class: "tags" }, [ACTS[row.act], row.presence === "in both" ? null : "subject " + (row.presence === "new" ? "new" : row.presence === "gone" ? "gone or merged" : row.presence), explore.number(row.popularity) + " facts"].filter(Boolean).join(" · "))));
+        element("span", { class: "tags" }, [ACTS[row.act], row.kind ? row.kind + " at " + row.confidence.toFixed(2) : null, row.presence === "in both" ? null : "subject " + (row.presence === "new" ? "new" : row.presence === "gone" ? "gone or merged" : row.presence), explore.number(row.popularity) + " facts"].filter(Boolean).join(" · "))));
     made.dataset.card = key;
     const fill = () => made.children.length < 2 && made.append(element("div", { class: "inside" },
       element("div", { class: "sides" }, list(explore.day(dates.older()), olds), list(explore.day(dates.newer()), news)),
@@ -104,6 +122,7 @@ explore.changes = (dates, selection, openItem) => {
     $("counted").classList.add("wrong");
   };
   const load = async () => {
+    clearTimeout(timer);
     try {
       const found = await ask(asked(0));
       if (!found) return;

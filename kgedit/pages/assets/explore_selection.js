@@ -47,11 +47,7 @@ explore.selection = (dates, chosenFilters, redraw) => {
     event.preventDefault();
     const what = $("what").value === "found" ? chosenFilters() : { selection: [...picked.values()].map((one) => [one.subject, one.property]) };
     try {
-      await explore.ask("api/exports", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ from: dates.older(), to: dates.newer(), name: $("name").value.trim(), profile: $("profile").value, ...what }),
-      });
+      await explore.post("api/exports", { from: dates.older(), to: dates.newer(), name: $("name").value.trim(), profile: $("profile").value, ...what });
       said("Being made …");
       refresh();
     } catch (error) {

@@ -186,6 +186,24 @@ def test_an_export_that_fails_says_why_and_the_server_goes_on(client: TestClient
     assert ask(client, "overview")
 
 
+def test_kinds_of_change_are_worked_out_beside_the_answers_and_kept(client: TestClient, home: Path) -> None:
+    assert ask(client, "changes", **WINDOW)["kinds"] == "none"
+    assert client.post(f"/{TOKEN}/api/kinds", json=WINDOW).status_code == 202
+    for _ in range(500):
+        changes = ask(client, "changes", **WINDOW, relation="P6", q="arvika")
+        if changes["rows"][0]["kind"]:
+            break
+        threading.Event().wait(0.02)
+    assert changes["kinds"] == "done"
+    assert [(row["subject"], row["kind"]) for row in changes["rows"]] == [("Q1", "update")]
+    counts = {value: count for value, _, count in ask(client, "changes", **WINDOW)["facets"]["kind"]}
+    assert ask(client, "changes", **WINDOW, kind="update")["found"] == counts["update"] > 0
+    assert sum(counts.values()) == 13
+    assert len(list((home / "explore" / "kinds").glob("*.parquet"))) == 1
+    assert client.post(f"/{TOKEN}/api/kinds", json=WINDOW).json() == {"kinds": "done"}
+    assert client.post(f"/{TOKEN}/api/kinds", json={"from": 1}).status_code == 400
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
