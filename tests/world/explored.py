@@ -22,7 +22,8 @@ def _people(count: str) -> Json:
 
 def _item(name: str, *statements: Json, label: str | None = None, aliases: tuple[str, ...] = (), rev: int = 1) -> Json:
     named = {"en": [{"language": "en", "value": alias} for alias in aliases]} if aliases else {}
-    return entity(name, *statements, label=label, aliases=named, lastrevid=rev)
+    article = {"enwiki": {"site": "enwiki", "title": f"Article {name}"}}  # the profile wikifactdiff asks for one
+    return entity(name, *statements, label=label, aliases=named, lastrevid=rev, sitelinks=article)
 
 
 _NAMED = [
