@@ -1,9 +1,4 @@
-"""What changed between any two snapshots, composed of what changed between neighbours.
-
-Between neighbours a change has all objects of both sides. Over several of them the older side is that of the first
-change of a subject and property, the newer side that of the last one; what came back to what it was is no change, and
-merged objects are compared under the id that the newer snapshot has, as cypher/read/changed_edges does.
-"""
+"""What changed between any two snapshots: filtered, counted, page by page."""
 
 from __future__ import annotations
 
@@ -21,6 +16,7 @@ from kgedit.errors import StoreError
 from kgedit.exploring.explorer import Explorer
 from kgedit.exploring.indexes import manifest_hash
 from kgedit.store.engine import literal
+from kgedit.store.files import only_writer
 
 ACTS = {
     "replaced": "replaced",
@@ -30,21 +26,6 @@ ACTS = {
     "none": "no value left",
 }
 """What happened to the values of a subject and property."""
-
-_ACT = """
-    CASE WHEN len(old_objects) = 0 THEN 'first' WHEN len(new_objects) = 0 THEN 'none'
-         WHEN list_has_all(old_objects, new_objects) THEN 'removed'
-         WHEN list_has_all(new_objects, old_objects) THEN 'added' ELSE 'replaced' END
-"""
-
-_SUBJECT = """
-    CASE WHEN in_old AND in_new THEN 'in both' WHEN in_new THEN 'new' WHEN in_old THEN 'gone' ELSE 'in neither' END
-"""
-"""Whether the snapshots have the subject."""
-
-_ADDED_TIMES = (
-    "list_filter(new_times, lambda time, i: time IS NOT NULL AND NOT list_contains(old_objects, new_objects[i]))"
-)
 
 FACETS = {
     "relation": "property",
@@ -191,90 +172,16 @@ class Windows:
         return name
 
     def _make(self, name: str, older: int, newer: int) -> None:
-        steps = [one for one in self._explorer.indexes.changes if older <= one.of[0].date and one.of[1].date <= newer]
-        entities = literal(self._explorer.snapshot(newer).entities)
-        redirects = f"SELECT id, redirect_target AS target FROM {entities} WHERE redirect_target IS NOT NULL"  # noqa: S608 - paths through literal()
-        composed = _composed(
-            [literal(one.file("change")) for one in steps], [literal(one.file("presence")) for one in steps]
-        )
+        index = self._explorer.indexes.window(older, newer)
+        if not index.is_fresh:
+            with only_writer(index.folder.with_name(f".{index.folder.name}.lock"), of=str(index.folder)):
+                index.make()
         file = self.kinds_file(older, newer)
         kinds = f"(FROM {literal(file)})" if file.is_file() else _NO_KINDS
         self._explorer.run(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM ({_described(_under_newer_ids(composed, redirects))}) "  # noqa: S608 - our own names
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {literal(index.file('differences'))} "  # noqa: S608 - paths through literal()
             f"LEFT JOIN {kinds} USING (subject, property)"
         )
-
-
-def _composed(changes: Sequence[str], presences: Sequence[str]) -> str:
-    """SQL: the older side of the first change of each subject and property, and the newer side of the last one."""
-    if len(changes) == 1:
-        return f"SELECT * FROM {changes[0]}"  # noqa: S608 - paths through literal()
-    steps = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {file}" for k, file in enumerate(changes))  # noqa: S608 - paths through literal()
-    seen = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {file}" for k, file in enumerate(presences))  # noqa: S608 - paths through literal()
-    olds, news = ("objects", "labels", "times"), ("objects", "labels", "times")
-    before = ", ".join(f"old_{name} := old_{name}" for name in olds)
-    after = ", ".join(f"new_{name} := new_{name}" for name in news)
-    return f"""
-        SELECT subject, property, unnest(before), unnest(after),
-               coalesce(p.in_old, said_in_old) AS in_old, coalesce(p.in_new, said_in_new) AS in_new
-        FROM (
-            SELECT subject, property, arg_min(struct_pack({before}), step) AS before,
-                   arg_max(struct_pack({after}, subject_label := subject_label, property_label := property_label,
-                                       popularity := popularity), step) AS after,
-                   arg_min(in_old, step) AS said_in_old, arg_max(in_new, step) AS said_in_new
-            FROM ({steps}) GROUP BY subject, property
-        ) LEFT JOIN (
-            SELECT id, arg_min(in_old, step) AS in_old, arg_max(in_new, step) AS in_new FROM ({seen}) GROUP BY id
-        ) p ON p.id = subject
-    """  # noqa: S608 - paths through literal()
-
-
-def _under_newer_ids(changes: str, redirects: str) -> str:
-    """SQL: the same changes with merged objects under the ids that they were merged into."""
-
-    def followed(side: str) -> str:
-        return f"""
-            SELECT subject, property, list(object ORDER BY object) AS {side}_objects,
-                   list(label ORDER BY object) AS {side}_labels, list(time ORDER BY object) AS {side}_times
-            FROM (SELECT subject, property, coalesce(target, object) AS object, any_value(label) AS label,
-                         max(time) AS time
-                  FROM (SELECT subject, property, unnest({side}_objects) AS object, unnest({side}_labels) AS label,
-                               unnest({side}_times) AS time
-                        FROM change SEMI JOIN merged USING (subject, property))
-                  LEFT JOIN redirect ON id = object GROUP BY ALL)
-            GROUP BY subject, property
-        """  # noqa: S608 - our own names
-
-    return f"""
-        WITH change AS MATERIALIZED ({changes}), redirect AS MATERIALIZED ({redirects}), merged AS MATERIALIZED (
-            SELECT DISTINCT subject, property
-            FROM (SELECT subject, property, unnest(list_concat(old_objects, new_objects)) AS id FROM change)
-            SEMI JOIN redirect USING (id)
-        )
-        SELECT * FROM change ANTI JOIN merged USING (subject, property)
-        UNION ALL BY NAME
-        SELECT c.* REPLACE (
-            coalesce(o.old_objects, []) AS old_objects, coalesce(o.old_labels, []) AS old_labels,
-            coalesce(o.old_times, []) AS old_times, coalesce(n.new_objects, []) AS new_objects,
-            coalesce(n.new_labels, []) AS new_labels, coalesce(n.new_times, []) AS new_times)
-        FROM change c SEMI JOIN merged USING (subject, property)
-        LEFT JOIN ({followed("old")}) o USING (subject, property)
-        LEFT JOIN ({followed("new")}) n USING (subject, property)
-    """  # noqa: S608 - our own names
-
-
-def _described(changes: str) -> str:
-    """SQL: changes with what they are filtered and searched by."""
-    return f"""
-        SELECT *, {_ACT} AS act, {_SUBJECT} AS presence,
-               CASE WHEN len(list_filter(list_concat(old_objects, new_objects), lambda x: x[1] <> 'Q')) = 0
-                   THEN 'items' ELSE 'text, number or date' END AS content,
-               regexp_extract(list_max({_ADDED_TIMES}), '^-?\\d+') AS year,
-               strip_accents(lower(concat_ws(chr(31), subject, subject_label, property, property_label,
-                   array_to_string(old_labels, chr(31)), array_to_string(new_labels, chr(31)),
-                   array_to_string(old_objects, chr(31)), array_to_string(new_objects, chr(31))))) AS words
-        FROM ({changes}) WHERE old_objects <> new_objects
-    """  # noqa: S608 - our own names
 
 
 def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:

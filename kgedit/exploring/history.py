@@ -9,16 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from kgedit.exploring.explorer import Explorer, Term
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 
 _TIMES = ("start", "end", "point")
+
+_DESCRIBED = ("label", "description", "redirect_target", "lastrevid")
+
+_SAID = (
+    *("subject", "property", "statement_id", "version", "restricted", "snak", "object", "value", "unit", "rank"),
+    *(f"{name}_{part}" for name in _TIMES for part in ("time", "precision")),
+    "qualifier_properties",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +92,6 @@ class Statement:
     property: str
     versions: tuple[Version, ...]
 
-    def changed(self, dates: Sequence[int]) -> bool:
-        """Whether it is not the same in all of these snapshots, which have the entity."""
-        return len(self.versions) > 1 or len(self.versions[0].dates) < len(dates)
-
 
 @dataclass(frozen=True, slots=True)
 class History:
@@ -116,13 +117,22 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
         explorer: The snapshots.
         entity: Id, checked by `is_entity_id`.
     """
-    presence, claims = [], {}
     places = _places(explorer, entity)
-    for snapshot in explorer.snapshots:
-        place = places.get(snapshot.date, {})
-        presence.append(_presence(explorer, snapshot, place))
-        if place.get("claims_first") is not None:
-            claims[snapshot.date] = _claims(explorer, snapshot, entity, place)
+    described = _rows(explorer, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
+    presence = [_presence(snapshot, places, described) for snapshot in explorer.snapshots]
+    facts = _rows(explorer, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_ids"))
+    rows = _rows(explorer, "claims", places, ("claims_first", "claims_until"), _SAID)
+    as_fact = {
+        (date, statement)
+        for date, of_date in facts.items()
+        for row in of_date
+        if row["subject"] == entity
+        for statement in row["statement_ids"]
+    }
+    claims = {
+        date: [row | {"is_fact": (date, row["statement_id"]) in as_fact} for row in of_date if row["subject"] == entity]
+        for date, of_date in rows.items()
+    }
     if all(one.state == "missing" for one in presence) and not claims:
         return None
     statements = _statements(claims)
@@ -137,42 +147,57 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
 def _places(explorer: Explorer, entity: str) -> dict[int, dict[str, Any]]:
     """Rows of the entity in the files of each snapshot that has it."""
     parts = [
-        f"SELECT {snapshot.date} AS date, * FROM {literal(index.file('place'))} WHERE id = $id"  # noqa: S608 - paths through literal()
+        f"SELECT {snapshot.date} AS date, *, entity_row + 1 AS entity_until "  # noqa: S608 - paths through literal()
+        f"FROM {literal(index.file('place'))} WHERE id = $id"
         for snapshot, index in zip(explorer.snapshots, explorer.indexes.places, strict=True)
     ]
     return {row["date"]: row for row in explorer.table(" UNION ALL ".join(parts), {"id": entity}).to_pylist()}
 
 
-def _presence(explorer: Explorer, snapshot: Snapshot, place: Mapping[str, Any]) -> Presence:
-    if place.get("entity_row") is None:
+def _presence(
+    snapshot: Snapshot, places: Mapping[int, Mapping[str, Any]], described: Mapping[int, Sequence[Mapping[str, Any]]]
+) -> Presence:
+    rows, place = described.get(snapshot.date), places.get(snapshot.date, {})
+    if not rows:
         return Presence(snapshot.date, "missing")
-    columns = "label, description, redirect_target, lastrevid"
-    (row,) = _rows(explorer, snapshot.entities, columns, place["entity_row"], place["entity_row"] + 1).to_pylist()
-    if row["redirect_target"]:
-        return Presence(snapshot.date, "merged", merged_into=row["redirect_target"])
+    if rows[0]["redirect_target"]:
+        return Presence(snapshot.date, "merged", merged_into=rows[0]["redirect_target"])
     count = 0 if place["claims_first"] is None else place["claims_until"] - place["claims_first"]
-    return Presence(
-        snapshot.date, "there", row["label"], row["description"], revision=row["lastrevid"], statements=count
-    )
+    label, description, revision = (rows[0][name] for name in ("label", "description", "lastrevid"))
+    return Presence(snapshot.date, "there", label, description, revision=revision, statements=count)
 
 
-def _claims(explorer: Explorer, snapshot: Snapshot, entity: str, place: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Statements of an entity in one snapshot, each with whether it is behind a fact (``is_fact``)."""
-    facts: set[str] = set()
-    if place["facts_first"] is not None:
-        columns = "subject, unnest(statement_ids) AS statement_id"
-        rows = _rows(explorer, snapshot.facts, columns, place["facts_first"], place["facts_until"])
-        facts = {row["statement_id"] for row in rows.to_pylist() if row["subject"] == entity}
-    rows = _rows(explorer, snapshot.claims, "* EXCLUDE (file_row_number)", place["claims_first"], place["claims_until"])
-    return [row | {"is_fact": row["statement_id"] in facts} for row in rows.to_pylist() if row["subject"] == entity]
+def _rows(
+    explorer: Explorer,
+    file: str,
+    places: Mapping[int, Mapping[str, Any]],
+    between: tuple[str, str],
+    columns: Sequence[str],
+) -> dict[int, list[dict[str, Any]]]:
+    """Neighbouring rows of a file of each snapshot, in its order; row groups without them are not read.
 
-
-def _rows(explorer: Explorer, file: Path, columns: str, first: int, until: int) -> pa.Table:
-    """Some neighbouring rows of a file, in its order; row groups without them are not read."""
-    return explorer.table(
-        f"SELECT {columns} FROM read_parquet({literal(file)}, file_row_number = true) "  # noqa: S608 - paths through literal()
-        f"WHERE file_row_number >= {first} AND file_row_number < {until} ORDER BY file_row_number"
-    )
+    Args:
+        explorer: The snapshots.
+        file: claims, facts or entities.
+        places: Of the entity, by date.
+        between: Names of the first row in `places`, and of the one behind the last.
+        columns: What is read.
+    """
+    parts = []
+    for snapshot in explorer.snapshots:
+        place = places.get(snapshot.date, {})
+        if place.get(between[0]) is None:
+            continue
+        parts.append(
+            f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "  # noqa: S608 - our own names
+            f"FROM read_parquet({literal(getattr(snapshot, file))}, file_row_number = true) "
+            f"WHERE file_row_number >= {place[between[0]]} AND file_row_number < {place[between[1]]}"
+        )
+    found: dict[int, list[dict[str, Any]]] = {}
+    if parts:
+        for row in explorer.table(" UNION ALL ".join(parts) + " ORDER BY date, place").to_pylist():
+            found.setdefault(row["date"], []).append(row)
+    return found
 
 
 def _statements(claims: Mapping[int, Sequence[Mapping[str, Any]]]) -> tuple[Statement, ...]:

@@ -1,7 +1,8 @@
 """Small files derived from the snapshots, in ``$KGEDIT_HOME/explore``: made once, then reused.
 
-One folder for each snapshot, each pair of neighbours, and all of them together. A folder is renamed when it is whole
-and says which snapshots it is made of: one that was loaded anew makes its folders anew. All may be removed at any time.
+A folder for each snapshot, each pair of neighbours, each other pair that was asked for, and all together. A folder is
+renamed when whole and says which snapshots it is made of: one that was loaded anew makes its folders anew. All may
+be removed at any time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from kgedit.exploring.index_queries import make_changes, make_places, make_terms
+from kgedit.exploring.window_queries import make_window
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -88,6 +90,7 @@ class Indexes:
         places: One for each snapshot; file ``place``.
         changes: One for each two neighbours; files ``change`` and ``presence``.
         kinds: Folder of what is worked out later (kgedit.exploring.kinds).
+        folder: Where all of them lie.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -95,10 +98,33 @@ class Indexes:
     places: tuple[Index, ...]
     changes: tuple[Index, ...]
     kinds: Path
+    folder: Path
 
-    def all(self) -> tuple[Index, ...]:
-        """Every one of them."""
-        return (self.terms, *self.places, *self.changes)
+    def window(self, older: int, newer: int) -> Index:
+        """What changed between any two snapshots: file ``differences``. Composed of ``changes``, which must be there.
+
+        Args:
+            older: Day number.
+            newer: Day number.
+        """
+        steps = [one for one in self.changes if older <= one.of[0].date and one.of[1].date <= newer]
+        of = tuple(one for one in self.snapshots if older <= one.date <= newer)
+        files = [[one.file(name) for one in steps] for name in ("change", "presence")]
+        return Index(self.folder / "windows" / f"{older}_{newer}", of, make_window(*files, of[-1]), ("differences",))
+
+    def needed(self) -> tuple[Index, ...]:
+        """Those that are made ahead, in order; windows over several neighbours are made when they are asked for."""
+        between = [self.window(one.of[0].date, one.of[1].date) for one in self.changes]
+        return (self.terms, *self.places, *self.changes, *between)
+
+    def remove_others(self) -> None:
+        """Remove what belongs to snapshots that are gone."""
+        dates = {str(one.date) for one in self.snapshots}
+        wanted = {one.folder for one in self.needed()}
+        for folder in sorted(self.folder.glob("*/*/")):
+            is_window = folder.parent.name == "windows" and set(folder.name.split("_")) <= dates
+            if folder not in wanted and not is_window:
+                shutil.rmtree(folder)
 
 
 def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
@@ -106,13 +132,19 @@ def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
     folder, all_of = home / "explore", tuple(snapshots)
     return Indexes(
         all_of,
-        Index(folder / "terms", all_of, make_terms(snapshots), ("term", "name", "word")),
-        tuple(Index(folder / str(one.date), (one,), make_places(one), ("place",)) for one in snapshots),
+        Index(folder / "names" / "all", all_of, make_terms(snapshots), ("term", "name", "word")),
+        tuple(Index(folder / "places" / str(one.date), (one,), make_places(one), ("place",)) for one in snapshots),
         tuple(
-            Index(folder / f"{old.date}_{new.date}", (old, new), make_changes(old, new), ("change", "presence"))
+            Index(
+                folder / "changes" / f"{old.date}_{new.date}",
+                (old, new),
+                make_changes(old, new),
+                ("change", "presence"),
+            )
             for old, new in pairwise(snapshots)
         ),
         folder / "kinds",
+        folder,
     )
 
 
@@ -125,12 +157,9 @@ def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, told: Told = lamb
     found = indexes_of(home, snapshots)
     folder = home / "explore"
     with only_writer(folder / ".lock", of=f"the derived files in {folder}"):
-        for index in found.all():
+        for index in found.needed():
             if not index.is_fresh:
                 told(f"Making {index.folder} ({', '.join(one.name for one in index.of)})")
                 index.make()
-        wanted = {index.folder.name for index in found.all()} | {found.kinds.name}
-        for other in sorted(folder.iterdir()):
-            if other.is_dir() and other.name not in wanted:
-                shutil.rmtree(other)
+        found.remove_others()
     return found

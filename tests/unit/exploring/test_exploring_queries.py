@@ -20,9 +20,8 @@ from kgedit.errors import StoreError
 from kgedit.exploring.differences import Differences, Filters, Windows
 from kgedit.exploring.explorer import Explorer
 from kgedit.exploring.history import History, read_history
-from kgedit.exploring.indexes import indexes_of
 from kgedit.exploring.searching import search
-from kgedit.store.snapshots import Snapshot, drop_snapshot, list_snapshots
+from kgedit.store.snapshots import Snapshot, drop_snapshot
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +247,6 @@ def test_a_statement_that_was_ended_has_two_versions_and_is_a_fact_in_the_first(
         (DAYS[:1], DAYS[:1], {"start": "2019-05-01"}),
         (DAYS[1:], (), {"start": "2019-05-01", "end": "2022-02-02"}),
     ]
-    assert ended.changed(DAYS)
     assert [(one.state, one.revision) for one in history.presence] == [("there", 11), ("there", 12), ("there", 13)]
     assert history.terms["P6"].label == "head"
     assert history.terms["Q90"].label == "heads"
@@ -270,18 +268,31 @@ def test_derived_files_are_made_once_and_anew_for_another_snapshot(tmp_path: Pat
     def made() -> list[str]:
         told: list[str] = []
         Explorer(tmp_path, told=told.append).close()
-        return [Path(line.removeprefix("Making ").partition(" (")[0]).name for line in told]
+        folders = [Path(line.removeprefix("Making ").partition(" (")[0]) for line in told]
+        return [str(folder.relative_to(tmp_path / "explore")) for folder in folders]
 
     with pytest.raises(StoreError, match="has no snapshot"):
         Explorer(tmp_path)
     for day, leader in zip(DATES, ("Q7", "Q8", "Q9"), strict=True):
         dump(day, leader)
     first, second, third = map(str, DAYS)
-    assert made() == ["terms", first, second, third, f"{first}_{second}", f"{second}_{third}"]
+    assert made() == [
+        *("names/all", f"places/{first}", f"places/{second}", f"places/{third}"),
+        *(f"changes/{first}_{second}", f"changes/{second}_{third}"),
+        *(f"windows/{first}_{second}", f"windows/{second}_{third}"),
+    ]
     assert made() == []
+    opened = Explorer(tmp_path)
+    assert Windows(opened).differences(DAYS[0], DAYS[2], Filters()).total == 1
+    opened.close()
     dump(DATES[2], "Q7")
-    assert made() == ["terms", third, f"{second}_{third}"]
+    assert made() == ["names/all", f"places/{third}", f"changes/{second}_{third}", f"windows/{second}_{third}"]
+    opened = Explorer(tmp_path)
+    assert Windows(opened).differences(DAYS[0], DAYS[2], Filters()).total == 0
+    opened.close()
     drop_snapshot(tmp_path, datetime.date.fromisoformat(DATES[1]))
-    assert made() == ["terms", f"{first}_{third}"]
-    folders = {one.folder for one in indexes_of(tmp_path, list_snapshots(tmp_path)).all()}
-    assert {one for one in (tmp_path / "explore").iterdir() if one.is_dir()} == folders
+    assert made() == ["names/all", f"changes/{first}_{third}", f"windows/{first}_{third}"]
+    kept = {str(one.relative_to(tmp_path / "explore")) for one in (tmp_path / "explore").glob("*/*/")}
+    assert kept == {
+        *("names/all", f"places/{first}", f"places/{third}", f"changes/{first}_{third}", f"windows/{first}_{third}"),
+    }
