@@ -56,16 +56,21 @@ def _composed(changes: Sequence[Path], presences: Sequence[Path]) -> str:
     olds, news = ("objects", "labels", "times"), ("objects", "labels", "times")
     before = ", ".join(f"old_{name} := old_{name}" for name in olds)
     after = ", ".join(f"new_{name} := new_{name}" for name in news)
+    # Nearly all change once only; lists in an aggregate are dear.
     return f"""
-        SELECT subject, property, unnest(before), unnest(after),
-               coalesce(p.in_old, said_in_old) AS in_old, coalesce(p.in_new, said_in_new) AS in_new
-        FROM (
-            SELECT subject, property, arg_min(struct_pack({before}), step) AS before,
+        WITH step AS MATERIALIZED ({steps}), several AS MATERIALIZED (
+            SELECT subject, property FROM step GROUP BY subject, property HAVING count(*) > 1
+        ), folded AS (
+            SELECT subject, property, arg_min(struct_pack({before}, in_old := in_old), step) AS before,
                    arg_max(struct_pack({after}, subject_label := subject_label, property_label := property_label,
-                                       popularity := popularity), step) AS after,
-                   arg_min(in_old, step) AS said_in_old, arg_max(in_new, step) AS said_in_new
-            FROM ({steps}) GROUP BY subject, property
-        ) LEFT JOIN (
+                                       in_new := in_new, popularity := popularity), step) AS after
+            FROM step SEMI JOIN several USING (subject, property) GROUP BY subject, property
+        ), once AS (
+            SELECT * EXCLUDE (step) FROM step ANTI JOIN several USING (subject, property)
+            UNION ALL BY NAME SELECT subject, property, unnest(before), unnest(after) FROM folded
+        )
+        SELECT once.* REPLACE (coalesce(p.in_old, once.in_old) AS in_old, coalesce(p.in_new, once.in_new) AS in_new)
+        FROM once LEFT JOIN (
             SELECT id, arg_min(in_old, step) AS in_old, arg_max(in_new, step) AS in_new FROM ({seen}) GROUP BY id
         ) p ON p.id = subject
     """  # noqa: S608 - paths through literal()
