@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,6 +26,9 @@ from kgedit.graph.browser import saved_query
 
 ITEM = "Q9999999999"
 """Stands for the item in a query that the page completes; no item has this id."""
+
+_TOLD = (KgeditError, duckdb.IOException)
+"""What is answered in words: mistakes of whoever asks, and snapshots that were dropped or loaded anew meanwhile."""
 
 _MOST_ROWS = 200
 _MOST_TEXT = 200
@@ -151,7 +155,7 @@ def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response
     def respond(request: Request) -> Response:
         try:
             return JSONResponse(answer(request))
-        except KgeditError as error:
+        except _TOLD as error:
             return _refused(error)
 
     return respond
@@ -161,13 +165,15 @@ def _posted(start: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[R
     async def respond(request: Request) -> Response:
         try:
             return JSONResponse(await run_in_threadpool(start, await _body(request)), 202)
-        except KgeditError as error:
+        except _TOLD as error:
             return _refused(error)
 
     return respond
 
 
-def _refused(error: KgeditError) -> JSONResponse:
+def _refused(error: Exception) -> JSONResponse:
+    if isinstance(error, duckdb.IOException):
+        return JSONResponse({"error": "A file of the store is gone or another one. Start kgedit explore again."}, 409)
     return JSONResponse({"error": str(error)}, 404 if isinstance(error, UnknownError) else 400)
 
 

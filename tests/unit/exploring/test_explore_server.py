@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -237,6 +238,16 @@ def test_an_export_that_cannot_be_is_refused_before_anything_is_written(
 def test_a_request_that_is_no_json_object_is_refused(client: TestClient, body: str, kind: str) -> None:
     answered = client.post(f"/{TOKEN}/api/exports", content=body, headers={"Content-Type": kind})
     assert answered.status_code == 400
+
+
+def test_a_snapshot_that_is_dropped_meanwhile_is_told(tmp_path: Path) -> None:
+    home = write_explored(tmp_path)
+    app = explore_app(Explorer(home), MadeUpExport(), hosts=[HOST], token=TOKEN, browser="")
+    with TestClient(app, base_url=f"http://{HOST}") as client:
+        shutil.rmtree(home / "snapshots" / str(DAYS[0]))
+        answered = client.get(f"/{TOKEN}/api/items/Q1")
+        assert answered.status_code == 409
+        assert "Start kgedit explore again" in answered.json()["error"]
 
 
 def test_the_server_listens_at_this_machine_only_and_each_has_its_own_token(home: Path) -> None:
