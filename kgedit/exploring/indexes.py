@@ -109,8 +109,8 @@ class Indexes:
         """
         steps = [one for one in self.changes if older <= one.of[0].date and one.of[1].date <= newer]
         of = tuple(one for one in self.snapshots if older <= one.date <= newer)
-        files = [[one.file(name) for one in steps] for name in ("change", "presence")]
-        return Index(self.folder / "windows" / f"{older}_{newer}", of, make_window(*files, of[-1]), ("differences",))
+        made = make_window([one.file("change") for one in steps], [one.file("presence") for one in steps], of[-1])
+        return Index(self.folder / "windows" / f"{older}_{newer}", of, made, ("differences",))
 
     def needed(self) -> tuple[Index, ...]:
         """Those that are made ahead, in order; windows over several neighbours are made when they are asked for."""
