@@ -1,20 +1,26 @@
-"""Takes the pictures of docs/pages.md: opens pages of runs and of changes as a reader does, and saves what is seen.
+"""Takes the pictures of docs/pages.md and docs/explore.md: opens pages as a reader does, and saves what is seen.
 
 make demo browser
 kgedit report demo-data/runs/* --html report.html
 kgedit describe demo-data/benchmark/20210104_20230227 --html changes.html
 python docs/page_screenshots.py report.html changes.html docs/pages
+python docs/page_screenshots.py --explore demo-data docs/pages
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
+
+from kgedit.api.exploring import explore_server
 
 _MILLISECONDS_TO_SETTLE = 500
 
@@ -25,7 +31,7 @@ class Picture:
 
     Attributes:
         name: Of the file.
-        of: Which of the two pages.
+        of: Which of the pages.
         section: That the picture begins with; "" for the top of the page.
         scheme: Theme that the system prefers.
         width: Of the window.
@@ -34,13 +40,15 @@ class Picture:
     """
 
     name: str
-    of: Literal["report", "changes"]
+    of: Literal["report", "changes", "explore"]
     section: str = ""
     scheme: Literal["light", "dark"] = "light"
     width: int = 1280
     height: int = 1000
     address: str = ""
 
+
+_CHANGES = "#from=20210104&to=20240603&relation=P6|P35|P286&c=Q183:P6"
 
 PICTURES = (
     Picture("report", "report"),
@@ -50,14 +58,17 @@ PICTURES = (
     Picture("changes", "changes"),
     Picture("changes-cases", "changes", section="cases", address="#c=Q11571:P54:Q482764", scheme="dark"),
     Picture("changes-small", "changes", section="cases", width=480, height=1100, address="#c=Q11571:P54:Q482764"),
+    Picture("explore", "explore", height=1060, address="#item=Q183&from=20210104&to=20240603"),
+    Picture("explore-changes", "explore", section="changes", address=_CHANGES, scheme="dark"),
+    Picture("explore-small", "explore", section="changes", width=480, height=1100, address=_CHANGES),
 )
 
 
 def main() -> None:
     """Read the arguments, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", type=Path, help="page of kgedit report --html")
-    parser.add_argument("changes", type=Path, help="page of kgedit describe --html")
+    parser.add_argument("pages", type=Path, nargs="*", help="pages of kgedit report --html and kgedit describe --html")
+    parser.add_argument("--explore", type=Path, metavar="HOME", help="home to look at with kgedit explore")
     parser.add_argument("folder", type=Path, help="where the PNG files go")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
     arguments = parser.parse_args()
@@ -65,18 +76,35 @@ def main() -> None:
     with sync_playwright() as playwright:
         # Chromium's sandbox does not start as root, which is who one is in most containers.
         chromium = playwright.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
-        for picture in PICTURES:
-            take(chromium, getattr(arguments, picture.of), picture, arguments.folder / f"{picture.name}.png")
+        with _addresses(arguments.pages, arguments.explore) as addresses:
+            for picture in PICTURES:
+                if picture.of in addresses:
+                    take(chromium, addresses[picture.of], picture, arguments.folder / f"{picture.name}.png")
         chromium.close()
 
 
-def take(browser: Browser, page_file: Path, picture: Picture, target: Path) -> None:
+@contextmanager
+def _addresses(pages: Sequence[Path], home: Path | None) -> Iterator[dict[str, str]]:
+    """Where the pages are, by what they are of; the live view is served meanwhile."""
+    found = {name: page.absolute().as_uri() for name, page in zip(("report", "changes"), pages, strict=False)}
+    if home is None:
+        yield found
+        return
+    served = explore_server(home)
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    yield found | {"explore": served.url}
+    served.server.should_exit = True
+    thread.join()
+
+
+def take(browser: Browser, page_address: str, picture: Picture, target: Path) -> None:
     """Open a page, bring the section into sight, save the picture."""
     window = {"width": picture.width, "height": picture.height}
     page = browser.new_context(
         viewport=window, color_scheme=picture.scheme, device_scale_factor=1.25, reduced_motion="reduce"
     ).new_page()
-    page.goto(page_file.absolute().as_uri() + picture.address)
+    page.goto(page_address + picture.address)
     page.wait_for_selector("html[data-ready]", state="attached")
     if picture.section:
         page.locator(f"#{picture.section}").evaluate("section => section.scrollIntoView()")

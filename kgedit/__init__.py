@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kgedit.api.describing import describe, describe_page
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
+    from kgedit.api.exploring import explore_server
     from kgedit.api.home import Home
     from kgedit.api.publishing import publish
     from kgedit.api.qaedit import build_qaedit
@@ -72,6 +73,7 @@ __all__ = [
     "describe",
     "describe_page",
     "edit",
+    "explore_server",
     "load_edited",
     "load_model",
     "make_case",
@@ -88,6 +90,7 @@ _MODULES = {
     "kgedit.api.describing": ("describe", "describe_page"),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
+    "kgedit.api.exploring": ("explore_server",),
     "kgedit.api.home": ("Home",),
     "kgedit.api.publishing": ("publish",),
     "kgedit.api.qaedit": ("build_qaedit",),

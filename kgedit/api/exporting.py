@@ -49,6 +49,7 @@ class ExportOptions:
     ask_as_of: bool
     changed_locality: bool
     persona_style: str
+    only: Path | None = None
 
     def __post_init__(self) -> None:
         own = {
@@ -80,6 +81,7 @@ class ExportOptions:
             functional_by=functional_by(self.profile, self.functional_by),
             ask_as_of=self.ask_as_of,
             changed_locality=self.changed_locality,
+            only=self.only,
         )
 
     def wikifactdiff(self) -> wikifactdiff.Settings:
@@ -94,6 +96,7 @@ class ExportOptions:
             persona_style=self.persona_style,
             functional_by=functional_by(self.profile, self.functional_by),
             ask_as_of=self.ask_as_of,
+            only=self.only,
         )
 
 

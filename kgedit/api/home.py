@@ -487,6 +487,7 @@ class Home:
         functional_by: str | None = None,
         ask_as_of: bool = False,
         changed_locality: bool = False,
+        only: str | Path | None = None,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -513,6 +514,7 @@ class Home:
             ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
+            only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -537,6 +539,7 @@ class Home:
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
             persona_style=persona_style,
+            only=None if only is None else Path(only),
         )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
@@ -564,6 +567,7 @@ class Home:
         ask_as_of: bool = False,
         changed_locality: bool = False,
         persona_style: str = "reworded",
+        only: str | Path | None = None,
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
         """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
@@ -598,6 +602,7 @@ class Home:
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
             persona_style=persona_style,
+            only=None if only is None else Path(only),
         )
         benchmark = self.path / "benchmark" if out is None else Path(out)
         return export_stream(

@@ -25,6 +25,7 @@ from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.benchmark.selected import keep_selected, read_selection
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
@@ -61,6 +62,7 @@ class Settings:
         functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
         ask_as_of: Whether questions say of which day they ask.
         changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
+        only: File of the subjects and relations whose changes count (kgedit.benchmark.selected); None for all.
     """
 
     seed: int = 0
@@ -76,6 +78,7 @@ class Settings:
     functional_by: str = FUNCTIONAL_BY["wikibigedit"][0]
     ask_as_of: bool = False
     changed_locality: bool = False
+    only: Path | None = None
 
 
 def export_timestep(
@@ -100,11 +103,12 @@ def export_timestep(
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
     _check_graph(graph, old, new)
+    selection = None if settings.only is None else read_selection(settings.only)
     aside = folder.with_name(f".{folder.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     with Window(old, new, spill=aside / "spill") as window:
-        made = _make(graph, window, settings, earlier, spill=aside / "spill-of-kinds")
+        made = _make(graph, window, settings, earlier, selection=selection, spill=aside / "spill-of-kinds")
     about = describe_export(old, new, earlier, settings=settings)
     write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
     written = Timestep.open(aside)
@@ -141,11 +145,20 @@ class _Made:
     counts: dict[str, Any]
 
 
-def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Snapshot], *, spill: Path) -> _Made:
+def _make(
+    graph: Graph,
+    window: Window,
+    settings: Settings,
+    earlier: Sequence[Snapshot],
+    *,
+    selection: pa.Table | None,
+    spill: Path,
+) -> _Made:
     """Every table of a timestep, and the counts of its manifest."""
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
-    filtered = filter_changes(changes, labels)
+    selected = keep_selected(changes, selection)
+    filtered = filter_changes(selected.kept, labels)
     functional = keep_functional(window, filtered.kept, settings.functional_by)
     classifier = _classifier(settings)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
@@ -181,13 +194,13 @@ def _make(graph: Graph, window: Window, settings: Settings, earlier: Sequence[Sn
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, old_templates, known_subjects),
-        "dropped": dropped_changes(changes, labels, (filtered, functional, wanted, worded)),
+        "dropped": dropped_changes(changes, labels, (selected, filtered, functional, wanted, worded)),
     }
     given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
         "funnel": {
             "changed": changes.num_rows,
-            "dropped": filtered.funnel | functional.funnel | wanted.funnel | worded.funnel,
+            "dropped": selected.funnel | filtered.funnel | functional.funnel | wanted.funnel | worded.funnel,
             "kept": worded.kept.num_rows,
         },
         "cases": _counts(worded.kept["tag"]),
@@ -245,6 +258,7 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **({"labelled_changes": _sha256(settings.labelled_changes)} if settings.labelled_changes else {}),
+        **({"only": _sha256(settings.only)} if settings.only else {}),
     }
 
 

@@ -26,6 +26,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "query": "kgedit.cli.query:query",
         "find": "kgedit.cli.browse:find",
         "browse": "kgedit.cli.browse:browse",
+        "explore": "kgedit.cli.explore:explore",
         "relations": "kgedit.cli.relations:relations",
         "cycles": "kgedit.cli.cycles:cycles",
         "export-timestep": "kgedit.cli.export_timestep:export_timestep",

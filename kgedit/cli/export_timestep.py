@@ -55,6 +55,8 @@ from kgedit.cli.progress import say
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
+@click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 def export_timestep(
     older: datetime.datetime | None,
@@ -75,6 +77,7 @@ def export_timestep(
     changed_locality: bool,
     compat: str | None,
     pageviews: tuple[Path, ...],
+    only: Path | None,
     overwrite: bool,
 ) -> None:
     """Write the changes between two snapshots as questions.
@@ -103,6 +106,7 @@ def export_timestep(
         "changed_locality": changed_locality,
         "compat": compat,
         "pageviews": pageviews,
+        "only": only,
     }
     if stream and not older and not newer:
         made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))

@@ -28,20 +28,37 @@ def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **va
         template: File under templates/.
         styles: Files under assets/, in order, after those of every page.
         scripts: Likewise.
-        values: What the template shows; text in it is escaped.
+        values: What the template shows; text in it is escaped. With ``policy`` in place of that of `policy_of`.
     """
-    script = "\n".join(_asset(name) for name in ("shell.js", *scripts))
     return (
         _environment()
         .get_template(template)
         .render(
             styles=_theme() + "\n".join(_asset(name) for name in ("shell.css", *styles)),
-            script=script,
-            policy=_policy(script),
+            script=_script(scripts),
             version=__version__,
-            **values,
+            **{"policy": policy_of(scripts)} | values,
         )
     )
+
+
+def policy_of(scripts: Sequence[str], *, asks_server: bool = False) -> str:
+    """The content security policy of a page.
+
+    Args:
+        scripts: Files under assets/, as for `render`.
+        asks_server: Whether its scripts may ask the server that it comes from.
+    """
+    digest = base64.b64encode(hashlib.sha256(_script(scripts).encode()).digest()).decode("ascii")
+    connects = " connect-src 'self';" if asks_server else ""
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline';{connects} "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _script(names: Sequence[str]) -> str:
+    return "\n".join(_asset(name) for name in ("shell.js", *names))
 
 
 def _asset(name: str) -> str:
@@ -57,14 +74,6 @@ def _theme() -> str:
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
         f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
         f"@media print{{:root,:root[data-theme=dark],:root:not([data-theme=light]){{color-scheme:light;{paper}}}}}\n"
-    )
-
-
-def _policy(script: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return (
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 

@@ -34,11 +34,12 @@ class Opened:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
-    """Opens a file in a window of its own, and waits until its data are unpacked; complaints fail the test."""
+    """Opens a file, or an address, in a window of its own, and waits until it is ready; complaints fail the test."""
     contexts: list[BrowserContext] = []
     opened: list[Opened] = []
 
-    def opens(path: Path, *, address: str = "", width: int = 1280, ready: bool = True, **options: Any) -> Page:
+    def opens(path: Path | str, *, address: str = "", width: int = 1280, ready: bool = True, **options: Any) -> Page:
+        begins = path.as_uri() if isinstance(path, Path) else path
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         found = Opened(context.new_page())
@@ -47,11 +48,9 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
         found.page.on("pageerror", lambda error: found.complaints.append(f"error: {error}"))
         found.page.on(
             "request",
-            lambda asked: (
-                None if asked.url.startswith(path.as_uri()) else found.complaints.append(f"asked: {asked.url}")
-            ),
+            lambda asked: None if asked.url.startswith(begins) else found.complaints.append(f"asked: {asked.url}"),
         )
-        found.page.goto(path.as_uri() + address)
+        found.page.goto(begins + address)
         if ready:
             found.page.wait_for_selector("html[data-ready]", state="attached", timeout=20_000)
         return found.page

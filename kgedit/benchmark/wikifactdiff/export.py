@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from kgedit import __version__
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.benchmark.selected import read_selection
 from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
@@ -64,6 +65,7 @@ class Settings:
         functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
         ask_as_of: Whether questions say of which day they ask.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
+        only: File of the subjects and relations whose changes count (kgedit.benchmark.selected); None for all.
     """
 
     seed: int = 0
@@ -75,6 +77,7 @@ class Settings:
     functional_by: str = FUNCTIONAL_BY[PROFILE][0]
     ask_as_of: bool = False
     persona_style: str = PERSONA_STYLES[0]
+    only: Path | None = None
 
 
 def export_timestep(
@@ -100,7 +103,8 @@ def export_timestep(
     """
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
-    behaviour(settings.compat)  # a wrong name is told before any work
+    behaviour(settings.compat)  # a wrong name or file is told before any work
+    selection = None if settings.only is None else read_selection(settings.only)
     if settings.compat and settings.functional_by != "constraints":
         raise BenchmarkError(
             f"--compat {settings.compat} knows constraints only. Leave out --functional-by {settings.functional_by}."
@@ -110,7 +114,7 @@ def export_timestep(
     aside.mkdir(parents=True)
     workspace = open_workspace(old, new, spill=aside / "spill")
     try:
-        counted = _make_tables(workspace, old, new, settings)
+        counted = _make_tables(workspace, old, new, settings, selection)
         tables = _write_tables(workspace, aside)
     finally:
         workspace.close()
@@ -137,7 +141,11 @@ def describe_export(old: Snapshot, new: Snapshot, *, settings: Settings) -> dict
 
 
 def _make_tables(
-    workspace: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, settings: Settings
+    workspace: duckdb.DuckDBPyConnection,
+    old: Snapshot,
+    new: Snapshot,
+    settings: Settings,
+    selection: pa.Table | None,
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
@@ -147,7 +155,7 @@ def _make_tables(
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)
-    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates)
+    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)

@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from kgedit.benchmark.selected import IS_SELECTED, NOT_SELECTED
 from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.wikifactdiff.compat import Behaviour
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows
@@ -34,6 +35,7 @@ UNCHANGED = "nothing changed"
 
 REASONS: tuple[tuple[str, str], ...] = (
     (UNCHANGED, "NOT differs AND new = 0 AND obsolete = 0"),
+    (NOT_SELECTED, "NOT selected"),
     ("only dates or precision of values refined", "sides_equal AND refined AND new = 0 AND obsolete = 0"),
     ("the same values in both snapshots, which the released code skips", "skips_equal AND sides_equal"),
     ("unknown", "unknown > 0"),
@@ -47,7 +49,12 @@ REASONS: tuple[tuple[str, str], ...] = (
 
 
 def find_updates(
-    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, seed: int, templates: Path | None = None
+    workspace: duckdb.DuckDBPyConnection,
+    behaviour: Behaviour,
+    *,
+    seed: int,
+    templates: Path | None = None,
+    selection: pa.Table | None = None,
 ) -> dict[str, object]:
     """Tables ``update_group`` (subject, property, scenario, ...) and ``update_object``, one row for each of its values.
 
@@ -59,6 +66,7 @@ def find_updates(
         behaviour: Of the released code, or the paper's.
         seed: Chooses the populations of the replacement set.
         templates: Catalogue of question templates; None for the shipped one.
+        selection: The subjects and relations that count (kgedit.benchmark.selected); None for all.
 
     Returns:
         The funnel: groups compared, unchanged, changed, dropped by reason and kept.
@@ -78,14 +86,17 @@ def find_updates(
         WINDOW same AS (PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static'))
         """  # noqa: S608 - our own names
     )
+    workspace.register("selection", pa.table({"subject": [], "property": []}) if selection is None else selection)
     workspace.execute(
         _JUDGED.format(
+            selected="true" if selection is None else IS_SELECTED,
             skips_equal=behaviour.changed_values_only,
             reasons=_reasons(),
             label_is_id=is_id("label"),
             subject_is_id=is_id("any_value(subject_label)"),
         )
     )
+    workspace.unregister("selection")
     workspace.execute(_kept(), {"seed": seed})
     workspace.execute(_OBJECTS)
     dropped = count_by(workspace, "reason", "judged_group")
@@ -136,7 +147,8 @@ _JUDGED = """
         FROM told LEFT JOIN (SELECT id AS subject, label AS subject_label FROM known) USING (subject)
         GROUP BY subject, property
     )
-    SELECT *, new + obsolete + static AS facts, CASE {reasons} END AS reason FROM counted
+    SELECT * EXCLUDE (selected), new + obsolete + static AS facts, CASE {reasons} END AS reason
+    FROM (SELECT *, {selected} AS selected FROM counted)
 """
 
 

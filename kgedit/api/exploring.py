@@ -1,0 +1,60 @@
+"""The live view of a home's snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.api.home import Home
+from kgedit.extras import names_extra
+from kgedit.store.disk import disk_errors
+
+if TYPE_CHECKING:
+    from kgedit.exploring.exports import ExportTask
+    from kgedit.exploring.server import ExploreServer
+
+
+@names_extra
+def explore_server(
+    home: Home | str | Path | None = None,
+    *,
+    port: int = 0,
+    browser: str | None = None,
+    told: Callable[[str], None] = lambda _said: None,
+) -> ExploreServer:
+    """A server of what changed between the snapshots of a home, which listens at 127.0.0.1 and is not running yet.
+
+    What it needs to be quick is kept in the home's folder `explore`, made when it is missing.
+
+    Args:
+        home: The home; None for `$KGEDIT_HOME`.
+        port: 0 for a free one.
+        browser: Address of Neo4j Browser for links; None for http://localhost:7474/browser/.
+        told: Told of each derived file that is made.
+
+    Returns:
+        With `url`, the address to open, and `run()`, which answers until the process is told to stop.
+
+    Raises:
+        StoreError: if there is no snapshot, or another process is making the derived files.
+        KgeditError: if the port is taken.
+        MissingExtraError: if kgedit[serve] is not installed.
+    """
+    from kgedit.exploring.explorer import Explorer
+    from kgedit.exploring.server import make_server
+    from kgedit.pages.change_page import BROWSER
+
+    opened = home if isinstance(home, Home) else Home(home)
+
+    def export(task: ExportTask) -> str:
+        made = opened.export_timestep(task.older, task.newer, out=task.out, profile=task.profile, only=task.only)
+        return f"{sum(made.manifest['cases'].values()):,} cases"
+
+    with disk_errors(opened.path, again="give the same command again"):
+        explorer = Explorer(opened.path, told=told)
+    try:
+        return make_server(explorer, export, port=port, browser=browser or BROWSER)
+    except BaseException:
+        explorer.close()
+        raise

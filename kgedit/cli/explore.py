@@ -1,0 +1,28 @@
+"""``kgedit explore``: what changed between the loaded snapshots, live in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from kgedit.cli.examples import examples
+from kgedit.cli.progress import say
+
+
+@click.command(epilog=examples("kgedit explore", "kgedit explore --no-open --port 8765"))
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port at 127.0.0.1. Default: a free one.")
+@click.option("--browser", metavar="URL", help="Address of Neo4j Browser for links, as browse --print tells it.")
+@click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
+def explore(port: int, browser: str | None, opens: bool) -> None:
+    """Look at what changed between the loaded snapshots.
+
+    A page on this machine: find an item by name and see its statements in every snapshot, choose two dates and see what
+    changed between them, make a timestep of what you select. Only a browser with the printed address, which has a
+    token, is answered. Stop it with Ctrl-C. The first start makes small files in $KGEDIT_HOME/explore.
+    """
+    from kgedit.api.exploring import explore_server
+
+    server = explore_server(port=port, browser=browser, told=say)
+    click.echo(server.url)
+    if opens:
+        click.launch(server.url)
+    server.run()

@@ -1,0 +1,104 @@
+"""The live view in a real browser: dates moved, names typed, histories by link, hostile labels, a timestep made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from world.explored import write_explored
+from world.hostile import HOSTILE
+
+from kgedit.api.exploring import explore_server
+
+pytestmark = pytest.mark.browser
+
+Opens = Callable[..., Page]
+
+OVERFLOWING = """() => [...document.querySelectorAll('main *')]
+  .filter((one) => !one.closest('.scroll,pre,.rail,.sr'))
+  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running server of three small snapshots."""
+    served = explore_server(write_explored(tmp_path_factory.mktemp("explored")))
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    yield served.url
+    served.server.should_exit = True
+    thread.join(20)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(480, "dark"), (1280, "light")])
+def test_dates_are_moved_names_typed_and_an_item_opened(
+    open_page: Opens, address: str, width: int, scheme: str
+) -> None:
+    page = open_page(address, width=width, color_scheme=scheme)
+    expect(page.locator("#lead")).to_have_text("9 changes from 2023-02-27 to 2024-06-03.")
+    page.get_by_label("Older snapshot").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#lead")).to_have_text("12 changes from 2021-01-04 to 2024-06-03.")
+    page.get_by_label("Newer snapshot").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#lead")).to_have_text("13 changes from 2021-01-04 to 2023-02-27.")
+    assert "from=20210104&to=20230227" in page.url
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("/")
+    page.keyboard.type("old t")
+    expect(page.locator("#found [role=option]")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#item h3")).to_have_text("Arvika")
+    assert "item=Q1" in page.url
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(OVERFLOWING) == []
+
+
+def test_a_history_opens_by_its_address(open_page: Opens, address: str) -> None:
+    page = open_page(address, address="#item=Q1&from=20210104&to=20230227&relation=P6&q=arv")
+    expect(page.locator("#counted")).to_have_text("1 of 13 changes")
+    leader = page.locator(".history tbody", has_text="P6")
+    rows = [" ".join(row.split()) for row in leader.locator("tr").all_inner_texts()]
+    assert rows == [
+        "head P6",
+        "Leader 21 since 2019-05-01 · statement ● fact another version another version",
+        "Leader 21 since 2019-05-01 · until 2022-02-02 another version ○ not current ○ not current",
+        "Leader 22 since 2022-02-02 – absent ● fact another version",
+        "Leader 24 since 2022-02-02 – absent another version ● fact",
+    ]
+    links = [link.get_attribute("href") or "" for link in page.locator("#item a").all()]
+    assert "https://www.wikidata.org/wiki/Q1#Q1%2411111111-2222-4333-8444-555555555555" in links
+    assert "https://www.wikidata.org/w/index.php?oldid=12" in links
+    assert any(link.startswith("http://localhost:7474/browser/?cmd=edit&arg=") and "Q1" in link for link in links)
+
+
+def test_hostile_labels_are_text(open_page: Opens, address: str) -> None:
+    page = open_page(address, address="#item=Q800&from=20210104&to=20230227")
+    for summary in page.locator("#cards summary").all():
+        summary.click()
+    said = page.locator("#cards").inner_text()
+    for label in HOSTILE:
+        assert label.split("\u2028", maxsplit=1)[0] in said, label
+    page.get_by_label("Find an item").fill("hacked")
+    expect(page.locator("#found [role=option]").first).to_be_visible()
+    page.locator("#cards input[type=checkbox]").nth(3).check()
+    assert page.locator("#selected .chip").count() == 1
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("#injected, img, a[href^='javascript']").count() == 0
+
+
+def test_what_was_selected_becomes_a_timestep(open_page: Opens, address: str) -> None:
+    page = open_page(address, address="#from=20210104&to=20230227&relation=P6&act=replaced&q=arvika")
+    page.get_by_label("Select Arvika, head").check()
+    page.get_by_label("named").fill("arvika")
+    page.get_by_label("profile").select_option("wikifactdiff")
+    page.get_by_role("button", name="Make the timestep").click()
+    task = page.locator("#tasks .task")
+    expect(task).to_contain_text("Made", timeout=60_000)
+    assert "1 selected, profile wikifactdiff" in task.inner_text()
+    folder = task.locator(".meta").first.inner_text().removeprefix("Timestep: ")
+    assert (Path(folder) / "timestep.json").is_file()
