@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.home import Home
+    from kgedit.api.one_command import Outcome, up
     from kgedit.api.publishing import publish
     from kgedit.api.qaedit import build_qaedit
     from kgedit.api.reports import Report, report
@@ -54,6 +55,7 @@ __all__ = [
     "LanguageModel",
     "MissingExtraError",
     "ModelError",
+    "Outcome",
     "Probe",
     "Report",
     "Run",
@@ -81,6 +83,7 @@ __all__ = [
     "run",
     "scores",
     "sweep",
+    "up",
 ]
 
 _MODULES = {
@@ -89,6 +92,7 @@ _MODULES = {
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.home": ("Home",),
+    "kgedit.api.one_command": ("Outcome", "up"),
     "kgedit.api.publishing": ("publish",),
     "kgedit.api.qaedit": ("build_qaedit",),
     "kgedit.api.reports": ("Report", "report"),

@@ -17,6 +17,8 @@ EXTRAS = {
     "openai": ("openai",),
     "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
     "vllm": ("vllm",),
+    "track": ("trackio",),
+    "wandb": ("wandb",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""

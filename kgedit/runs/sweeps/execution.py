@@ -86,7 +86,7 @@ def inspect_runs(
         SpecError: if folders hold other runs than these.
         BenchmarkError: if edits cannot be read.
     """
-    problems = [] if overwrite else [problem for one in runs for problem in _differences(one, out / one.name, counter)]
+    problems = [] if overwrite else [problem for one in runs for problem in differences(one, out / one.name, counter)]
     if problems:
         raise SpecError([*problems, "give another --out, or --overwrite to begin these runs afresh"])
     return [
@@ -146,7 +146,7 @@ def _state(folder: Path) -> RunState:
     return "finished"
 
 
-def _differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> list[str]:
+def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> list[str]:
     """What the folder's run has otherwise than this one; nothing if the folder holds none."""
     if not (folder / "spec.yaml").is_file():
         return []
