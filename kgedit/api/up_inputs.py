@@ -88,8 +88,8 @@ class UpInputs:
     @property
     def timestep(self) -> Path:
         """Folder of the timestep."""
-        days = (day_number(state.date) for state in self.states)
-        return timestep_folder(self.home / "benchmark", *days, self.profile)
+        older, newer = (day_number(state.date) for state in self.states)
+        return timestep_folder(self.home / "benchmark", older, newer, self.profile)
 
     @property
     def sample_folder(self) -> Path:
