@@ -5,6 +5,7 @@ A tracker never ends a run: what it does not take is counted, and the first fail
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -75,7 +76,7 @@ class Tracking:
         """A run begins, or resumes.
 
         Args:
-            folder: Of the run; its name is the run's.
+            folder: Of the run.
             spec: What is run.
             settings: The method's, resolved.
         """
@@ -122,7 +123,7 @@ class Tracking:
         self._log(_final(scores), step=scores.edits.edits)
         if self._tracker is not None:
             self._guard(self._tracker.finish)
-        record = {"tracker": self.name, "project": PROJECT, "run": folder.name, "failures": self.failures}
+        record = {"tracker": self.name, "project": PROJECT, "run": tracked_name(folder), "failures": self.failures}
         replace_file(folder / RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
     def _log(self, metrics: Mapping[str, float], *, step: int) -> None:
@@ -133,7 +134,7 @@ class Tracking:
         if self._tracker is None and self._open and self._begun:
             folder, spec, settings = self._begun
             config = msgspec.to_builtins({**asdict(spec), "settings": dict(settings), "run_folder": str(folder)})
-            self._tracker = self._open(PROJECT, folder.name, config)
+            self._tracker = self._open(PROJECT, tracked_name(folder), config)
         if self._tracker is None:
             raise RuntimeError("a run is tracked before it began")
         return self._tracker
@@ -149,6 +150,11 @@ class Tracking:
                     "its folder will say how often that happened.",
                     stacklevel=2,
                 )
+
+
+def tracked_name(folder: Path) -> str:
+    """What a run is called in a tracker: its folder's name, and what tells folders of the same name apart."""
+    return f"{folder.name}-{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:6]}"
 
 
 def _of_state(answers: Iterable[Answer], state: ModelState) -> Iterator[Answer]:

@@ -5,7 +5,6 @@ It prints to stdout, which is for results: what it says goes to stderr.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
@@ -36,7 +35,6 @@ class WandbRun:
 
 
 def open_run(project: str, name: str, config: Mapping[str, Any]) -> WandbRun:
-    """Open a run, or continue the one of this folder."""
-    identity = hashlib.sha256(str(config.get("run_folder", name)).encode()).hexdigest()[:16]
+    """Open a run, or continue the one of this name."""
     with redirect_stdout(sys.stderr):
-        return WandbRun(wandb.init(project=project, name=name, id=identity, resume="allow", config=dict(config)))
+        return WandbRun(wandb.init(project=project, name=name, id=name, resume="allow", config=dict(config)))

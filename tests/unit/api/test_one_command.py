@@ -111,11 +111,8 @@ def test_the_sentences_say_what_summary_and_scores_hold(unbroken: kgedit.Outcome
     counts = unbroken.numbers["changes"]
     assert (counts["older"], counts["newer"], counts["drawn"]) == ("2021-01-04", "2023-02-27", 3)
     assert f"{counts['changed']:,} pairs of subject and property changed" in changed
-    forced = next(
-        score
-        for score in kgedit.read_run(unbroken.runs[0]).scores.scores
-        if (score.stage, score.timestep, score.axis, score.main) == ("own", None, "update", True)
-    )
+    scores = kgedit.read_run(unbroken.runs[0]).pooled("own", "update", "synthetic").values()
+    forced = next(score for score in scores if score.main)
     assert f"{100 * forced.mean:.0f} % (95 % interval" in effect
     assert f"n = {forced.n})" in effect
     assert str(unbroken.page) in page

@@ -42,26 +42,23 @@ def test_trackio_holds_settings_checkpoints_evaluations_and_the_end(
     from trackio.sqlite_storage import SQLiteStorage
 
     assert "trackio" not in capsys.readouterr().out.lower(), "stdout is for results"
-    logged = SQLiteStorage.get_logs("kgedit", "run")
+    name = tracking.tracked_name(tmp_path / "run")
+    logged = SQLiteStorage.get_logs("kgedit", name)
     assert SQLiteStorage.get_project_db_path("kgedit").is_relative_to(tmp_path)
     assert [row["step"] for row in logged] == [0, 2, 2, 4, 4, 4]
     edits = [row for row in logged if "edit/loss" in row]
     assert [row["step"] for row in edits] == [2, 4]
-    final = next(
-        score
-        for score in run.scores.scores
-        if (score.stage, score.timestep, score.axis, score.main) == ("own", None, "update", True)
-    )
-    name = f"synthetic/update/{final.metric}"
-    assert [name in row for row in logged] == [True, False, True, False, True, False]
-    assert logged[4][name] == logged[5][f"own/{name}"] == final.mean
+    final = next(score for score in run.pooled("own", "update", "synthetic").values() if score.main)
+    score = f"synthetic/update/{final.metric}"
+    assert [score in row for row in logged] == [True, False, True, False, True, False]
+    assert logged[4][score] == logged[5][f"own/{score}"] == final.mean
     assert logged[5]["total/edits"] == 4
-    config = SQLiteStorage.get_run_config("kgedit", "run")
+    config = SQLiteStorage.get_run_config("kgedit", name)
     assert (config["method"], config["settings"]["steps"], config["seed"]) == ("ft_m", 2, 0)
     record = json.loads((tmp_path / "run" / tracking.RECORD).read_text(encoding="utf-8"))
-    assert record == {"tracker": "trackio", "project": "kgedit", "run": "run", "failures": 0}
+    assert record == {"tracker": "trackio", "project": "kgedit", "run": name, "failures": 0}
     kgedit.run(spec, out=tmp_path / "run", track="trackio")
-    assert len(SQLiteStorage.get_logs("kgedit", "run")) == len(logged), "a finished run logs nothing again"
+    assert len(SQLiteStorage.get_logs("kgedit", name)) == len(logged), "a finished run logs nothing again"
 
 
 class _Broken:
