@@ -35,8 +35,8 @@ class ChangeCounts:
         changed: Pairs of subject and property whose values differ.
         cases: Of these, those that can be asked for.
         drawn: Of these, those within the sample or limit.
-        answered: Of these, those that the unedited model answers right; 0 where it was not asked for that.
-        edited: What is left.
+        answered: Of these, those that the unedited model answers right; None where that made no difference.
+        edited: Those that it was edited with.
     """
 
     older: str
@@ -45,7 +45,7 @@ class ChangeCounts:
     changed: int
     cases: int
     drawn: int
-    answered: int
+    answered: int | None
     edited: int
 
 
@@ -146,7 +146,7 @@ def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
         changed=manifest["funnel"]["changed"],
         cases=sum(manifest["cases"].values()),
         drawn=selected.drawn,
-        answered=selected.answered,
+        answered=selected.answered if run.spec.only_failed else None,
         edited=selected.edited,
     )
 
@@ -169,12 +169,14 @@ def _effect(view: View, method: MethodView) -> MethodEffect:
 
 
 def _what_changed(counts: ChangeCounts, model: str) -> str:
-    drawn = "all of these" if counts.drawn == counts.cases else f"the {counts.drawn:,} of these that were drawn"
-    known = f", of which {model} answered {counts.answered:,} right and was edited with {counts.edited:,}"
+    drawn = "these" if counts.drawn == counts.cases else f"the {counts.drawn:,} of them that were drawn"
+    if counts.answered is None:
+        became = f"{drawn} were edited into {model}"
+    else:
+        became = f"of {drawn} {model} answered {counts.answered:,} right, and was edited with {counts.edited:,}"
     return (
         f"Between {counts.older} and {counts.newer}, {counts.changed:,} pairs of subject and property changed among "
-        f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for: {drawn}"
-        f"{known if counts.answered else f' were edited into {model}'}."
+        f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for; {became}."
     )
 
 

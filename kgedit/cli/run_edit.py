@@ -130,7 +130,9 @@ _MOST_FAILURES = 5
     type=click.Path(dir_okay=False, path_type=Path),
     help="YAML of prices for that, instead of the shipped one.",
 )
-@click.option("--track", metavar="trackio|wandb", help="Log metrics there at checkpoints and at the end.")
+@click.option(
+    "--track", type=click.Choice(("trackio", "wandb")), help="Log metrics there at checkpoints and at the end."
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",

@@ -54,7 +54,9 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
 @click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
 @click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
-@click.option("--track", metavar="trackio|wandb", help="Log each run's metrics there, as run-edit does.")
+@click.option(
+    "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
+)
 @click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
 @click.pass_context
 def sweep(

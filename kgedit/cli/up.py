@@ -57,7 +57,7 @@ if TYPE_CHECKING:
               show_default=True, help="What counts as a change, as for export-timestep.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True,
               help="Also load the graph, which wikibigedit needs.")  # fmt: skip
-@click.option("--track", metavar="trackio|wandb", help="Log the runs' metrics there, as for run-edit.")
+@click.option("--track", type=click.Choice(("trackio", "wandb")), help="Log the runs' metrics there, as for run-edit.")
 @click.option("--open/--no-open", "open_page", default=True, show_default=True,
               help="Open the page, where there is a desktop.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Tell the steps with estimates, and do nothing.")
