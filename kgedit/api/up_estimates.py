@@ -42,8 +42,10 @@ _TEXT_OF_STATEMENT = 933
 """Bytes of JSON: 1.4 TB for 1.5 billion statements."""
 
 # docs/performance.md: 4 M statements with locality and kinds
-_GRAPH_SECONDS, _GRAPH_START, _GRAPH_BYTES = 50e-6, 15.0, 842
-"""Seconds for each statement, those until the server answers, and bytes with evidence."""
+_GRAPH_SECONDS, _GRAPH_START = 50e-6, 15.0
+"""Seconds for each statement, and those until the server answers."""
+_GRAPH_BYTES, _GRAPH_EMPTY = 842, 3.5e6
+"""Bytes of a fact with evidence, and of a database that holds none."""
 _EXPORT_SECONDS, _EXPORT_START = 6.5e-6, 3.0
 _EXPORT_MEMORY, _EXPORT_MEMORY_START = 80, 270e6
 """Bytes for each statement, and for none."""
@@ -53,7 +55,7 @@ _CHANGED = 93_573 / 4e6
 # The bundled sample, this command
 _CASES_OF_CHANGED = 134 / 206
 _PROBES_OF_CASE = 4.04
-_CASE_BYTES, _ANSWER_BYTES = 4_000, 700
+_CASE_BYTES, _ANSWER_BYTES = 1_700, 1_600
 _START = 4.0
 """Seconds until torch is imported and a model loaded."""
 
@@ -65,6 +67,7 @@ _ANSWERS = {"tiny": 45.0, "smollm2-135m": 13.9}
 _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once for each timestep."""
+_TRAINED_BYTES = {"tiny": 3.5e6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,8 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     if step.kind == "graph":
         seconds = _GRAPH_START + _GRAPH_SECONDS * statements
         basis = f"{statements:,.0f} statements, 20,000 a second; its server takes 1 to 4 GiB of heap"
-        return StepEstimate(step.name, False, seconds, _GRAPH_BYTES * statements / 2, 1.5e9, 0, basis)
+        disk = _GRAPH_EMPTY + _GRAPH_BYTES * max(sizes.statements.values())
+        return StepEstimate(step.name, False, seconds, disk, 1.5e9, 0, basis)
     if step.kind == "export":
         seconds, memory = (
             _EXPORT_START + _EXPORT_SECONDS * statements,
@@ -145,7 +149,7 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
         return _running(inputs, step, sizes)
     answers = 2 * sizes.questions * len(inputs.methods)
     seconds = _REPORT_START * (1 + len(inputs.methods)) + _REPORT_SECONDS * answers
-    return StepEstimate(step.name, False, seconds, 1e6 + 80 * answers, 4e8, 0, f"{answers:,} answers")
+    return StepEstimate(step.name, False, seconds, 3e5 + 80 * answers, 4e8, 0, f"{answers:,} answers")
 
 
 def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
@@ -172,7 +176,8 @@ def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     if rate:
         seconds = _START + questions / rate + (each or 0) * sizes.cases
         seconds += 0 if earlier else _TRAINING.get(model, 0)
-    return StepEstimate(step.name, False, seconds, _ANSWER_BYTES * questions, memory, questions, basis)
+    disk = _ANSWER_BYTES * questions + (0 if earlier else _TRAINED_BYTES.get(model, 0))
+    return StepEstimate(step.name, False, seconds, disk, memory, questions, basis)
 
 
 def _rate(earlier: list[Run], model: str) -> tuple[float | None, str]:
@@ -217,8 +222,10 @@ def _statements(inputs: UpInputs, state: DatedState, loaded: Snapshot | None) ->
     if state.dump is None:
         return 0.0, ""
     text = _text_bytes(state.dump)
-    count = text / _text_of_statement(state.dump)
-    return count, f"about {count:,.0f} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
+    count = round(text / _text_of_statement(state.dump))
+    return float(
+        count
+    ), f"about {count:,.0f} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
 
 
 def _text_bytes(dump: Path) -> float:

@@ -21,6 +21,7 @@ from kgedit.api.reports import report
 from kgedit.api.running import read_run, run
 from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.api.up_summary import Summary, summarize, write_summary
+from kgedit.errors import GraphError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
@@ -170,12 +171,22 @@ def _report(inputs: UpInputs) -> Step:
         (folder / SUMMARY).unlink(missing_ok=True)
         folders = run_folders(inputs)
         report(folders, out=folder, html=folder / PAGE, overwrite=True)
-        describe_page(inputs.timestep, html=folder / CHANGES, overwrite=True)
+        describe_page(inputs.timestep, html=folder / CHANGES, browser=_browser(inputs), overwrite=True)
         runs = [read_run(one) for one in folders]
         summary = summarize(inputs.timestep, runs, page=folder / PAGE, changes=folder / CHANGES)
         return write_summary(folder / SUMMARY, summary)
 
     return Step("report", "write the pages", is_done, carry_out)
+
+
+def _browser(inputs: UpInputs) -> str | None:
+    """Address of Neo4j Browser for the page's links; None for the usual one."""
+    if not inputs.graph:
+        return None
+    try:
+        return Home(inputs.home).browser_page().url
+    except GraphError:  # an outside server whose Browser is not known
+        return None
 
 
 def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
