@@ -67,7 +67,7 @@ def up(
     newer: str | Path | Date | None = None,
     *,
     model: str = "tiny",
-    methods: str | Iterable[str] = "ft_m",
+    methods: str | Iterable[str] = "grace",
     older_date: Date | None = None,
     newer_date: Date | None = None,
     redirects: str | Path | None = None,

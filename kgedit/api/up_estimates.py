@@ -9,7 +9,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,6 +68,8 @@ _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once for each timestep."""
 _TRAINED_BYTES = {"tiny": 3.5e6}
+_EDITING = {("tiny", "grace"): 0.45, ("tiny", "ft_m"): 0.05}
+"""Processor seconds of one edit on the sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +168,10 @@ def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     earlier = _earlier_runs(inputs.home, model)
     same = [run for run in earlier if run.spec.method == step.method]
     rate, rate_basis = _rate(earlier, model)
-    each = same[-1].seconds_per_edit if same else None
+    each = same[-1].seconds_per_edit if same else _EDITING.get((model, step.method))
     basis = f"{sizes.cases:,} edits at most, {questions:,} questions; {rate_basis}"
-    basis += (
-        f"; {each:.2g} s an edit in {same[-1].folder.name}" if each else f"; time of {step.method} itself not known"
-    )
+    where = f"in {same[-1].folder.name}" if same else "measured on one core"
+    basis += f"; {each:.2g} s an edit {where}" if each else f"; what {step.method} itself takes is not known"
     memory = same[-1].scores.edits.peak_memory_bytes if same else _MODEL_MEMORY.get(model)
     seconds = None
     if rate:
@@ -223,9 +224,8 @@ def _statements(inputs: UpInputs, state: DatedState, loaded: Snapshot | None) ->
         return 0.0, ""
     text = _text_bytes(state.dump)
     count = round(text / _text_of_statement(state.dump))
-    return float(
-        count
-    ), f"about {count:,.0f} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
+    told = f"about {count:,} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
+    return float(count), told
 
 
 def _text_bytes(dump: Path) -> float:
@@ -234,7 +234,12 @@ def _text_bytes(dump: Path) -> float:
     head = source.head(_HEAD)
     if len(head) < _HEAD:
         return float(len(head))
-    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard.ZstdCompressor().compress}.get(dump.suffix)
+    packers: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".zst": zstandard.ZstdCompressor().compress,
+    }
+    pack = packers.get(dump.suffix)
     return source.size * (len(head) / len(pack(head)) if pack else 1.0)
 
 

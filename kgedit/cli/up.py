@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     epilog=examples(
         "kgedit up",
         "kgedit up 20210104.json.gz 20230227.json.gz --redirects redirects.tsv --model smollm2-135m --method memit",
-        "kgedit up --from 2021-01-04 --to 2023-02-27 --method ft_m --method grace --sample 50 --no-open",
+        "kgedit up --from 2021-01-04 --to 2023-02-27 --method grace --method rag --sample 50 --no-open",
         "kgedit up old.json.bz2 new.json.bz2 --from 2021-01-04 --to 2023-02-27 --dry-run",
     ),
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
               help="As for load-dump, for both.")  # fmt: skip
 @click.option("--model", metavar="NAME", default="tiny", show_default=True,
               help="As for run-edit; tiny is trained on what OLD says.")  # fmt: skip
-@click.option("--method", "methods", metavar="NAME", multiple=True, default=("ft_m",), show_default=True,
+@click.option("--method", "methods", metavar="NAME", multiple=True, default=("grace",), show_default=True,
               shell_complete=completion.methods, help="As for run-edit; repeat for several.")  # fmt: skip
 @click.option("--protocol", metavar="NAME", shell_complete=completion.protocols, help="As for run-edit.")
 @click.option("--preset", "presets", metavar="NAME", multiple=True, shell_complete=completion.presets,
