@@ -134,12 +134,9 @@ def carry_out(
     Raises:
         KgeditError: what the steps raise.
     """
-    from kgedit.api.up_steps import read_summary, run_folders, steps_of
-    from kgedit.store.snapshots import open_snapshot
+    from kgedit.api.up_steps import check_inputs, read_summary, run_folders, steps_of
 
-    for state in inputs.states:
-        if state.dump is None:
-            open_snapshot(inputs.home, state.date)
+    check_inputs(inputs, track=track)
     tell, taken = told or (lambda _taken: None), list[StepTaken]()
     steps = steps_of(inputs, overwrite=overwrite, track=track)
     for number, step in enumerate(steps, start=1):

@@ -18,7 +18,7 @@ import zstandard
 from kgedit.analysis.runs import Run
 from kgedit.api.running import read_run
 from kgedit.api.up_inputs import DatedState, UpInputs
-from kgedit.api.up_steps import Step, steps_of, with_state
+from kgedit.api.up_steps import Step, check_inputs, steps_of, with_state
 from kgedit.errors import BenchmarkError, KgeditError
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
@@ -118,8 +118,9 @@ def estimate(inputs: UpInputs) -> list[StepEstimate]:
     """Every step with what it would take; reads the beginnings of dumps, and changes nothing.
 
     Raises:
-        SourceError: if a dump cannot be read.
+        KgeditError: what `up` raises before its first step, or if a dump cannot be read.
     """
+    check_inputs(inputs, track=None)
     sizes = _measure(inputs)
     return [
         StepEstimate(step.name, True, 0.0, 0, 0, 0, "its result is there")

@@ -21,7 +21,7 @@ from kgedit.api.reports import report
 from kgedit.api.running import read_run, run
 from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.api.up_summary import Summary, summarize, write_summary
-from kgedit.errors import GraphError
+from kgedit.errors import GraphError, SpecError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
@@ -62,6 +62,26 @@ def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[St
     steps += [_export(inputs, overwrite=overwrite)]
     steps += [_run(inputs, method, overwrite=overwrite, track=track) for method in inputs.methods]
     return [*steps, _report(inputs)]
+
+
+def check_inputs(inputs: UpInputs, *, track: str | None) -> None:
+    """Find before the first step what a later one would refuse.
+
+    Raises:
+        StoreError: if a state is of a day that is not loaded.
+        SpecError: naming everything that is wrong with the runs' specs.
+        UnknownNameError: if there is no such tracker.
+    """
+    from kgedit.runs.spec import problems_of
+    from kgedit.runs.tracking import Tracking
+
+    for state in inputs.states:
+        if state.dump is None:
+            open_snapshot(inputs.home, state.date)
+    problems = [problem for method in inputs.methods for problem in problems_of({**inputs.run, "method": method})]
+    if problems:
+        raise SpecError(list(dict.fromkeys(problems)))
+    Tracking(track)
 
 
 def _write_sample(inputs: UpInputs) -> Step:

@@ -175,7 +175,7 @@ def _what_changed(counts: ChangeCounts, model: str) -> str:
     else:
         became = f"of {drawn} {model} answered {counts.answered:,} right, and was edited with {counts.edited:,}"
     return (
-        f"Between {counts.older} and {counts.newer}, {counts.changed:,} pairs of subject and property changed among "
+        f"Between {counts.older} and {counts.newer}, {counts.changed:,} facts changed among "
         f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for; {became}."
     )
 

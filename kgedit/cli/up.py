@@ -83,12 +83,13 @@ def up(
     form: str,
     **run: Any,
 ) -> None:
-    """Load two states of Wikidata, edit a model with what changed, and show how it answers.
+    """Do everything: from two dumps to a page of answers.
 
-    OLD and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is taken. The steps are
-    those of load-dump, export-timestep, run-edit and report: what is there and was made of the same is not made again,
-    so the same command resumes one that was stopped. At the end three sentences say what changed, what the methods did
-    to the answers and what they damaged, and where the page is, whose path is the last line.
+    Loads two states of Wikidata, edits a model with what changed, and shows how it answers before and after. OLD
+    and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is taken. The steps are
+    those of load-dump, export-timestep, run-edit and report: what is there and was made of the same is not made
+    again, so the same command resumes one that was stopped. At the end three sentences say what changed, what the
+    methods did to the answers and what they damaged, and where the page is, whose path is the last line.
     """
     import warnings
 

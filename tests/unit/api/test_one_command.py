@@ -110,7 +110,7 @@ def test_the_sentences_say_what_summary_and_scores_hold(unbroken: kgedit.Outcome
     changed, effect, page = unbroken.sentences
     counts = unbroken.numbers["changes"]
     assert (counts["older"], counts["newer"], counts["drawn"]) == ("2021-01-04", "2023-02-27", 3)
-    assert f"{counts['changed']:,} pairs of subject and property changed" in changed
+    assert f"{counts['changed']:,} facts changed" in changed
     scores = kgedit.read_run(unbroken.runs[0]).pooled("own", "update", "synthetic").values()
     forced = next(score for score in scores if score.main)
     assert f"{100 * forced.mean:.0f} % (95 % interval" in effect
@@ -162,6 +162,14 @@ def test_states_that_cannot_be_told_are_refused(
         (tmp_path / name).write_text("[\n]\n", encoding="utf-8")
     with pytest.raises(error, match=said):
         kgedit.up(*given, home=tmp_path / "home")
+
+
+def test_what_a_later_step_would_refuse_is_told_before_the_first(tmp_path: Path) -> None:
+    refused = _command(tmp_path / "home", "--method", "gracee", "--protocol", "both", "--no-open")
+    assert refused.exit_code == 1
+    assert "gracee" in refused.stderr
+    assert "protocol" in refused.stderr
+    assert not (tmp_path / "home").exists()
 
 
 def test_changes_of_wikibigedit_need_the_graph(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.errors import UnknownNameError
+from kgedit.errors import MissingExtraError, UnknownNameError
 from kgedit.registry import Registry
 from kgedit.runs import tracking
 
@@ -98,3 +99,12 @@ def test_a_tracker_that_fails_ends_no_run_and_is_warned_of_once(
 def test_an_unknown_tracker_is_told_before_a_model_is_loaded() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'trackio'"):
         kgedit.run({}, track="tracio")
+
+
+def test_a_tracker_that_is_not_installed_names_its_extra_before_a_model_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "kgedit.runs.wandb_tracker", raising=False)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'kgedit\[wandb\]'"):
+        kgedit.run({}, track="wandb")
