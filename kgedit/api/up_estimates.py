@@ -46,7 +46,7 @@ _GRAPH_SECONDS, _GRAPH_START = 50e-6, 15.0
 """Seconds for each statement, and those until the server answers."""
 _GRAPH_BYTES, _GRAPH_EMPTY = 842, 3.5e6
 """Bytes of a fact with evidence, and of a database that holds none."""
-_EXPORT_SECONDS, _EXPORT_START = 6.5e-6, 3.0
+_EXPORT_SECONDS, _EXPORT_START = 6.5e-6, 6.0
 _EXPORT_MEMORY, _EXPORT_MEMORY_START = 80, 270e6
 """Bytes for each statement, and for none."""
 _CHANGED = 93_573 / 4e6
@@ -134,9 +134,8 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     statements = sum(sizes.statements.values())
     if step.kind == "sample":
         return StepEstimate(step.name, False, 1.0, 200e3, 100e6, 0, "always the same")
-    if step.kind == "load":
-        (state,) = (state for state in inputs.states if step.name.endswith(str(state.date)))
-        return _loading(step.name, state, sizes)
+    if step.state is not None:
+        return _loading(step.name, step.state, sizes)
     if step.kind == "graph":
         seconds = _GRAPH_START + _GRAPH_SECONDS * statements
         basis = f"{statements:,.0f} statements, 20,000 a second; its server takes 1 to 4 GiB of heap"

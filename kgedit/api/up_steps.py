@@ -39,6 +39,7 @@ class Step:
         name: What it does, as progress and --dry-run show it.
         is_done: Whether its result is there; reads little and starts nothing.
         carry_out: Makes it.
+        state: Of a load.
         method: Of a run.
     """
 
@@ -46,6 +47,7 @@ class Step:
     name: str
     is_done: Callable[[], bool]
     carry_out: Callable[[Steps], object]
+    state: DatedState | None = None
     method: str = ""
 
 
@@ -106,7 +108,7 @@ def _load(inputs: UpInputs, state: DatedState, *, overwrite: bool) -> Step:
             dump, state.date, redirects=inputs.redirects, overwrite=overwrite, graph=False, progress=progress
         )
 
-    return Step("load", f"load {state.date}", is_done, carry_out)
+    return Step("load", f"load {state.date}", is_done, carry_out, state=state)
 
 
 def _update_graph(inputs: UpInputs) -> Step:

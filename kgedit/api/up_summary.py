@@ -111,8 +111,7 @@ class Summary:
 def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path) -> Summary:
     """What came of the runs on a timestep; the same runs give the same summary."""
     counts = _counts(Timestep.open(timestep), runs[0])
-    views = views_of(runs)
-    effects = tuple(_effect(view, method) for view in views[:1] for method in view.methods if method.run is not None)
+    effects = _effects(runs)
     sentences = (
         _what_changed(counts, runs[0].model),
         _what_it_did(effects),
@@ -151,9 +150,23 @@ def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
     )
 
 
-def _effect(view: View, method: MethodView) -> MethodEffect:
-    run = method.run
-    assert run is not None  # only such methods have an effect
+def _effects(runs: Sequence[Run]) -> tuple[MethodEffect, ...]:
+    """Of each run once, the most right answers first; runs that were trained otherwise are in views of their own."""
+    first_views = {view.group: view for view in reversed(views_of(runs))}
+    effects = [
+        _effect(view, method, method.run)
+        for _, view in sorted(first_views.items())
+        for method in view.methods
+        if method.run is not None
+    ]
+    return tuple(sorted(effects, key=lambda one: (-_mean(one.free), -_mean(one.forced), one.method)))
+
+
+def _mean(share: Estimate | None) -> float:
+    return -1.0 if share is None else share.mean
+
+
+def _effect(view: View, method: MethodView, run: Run) -> MethodEffect:
     free, forced = method.free.get("update"), method.forced.get("update")
     return MethodEffect(
         method=method.name,
@@ -192,7 +205,7 @@ def _what_it_did(effects: Sequence[MethodEffect]) -> str:
         )
         if part
     ]
-    ahead = f" (the best of {len(effects)} methods; the others are on the page)" if others else ""
+    ahead = f" (the highest of {len(effects)} methods; the others are on the page)" if others else ""
     gained = f"{best.method}{ahead} gets {' and '.join(asked)}" if asked else f"{best.method} was asked no update"
     return f"{gained}; {_damage(best)}."
 

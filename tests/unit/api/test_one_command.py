@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from world.dumps import hashes
+from world.page_runs import NAMES, write_page_run
 from world.small_models import save, small_model
 
 import kgedit
 from kgedit.api.one_command import StepTaken
+from kgedit.api.up_summary import _effects, _what_it_did
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError, SourceError
+from kgedit.runs.run_files import read_runs
 
 COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 
@@ -176,3 +179,15 @@ def test_changes_of_wikibigedit_need_the_graph(tmp_path: Path) -> None:
     refused = _command(tmp_path, "--no-graph")
     assert refused.exit_code == 1
     assert "--profile wikifactdiff" in refused.stderr
+
+
+def test_of_several_methods_the_one_with_most_right_answers_is_told_of(tmp_path: Path) -> None:
+    runs = [
+        write_page_run(tmp_path / "rag", NAMES, right=2, train_context=None),
+        write_page_run(tmp_path / "ft_m", NAMES, method="ft_m", right=5),
+    ]
+    effects = _effects(read_runs(runs))
+    assert [(one.method, round(12 * one.free.mean)) for one in effects if one.free] == [("rag", 6), ("ft_m", 3)]
+    said = _what_it_did(effects)
+    assert said.startswith("rag (the highest of 2 methods; the others are on the page) gets 50 % (95 % interval")
+    assert "answers that have nothing to do with the edits" in said
