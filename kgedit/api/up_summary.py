@@ -186,7 +186,7 @@ def _what_changed(counts: ChangeCounts, model: str) -> str:
     if counts.answered is None:
         became = f"{drawn} were edited into {model}"
     else:
-        became = f"of {drawn} {model} answered {counts.answered:,} right, and was edited with {counts.edited:,}"
+        became = f"of {drawn}, {model} answered {counts.answered:,} right and was edited with {counts.edited:,}"
     return (
         f"Between {counts.older} and {counts.newer}, {counts.changed:,} facts changed among "
         f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for; {became}."
