@@ -1,6 +1,8 @@
 """Takes the pictures of docs/pages.md and docs/explore.md: opens pages as a reader does, and saves what is seen.
 
-make demo browser
+make browser
+export KGEDIT_HOME=demo-data
+kgedit up --method ft_m --method grace --method rag
 kgedit report demo-data/runs/* --html report.html
 kgedit describe demo-data/benchmark/20210104_20230227 --html changes.html
 python docs/page_screenshots.py report.html changes.html docs/pages

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kgedit.api.editing import edit, load_edited, load_model, make_case
     from kgedit.api.exploring import explore_server
     from kgedit.api.home import Home
+    from kgedit.api.one_command import Outcome, up
     from kgedit.api.publishing import publish
     from kgedit.api.qaedit import build_qaedit
     from kgedit.api.reports import Report, report
@@ -55,6 +56,7 @@ __all__ = [
     "LanguageModel",
     "MissingExtraError",
     "ModelError",
+    "Outcome",
     "Probe",
     "Report",
     "Run",
@@ -83,6 +85,7 @@ __all__ = [
     "run",
     "scores",
     "sweep",
+    "up",
 ]
 
 _MODULES = {
@@ -92,6 +95,7 @@ _MODULES = {
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
     "kgedit.api.exploring": ("explore_server",),
     "kgedit.api.home": ("Home",),
+    "kgedit.api.one_command": ("Outcome", "up"),
     "kgedit.api.publishing": ("publish",),
     "kgedit.api.qaedit": ("build_qaedit",),
     "kgedit.api.reports": ("Report", "report"),

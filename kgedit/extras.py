@@ -18,6 +18,8 @@ EXTRAS = {
     "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
     "quantized": ("bitsandbytes",),
     "vllm": ("vllm",),
+    "track": ("trackio",),
+    "wandb": ("wandb",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }
 """Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""

@@ -35,20 +35,20 @@ class ExportOptions:
         BenchmarkError: if an option is not the profile's, or a kind is unknown.
     """
 
-    profile: str
-    seed: int
-    known_facts: int
-    templates: Path | None
-    personas: Path | None
-    forms: tuple[str, ...] | None
-    compat: str | None
-    pageviews: tuple[Path, ...]
-    kinds: tuple[str, ...]
-    labelled_changes: Path | None
-    functional_by: str | None
-    ask_as_of: bool
-    changed_locality: bool
-    persona_style: str
+    profile: str = "wikibigedit"
+    seed: int = 0
+    known_facts: int = 2000
+    templates: Path | None = None
+    personas: Path | None = None
+    forms: tuple[str, ...] | None = None
+    compat: str | None = None
+    pageviews: tuple[Path, ...] = ()
+    kinds: tuple[str, ...] = ()
+    labelled_changes: Path | None = None
+    functional_by: str | None = None
+    ask_as_of: bool = False
+    changed_locality: bool = False
+    persona_style: str = "reworded"
     only: Path | None = None
 
     def __post_init__(self) -> None:
@@ -156,6 +156,11 @@ def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwr
     stream = benchmark / ("stream" if options.profile == "wikibigedit" else f"stream_{options.profile}")
     with disk_errors(stream, again=_AGAIN):
         return write_stream(timesteps, pairs, stream)
+
+
+def is_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> bool:
+    """Whether a folder holds the whole timestep that `export_pair` would write."""
+    return _is_same(folder, _describe(home, old, new, options))
 
 
 def _earlier(home: Path, old: Snapshot) -> list[Snapshot]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from pathlib import Path
 from kgedit.errors import StoreError
 from kgedit.loaders.detection import checked_format
 from kgedit.loaders.loads import load_with
-from kgedit.store.ingest import Load, ingest, ingest_as_of
+from kgedit.store.ingest import Load, ingest, ingest_as_of, looks_same
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
@@ -25,15 +26,15 @@ Steps = Callable[[str, int, str], Callable[[int, int], None]]
 class DumpOptions:
     """How a dump is read; the attributes are the arguments of `Home.load_dump`."""
 
-    source_format: str | None
-    languages: tuple[str, ...]
-    wiki: str
-    redirects: str | Path | None
-    limit: int | None
-    max_error_rate: float
-    workers: int | None
-    overwrite: bool
-    slice_of: str | None
+    source_format: str | None = None
+    languages: tuple[str, ...] = ("en", "mul")
+    wiki: str = "enwiki"
+    redirects: str | Path | None = None
+    limit: int | None = None
+    max_error_rate: float = 0.01
+    workers: int | None = None
+    overwrite: bool = False
+    slice_of: str | None = None
 
 
 def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
@@ -48,6 +49,22 @@ def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
         progress=steps(f"Reading {path.name}", source.size, "lines"),
         joining=steps("Joining the blocks", 1000, "rows"),
     )
+
+
+def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:
+    """Whether the store has the snapshot that `load_dump` would make; a dump of many gigabytes is not read for it.
+
+    A file of the same name and size that is no newer than the snapshot counts as the same dump.
+
+    Raises:
+        SourceError: if the dump or its redirects cannot be read.
+    """
+    manifest = snapshot_folder(home, date) / "manifest.json"
+    if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
+        return False
+    source = DumpFile(path)
+    snapshot = Snapshot(manifest.parent, json.loads(manifest.read_text(encoding="utf-8")))
+    return looks_same(snapshot, _load(source, date, options), source)
 
 
 def load_dump_as_of(

@@ -27,6 +27,7 @@ def run(
     save_model: str | Path | None = None,
     backend_budget: float | None = None,
     backend_prices: str | Path | None = None,
+    track: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Run:
     """Edit a model and evaluate it before and after; what was stopped resumes with the same call.
@@ -40,6 +41,8 @@ def run(
         save_model: Folder for the edited model.
         backend_budget: Most dollars that the server of the backend openai may be paid in this call; None for no limit.
         backend_prices: YAML of prices, instead of the shipped one.
+        track: "trackio" or "wandb": log metrics there at checkpoints, after evaluations and at the end (needs
+            kgedit[track] or kgedit[wandb]). No part of the spec.
         progress: Told the stage, how many of its steps are done, and how many there are.
 
     Raises:
@@ -50,7 +53,9 @@ def run(
     from kgedit.runs import runner
     from kgedit.runs.scoring import write_scores
     from kgedit.runs.spec import read_spec, resolve
+    from kgedit.runs.tracking import Tracking
 
+    tracking = Tracking(track)
     raw = spec if isinstance(spec, Mapping) else read_spec(Path(spec)).raw
     with use_home(folder_of(home)):
         folder = runner.run(
@@ -59,9 +64,11 @@ def run(
             overwrite=overwrite,
             save_model=None if save_model is None else Path(save_model),
             spending=_spending(backend_budget, backend_prices),
+            tracking=tracking,
             progress=progress,
         )
     write_scores(folder)
+    tracking.finish()
     return read_run(folder)
 
 

@@ -53,6 +53,7 @@ def sweep(
     only: Iterable[str] = (),
     dry_run: bool = False,
     overwrite: bool = False,
+    track: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Sweep:
     """Carry out every run that a spec stands for; the same call skips what is finished and resumes what was cut.
@@ -65,6 +66,7 @@ def sweep(
         only: Patterns with * and ? of the names of runs; none for all.
         dry_run: Only tell what would be done.
         overwrite: Begin every run afresh.
+        track: "trackio" or "wandb": each run's metrics are logged there, as by `run`.
         progress: Told the run with its stage, how many of the steps are done, and how many there are.
 
     Returns:
@@ -88,7 +90,7 @@ def sweep(
         chosen = in_order_of_work(choose_runs(plan.runs, list(only)), counter)
         runs = inspect_runs(chosen, folder, counter, overwrite=overwrite)
         if not dry_run:
-            runs = execute(runs, overwrite=overwrite, announce=_announcer(progress))
+            runs = execute(runs, overwrite=overwrite, announce=_announcer(progress), track=track)
     made = None if dry_run else _report(plan, folder)
     return Sweep(folder, tuple(runs), plan.excluded, plan.repeated, made)
 

@@ -16,6 +16,7 @@ from kgedit.registry import Registry
 COMMANDS: Registry[click.Command] = Registry(
     "command",
     {
+        "up": "kgedit.cli.up:up",
         "fetch-dump": "kgedit.cli.fetch:fetch_dump",
         "fetch-items": "kgedit.cli.fetch:fetch_items",
         "fetch-slice": "kgedit.cli.fetch:fetch_slice",

@@ -138,6 +138,9 @@ _MOST_FAILURES = 5
     type=click.Path(dir_okay=False, path_type=Path),
     help="YAML of prices for that, instead of the shipped one.",
 )
+@click.option(
+    "--track", type=click.Choice(("trackio", "wandb")), help="Log metrics there at checkpoints and at the end."
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Run folder; default: under KGEDIT_HOME.")
 @click.option(
     "--save-model",
@@ -157,6 +160,7 @@ def run_edit(
     save_model: Path | None,
     backend_budget: float | None,
     backend_prices: Path | None,
+    track: str | None,
     overwrite: bool,
     **flags: Any,
 ) -> None:
@@ -193,6 +197,7 @@ def run_edit(
             save_model=save_model,
             backend_budget=backend_budget,
             backend_prices=backend_prices,
+            track=track,
             progress=progress,
         ).folder
     _tell_failures(folder)

@@ -54,6 +54,9 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
 @click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
 @click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
+@click.option(
+    "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
+)
 @click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
 @click.pass_context
 def sweep(
@@ -68,6 +71,7 @@ def sweep(
     print_spec: bool,
     timesteps: tuple[str, ...],
     edits: tuple[str, ...],
+    track: str | None,
     overwrite: bool,
     **flags: Any,
 ) -> None:
@@ -90,7 +94,7 @@ def sweep(
         return
     base = {name: value for name, value in flags.items() if value is not None}
     base |= {"timesteps": [*timesteps, *edits]} if timesteps or edits else {}
-    done = _sweep(spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite)
+    done = _sweep(spec, out=out, base=base, only=only, dry_run=dry_run, track=track, overwrite=overwrite)
     for run in done.failed:
         say(f"Failed: {run.name}: {run.error}")
     context.exit(1 if done.failed else 0)
@@ -104,7 +108,14 @@ def _list() -> None:
 
 
 def _sweep(
-    spec: str, *, out: Path | None, base: dict[str, Any], only: tuple[str, ...], dry_run: bool, overwrite: bool
+    spec: str,
+    *,
+    out: Path | None,
+    base: dict[str, Any],
+    only: tuple[str, ...],
+    dry_run: bool,
+    track: str | None,
+    overwrite: bool,
 ) -> Sweep:
     """Run the sweep with progress, and print its runs or its report."""
     import warnings
@@ -116,7 +127,9 @@ def _sweep(
     from kgedit.cli.report import print_tables
 
     with stages() as progress:
-        done = run_sweep(spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, progress=progress)
+        done = run_sweep(
+            spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, track=track, progress=progress
+        )
     if dry_run:
         print_tables([_runs_table(done)])
     elif done.report:

@@ -15,7 +15,7 @@ from kgedit.analysis.runs import Run
 from kgedit.metrics.stages import stage_of
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.answer_table import question_hash
-from kgedit.records.cases import AXES, Axis
+from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
 from kgedit.records.error_classes import ERROR_CLASSES
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
@@ -189,7 +189,7 @@ def flags_of(before: _Said | None, after: _Said | None, forced: _Said | None) ->
         forced: After the edits under teacher forcing, beside free answers; else None.
     """
     right, right_before = bool(after and after.right), bool(before and before.right)
-    unrelated = after is not None and before is not None and after.answer.axis == "locality"
+    unrelated = after is not None and before is not None and after.answer.axis in LOCALITY_AXES
     same = unrelated and after is not None and before is not None and after.answer.text == before.answer.text
     holds = {
         "right": right,

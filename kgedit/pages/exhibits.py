@@ -16,6 +16,7 @@ AXIS_NAMES: dict[Axis, str] = {
     "mhop": "Two hops",
     "consequence": "Consequence",
     "locality": "Locality",
+    "random_locality": "Random neighbours",
 }
 """Axis -> its name in headings."""
 

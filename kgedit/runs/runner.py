@@ -43,6 +43,7 @@ from kgedit.runs.expiry import mark_expiring, without_expired
 from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import write_spec
+from kgedit.runs.tracking import Tracking
 from kgedit.runs.wording import asked_contexts, training_contexts
 from kgedit.runs.written_keys import WrittenKeys
 
@@ -60,6 +61,7 @@ def run(
     overwrite: bool = False,
     save_model: Path | None = None,
     spending: Spending | None = None,
+    tracking: Tracking | None = None,
     progress: RunProgress | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
@@ -70,6 +72,7 @@ def run(
         save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
         spending: What a backend's server may be paid in this call; None for no limit. No part of the spec: a run that
             it stopped resumes with more.
+        tracking: Where metrics go as the run goes on; whoever gives it finishes it. None for nowhere.
         progress: Called at every step.
 
     Returns:
@@ -108,7 +111,9 @@ def run(
         cases = mark_expiring(cases)
         write_edited_cases(folder.path, [case for own in cases.values() for case in own])
         evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
-        job = _Job(spec, editor, cases, evaluator, folder, report, meters_of(folder.path, model, spec))
+        tracked = tracking or Tracking(None)
+        tracked.begin(folder.path, spec, resolved.settings.model_dump())
+        job = _Job(spec, editor, cases, evaluator, folder, report, meters_of(folder.path, model, spec), tracked)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
         job.measure_ability(UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
@@ -138,6 +143,7 @@ class _Job:
     folder: RunFolder
     report: RunProgress
     meters: tuple[Meter, ...]
+    tracking: Tracking
 
     @property
     def all_cases(self) -> list[Case]:
@@ -155,7 +161,18 @@ class _Job:
             self.report(stage, done, total)
 
         editor = None if state == UNEDITED else self.editor
+        is_new = not all(self.evaluator.has(case, state) for case in cases)
         self.evaluator.evaluate(cases, editor, state=state, advance=advance)
+        if is_new:
+            self.tracking.evaluated(state, step=self.edits_of(state))
+
+    def edits_of(self, state: ModelState) -> int:
+        """Edits that the model has received in a state, those of all timesteps."""
+        if state.timestep is None:
+            return 0
+        earlier = list(self.cases)[: list(self.cases).index(state.timestep)]
+        own = len(self.cases[state.timestep]) if state.edits is None else state.edits
+        return sum(len(self.cases[timestep]) for timestep in earlier) + own
 
     def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
         """Measure the general ability of the model as it is, where the spec asks for it."""
@@ -180,7 +197,7 @@ def _edit_one_by_one(job: _Job) -> None:
     """Edit, evaluate and undo one case after another; a case with all its answers is finished."""
     written = WrittenKeys((cost.timestep, cost.case_ids) for cost in job.folder.edit_costs())
     for timestep, cases in job.cases.items():
-        state = ModelState(timestep)
+        state, costs = ModelState(timestep), list[EditCost]()
         for done, case in enumerate(cases):
             job.report(f"edit and evaluate {timestep}", done, len(cases))
             if job.evaluator.has(case, state):
@@ -192,6 +209,10 @@ def _edit_one_by_one(job: _Job) -> None:
                 meter.measure(state, case_id=case.case_id)
             job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
+            costs.append(cost)
+            if len(costs) == job.spec.checkpoint_every or done + 1 == len(cases):
+                job.tracking.edited(costs, step=job.edits_of(ModelState(timestep, done + 1)))
+                costs = []
         job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
 
 
@@ -216,7 +237,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
     """Apply the cases of one timestep from index `done` on, with checkpoints on schedule and at the end."""
     spec, cases = job.spec, job.cases[timestep]
     size = spec.batch_size or len(cases)
-    lines, saved = job.folder.count_edits(), done
+    lines, saved, costs = job.folder.count_edits(), done, list[EditCost]()
     while done < len(cases):
         # Before the edit, so that a run that resumes from a checkpoint asks the probes that it had not asked.
         if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
@@ -225,11 +246,14 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
             )
         job.report(f"edit {timestep}", done, len(cases))
         batch = cases[done : done + size]
-        job.folder.add_edit(_apply_resumably(job, timestep, batch, done=done))
+        costs.append(_apply_resumably(job, timestep, batch, done=done))
+        job.folder.add_edit(costs[-1])
         done, lines = done + len(batch), lines + 1
         if done == len(cases) or done - saved >= spec.checkpoint_every:
             job.folder.checkpoints.save(Checkpoint(timestep, done, lines, job.editor.next_checkpoint()))
             saved = done
+            job.tracking.edited(costs, step=job.edits_of(ModelState(timestep, done)))
+            costs = []
     job.report(f"edit {timestep}", len(cases), len(cases))
 
 

@@ -246,7 +246,7 @@ def _emptied(folder: Path) -> Path:
 def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
     """Check that the snapshots of these days are what would be loaded."""
     kept = [(load, open_snapshot(home, load.date)) for load in loads]
-    other = [snapshot for load, snapshot in kept if not _looks_same(snapshot, load, source)]
+    other = [snapshot for load, snapshot in kept if not looks_same(snapshot, load, source)]
     whole = [snapshot for load, snapshot in kept if load.limit is None]
     if whole and not other:
         for _ in source.blocks(loads[0].framing):
@@ -259,7 +259,8 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
         )
 
 
-def _looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
+def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
+    """Whether a snapshot was loaded from a dump of this name and size with the same options; no byte is read."""
     manifest, identity = snapshot.manifest, load.identity(source)
     same = all(manifest.get(key) == identity[key] for key in ("date", "loader", "limit", "redirects", "slice_of"))
     return same and manifest["source"]["size"] == source.size and snapshot.is_projected == load.as_of

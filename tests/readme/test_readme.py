@@ -67,6 +67,13 @@ class TestTheWalk:
         assert (walk.folder / "runs/ft_m/scores.json").is_file()
         assert "ft_m" in walk.outputs["kgedit report runs/ft_m"]
 
+    def test_one_command_takes_the_steps_that_are_left(self, walk: Walk) -> None:
+        (said,) = (output for step, output in walk.outputs.items() if step.startswith("kgedit up "))
+        assert "of the 20 of them that were drawn" in " ".join(said.split())
+        page = Path(said.splitlines()[-1])
+        assert page.is_relative_to(walk.folder / "kgedit-data" / "reports")
+        assert page.is_file()
+
     def test_the_annotated_record_is_what_the_export_wrote(self, walk: Walk) -> None:
         shown = re.search(r"^```jsonc\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
         assert shown is not None

@@ -18,6 +18,7 @@ from kgedit.runs.runner import RunProgress, run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.sweeps.counting import RunCount, SweepCounter
 from kgedit.runs.sweeps.planning import PlannedRun
+from kgedit.runs.tracking import Tracking
 
 RunState = Literal["new", "begun", "finished"]
 
@@ -86,7 +87,7 @@ def inspect_runs(
         SpecError: if folders hold other runs than these.
         BenchmarkError: if edits cannot be read.
     """
-    problems = [] if overwrite else [problem for one in runs for problem in _differences(one, out / one.name, counter)]
+    problems = [] if overwrite else [problem for one in runs for problem in differences(one, out / one.name, counter)]
     if problems:
         raise SpecError([*problems, "give another --out, or --overwrite to begin these runs afresh"])
     return [
@@ -101,11 +102,19 @@ def inspect_runs(
     ]
 
 
-def execute(runs: Sequence[SweptRun], *, overwrite: bool, announce: Announce) -> list[SweptRun]:
+def execute(
+    runs: Sequence[SweptRun], *, overwrite: bool, announce: Announce, track: str | None = None
+) -> list[SweptRun]:
     """Carry out what is not finished, all in this process.
 
     Each run loads its model anew: to hash every weight, so as to be sure that a method has undone all its edits, takes
     as long (SmolLM2-135M, one CPU thread: 0.8 s to hash, 0.5 s to load).
+
+    Args:
+        runs: In the order of work.
+        overwrite: Whether every run begins afresh.
+        announce: Told of each run.
+        track: Tracker that each run's metrics are logged to.
 
     Returns:
         The runs as they are then; where a run failed, the error says why.
@@ -118,8 +127,10 @@ def execute(runs: Sequence[SweptRun], *, overwrite: bool, announce: Announce) ->
         progress = announce(PlannedRun(one.name, one.spec), number, len(runs))
         gc.collect()  # the last run's model, before the next one is loaded
         forget_peak_memory(one.spec.device)
+        tracking = Tracking(track)
         try:
-            write_scores(run(one.spec, one.folder, overwrite=overwrite, progress=progress))
+            write_scores(run(one.spec, one.folder, overwrite=overwrite, tracking=tracking, progress=progress))
+            tracking.finish()
         except KgeditError as error:
             done.append(_with(one, state=_state(one.folder), error=str(error)))
         else:
@@ -146,7 +157,7 @@ def _state(folder: Path) -> RunState:
     return "finished"
 
 
-def _differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> list[str]:
+def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> list[str]:
     """What the folder's run has otherwise than this one; nothing if the folder holds none."""
     if not (folder / "spec.yaml").is_file():
         return []

@@ -15,9 +15,11 @@ from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 from kgedit.cli import main
 from kgedit.pages.answer_rows import FLAGS
 from kgedit.pages.embedding import unpacked
+from kgedit.pages.exhibits import AXIS_NAMES
 from kgedit.pages.report_page import Page, report_page
 from kgedit.pages.report_views import run_names, views_of
 from kgedit.pages.verdict import verdict_of
+from kgedit.records.cases import AXES
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.scoring import write_scores
 
@@ -53,6 +55,10 @@ def lead_of(page: Page) -> str:
 
 def test_the_same_runs_give_the_same_bytes_in_any_order(runs: list[Path], page: Page) -> None:
     assert report_page(read_runs(reversed(runs))).html == page.html
+
+
+def test_every_axis_has_a_name_on_the_page() -> None:
+    assert tuple(AXIS_NAMES) == AXES
 
 
 def test_the_page_names_no_address_but_links_to_wikidata(page: Page) -> None:

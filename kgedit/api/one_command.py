@@ -1,0 +1,161 @@
+"""Everything in one call: two states of Wikidata in, an edited model, its scores and their page out.
+
+What is there, whole and made of the same inputs is not made again: a call that was stopped anywhere resumes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.api.home import Date, Home, Steps, folder_of, unwatched
+from kgedit.errors import BenchmarkError
+from kgedit.extras import names_extra
+
+if TYPE_CHECKING:
+    from kgedit.api.up_inputs import UpInputs
+
+
+@dataclass(frozen=True, slots=True)
+class StepTaken:
+    """One step of a call.
+
+    Attributes:
+        number: From 1.
+        of: Number of steps.
+        name: What it does.
+        state: "begun" when it begins; then "made", or "kept" where its result was there.
+        seconds: Wall time that it took.
+    """
+
+    number: int
+    of: int
+    name: str
+    state: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of everything.
+
+    Attributes:
+        sentences: What changed; what the methods did to the answers and what they damaged; where the pages are.
+        page: The page of results.
+        changes_page: The page of changes.
+        timestep: Folder of the timestep.
+        runs: Folders of the runs.
+        numbers: What the sentences say, as summary.json beside the page has it.
+        steps: What was made and what was there.
+    """
+
+    sentences: tuple[str, ...]
+    page: Path
+    changes_page: Path
+    timestep: Path
+    runs: tuple[Path, ...]
+    numbers: Mapping[str, Any]
+    steps: tuple[StepTaken, ...]
+
+
+@names_extra
+def up(
+    older: str | Path | Date | None = None,
+    newer: str | Path | Date | None = None,
+    *,
+    model: str = "tiny",
+    methods: str | Iterable[str] = "grace",
+    older_date: Date | None = None,
+    newer_date: Date | None = None,
+    redirects: str | Path | None = None,
+    profile: str = "wikibigedit",
+    graph: bool = True,
+    only_failed: bool = True,
+    spec: Mapping[str, Any] | None = None,
+    home: Home | str | Path | None = None,
+    overwrite: bool = False,
+    track: str | None = None,
+    told: Callable[[StepTaken], None] | None = None,
+    progress: Steps | None = None,
+) -> Outcome:
+    """Load, compare, export, ask, edit, ask again and report; the same call resumes one that was stopped.
+
+    Args:
+        older: A dump, or the day of a snapshot that is loaded; without `older` and `newer` the bundled sample.
+        newer: The same, later.
+        model: Its name, or folder.
+        methods: Editing methods, a run for each.
+        older_date: Day of the older dump, where its name does not tell it.
+        newer_date: Day of the newer one.
+        redirects: Tab-separated file of redirects for both dumps.
+        profile: What counts as a change, as for `Home.export_timestep`.
+        graph: Whether the graph is brought up to date; wikibigedit needs it.
+        only_failed: Leave out what the unedited model answers right already.
+        spec: Further fields of the run spec, such as sample, seed, device or presets.
+        home: Where everything goes; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+        overwrite: Whether snapshots, timesteps and runs that were made otherwise are replaced.
+        track: Tracker that metrics of the runs are logged to: "trackio" or "wandb".
+        told: Told when a step begins, and when it is made or was there.
+        progress: Told of progress within a step.
+
+    Raises:
+        KgeditError: what the steps raise; what was finished stays.
+    """
+    from kgedit.api.up_inputs import read_inputs
+
+    inputs = read_inputs(
+        Home(folder_of(home)).path,
+        older,
+        newer,
+        older_date=older_date,
+        newer_date=newer_date,
+        methods=(methods,) if isinstance(methods, str) else tuple(methods),
+        run={**(spec or {}), "model": model, "only_failed": only_failed},
+        redirects=None if redirects is None else Path(redirects),
+        profile=profile,
+        graph=graph,
+    )
+    return carry_out(inputs, overwrite=overwrite, track=track, told=told, progress=progress)
+
+
+def carry_out(
+    inputs: UpInputs,
+    *,
+    overwrite: bool = False,
+    track: str | None = None,
+    told: Callable[[StepTaken], None] | None = None,
+    progress: Steps | None = None,
+) -> Outcome:
+    """Take every step whose result is not there; the arguments are those of `up`.
+
+    Raises:
+        KgeditError: what the steps raise.
+    """
+    from kgedit.api.up_steps import check_inputs, read_summary, run_folders, steps_of
+
+    check_inputs(inputs, track=track)
+    tell, taken = told or (lambda _taken: None), list[StepTaken]()
+    steps = steps_of(inputs, overwrite=overwrite, track=track)
+    for number, step in enumerate(steps, start=1):
+        begun = time.monotonic()
+        is_done = step.is_done()
+        if not is_done:
+            tell(StepTaken(number, len(steps), step.name, "begun"))
+            step.carry_out(progress or unwatched)
+        taken.append(StepTaken(number, len(steps), step.name, "kept" if is_done else "made", time.monotonic() - begun))
+        tell(taken[-1])
+    numbers = read_summary(inputs)
+    if numbers is None:
+        raise BenchmarkError(f"{inputs.report} was changed while it was made. Give the same command again.")
+    return Outcome(
+        sentences=tuple(numbers["sentences"]),
+        page=Path(numbers["page"]),
+        changes_page=Path(numbers["changes_page"]),
+        timestep=inputs.timestep,
+        runs=tuple(run_folders(inputs)),
+        numbers=numbers,
+        steps=tuple(taken),
+    )

@@ -1,0 +1,299 @@
+"""What `up` would take, before it is done: time, disk, memory and questions to the model, each with its basis.
+
+Counts come from the dumps' beginnings, from snapshots and timesteps that are there, and else from rates. Rates were
+measured on this project's machine (two cores); where the home has runs of the same model, theirs are taken.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from kgedit.analysis.runs import Run
+from kgedit.api.running import read_run
+from kgedit.api.up_inputs import DatedState, UpInputs
+from kgedit.api.up_steps import Step, check_inputs, steps_of, with_state
+from kgedit.errors import BenchmarkError, KgeditError
+from kgedit.sample.generate import SNAPSHOT_DATES
+from kgedit.store.engine import select
+from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.sources import DumpFile
+from kgedit.wikidata.times import day_number
+
+_HEAD = 4 << 20
+"""Bytes of a dump's text that are looked at."""
+
+# docs/how-to/fresh-data.md, "Rates" and "Hours"
+_PARSED = 65e6
+"""Bytes of text a second and core, written to Parquet."""
+_UNPACKED = {".gz": 399e6, ".zst": 1913e6, ".bz2": 16e6}
+"""Bytes of text a second, in one process."""
+_JOINED = 245_000
+"""Statements a second."""
+_STORED = 106
+"""Bytes of a snapshot for each statement; a load has as much again in parts."""
+_TEXT_OF_STATEMENT = 933
+"""Bytes of JSON: 1.4 TB for 1.5 billion statements."""
+
+# docs/performance.md: 4 M statements with locality and kinds
+_GRAPH_SECONDS, _GRAPH_START = 50e-6, 15.0
+"""Seconds for each statement, and those until the server answers."""
+_GRAPH_BYTES, _GRAPH_EMPTY = 842, 3.5e6
+"""Bytes of a fact with evidence, and of a database that holds none."""
+_EXPORT_SECONDS, _EXPORT_START = 6.5e-6, 6.0
+_EXPORT_MEMORY, _EXPORT_MEMORY_START = 80, 270e6
+"""Bytes for each statement, and for none."""
+_CHANGED = 93_573 / 4e6
+"""Changed pairs for each statement of a generated dump with 2 % churn: a guess for any other."""
+
+# The bundled sample, this command
+_CASES_OF_CHANGED = 134 / 206
+_PROBES_OF_CASE = 4.04
+_CASE_BYTES, _ANSWER_BYTES = 1_700, 1_600
+_START = 4.0
+"""Seconds until torch is imported and a model loaded."""
+
+_REPORT_SECONDS, _REPORT_START = 40e-6, 2.0
+"""Seconds for each answer on the page (docs/performance.md, "Pages")."""
+
+_ANSWERS = {"tiny": 45.0, "smollm2-135m": 13.9}
+"""Questions a second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/performance.md."""
+_MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
+_TRAINING = {"tiny": 20.0}
+"""Seconds until tiny has learned the older state, once for each timestep."""
+_TRAINED_BYTES = {"tiny": 3.5e6}
+_EDITING = {("tiny", "grace"): 0.45, ("tiny", "ft_m"): 0.05}
+"""Processor seconds of one edit on the sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEstimate:
+    """What one step would take.
+
+    Attributes:
+        name: The step.
+        is_done: Whether its result is there; then the rest is 0.
+        seconds: Wall time; None where no rate is known.
+        disk: Bytes that stay.
+        memory: Bytes at the peak; None where it is not known.
+        questions: To the model.
+        basis: Counts and rates that it follows from.
+    """
+
+    name: str
+    is_done: bool
+    seconds: float | None
+    disk: float
+    memory: float | None
+    questions: int
+    basis: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What a call is about, counted or guessed.
+
+    Attributes:
+        statements: Of both states.
+        cases: Edits.
+        edited_questions: In one state of the model.
+        basis: Of the statements.
+        cases_basis: Of the cases.
+    """
+
+    statements: dict[DatedState, float]
+    cases: int
+    questions: int
+    basis: dict[DatedState, str]
+    cases_basis: str
+
+
+def estimate(inputs: UpInputs) -> list[StepEstimate]:
+    """Every step with what it would take; reads the beginnings of dumps, and changes nothing.
+
+    Raises:
+        KgeditError: what `up` raises before its first step, or if a dump cannot be read.
+    """
+    check_inputs(inputs, track=None)
+    sizes = _measure(inputs)
+    return [
+        StepEstimate(step.name, True, 0.0, 0, 0, 0, "its result is there")
+        if is_done
+        else _estimate_step(inputs, step, sizes)
+        for step, is_done in with_state(steps_of(inputs, overwrite=False, track=None))
+    ]
+
+
+def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
+    statements = sum(sizes.statements.values())
+    if step.kind == "sample":
+        return StepEstimate(step.name, False, 1.0, 200e3, 100e6, 0, "always the same")
+    if step.state is not None:
+        return _loading(step.name, step.state, sizes)
+    if step.kind == "graph":
+        seconds = _GRAPH_START + _GRAPH_SECONDS * statements
+        basis = f"{statements:,.0f} statements, 20,000 a second; its server takes 1 to 4 GiB of heap"
+        disk = _GRAPH_EMPTY + _GRAPH_BYTES * max(sizes.statements.values())
+        return StepEstimate(step.name, False, seconds, disk, 1.5e9, 0, basis)
+    if step.kind == "export":
+        seconds, memory = (
+            _EXPORT_START + _EXPORT_SECONDS * statements,
+            _EXPORT_MEMORY_START + _EXPORT_MEMORY * statements,
+        )
+        return StepEstimate(step.name, False, seconds, _CASE_BYTES * sizes.cases, memory, 0, sizes.cases_basis)
+    if step.kind == "run":
+        return _running(inputs, step, sizes)
+    answers = 2 * sizes.questions * len(inputs.methods)
+    seconds = _REPORT_START * (1 + len(inputs.methods)) + _REPORT_SECONDS * answers
+    return StepEstimate(step.name, False, seconds, 3e5 + 80 * answers, 4e8, 0, f"{answers:,} answers")
+
+
+def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
+    statements, dump = sizes.statements[state], state.dump
+    text = statements * _TEXT_OF_STATEMENT if dump is None or not dump.is_file() else _text_bytes(dump)
+    unpacking = text / _UNPACKED.get(dump.suffix if dump else "", 1e12)
+    seconds = 1.0 + max(unpacking, text / (_PARSED * (os.cpu_count() or 1))) + statements / _JOINED
+    return StepEstimate(name, False, seconds, _STORED * statements, None, 0, sizes.basis[state])
+
+
+def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
+    model = str(inputs.run["model"])
+    questions = 2 * sizes.questions
+    earlier = _earlier_runs(inputs.home, model)
+    same = [run for run in earlier if run.spec.method == step.method]
+    rate, rate_basis = _rate(earlier, model)
+    each = same[-1].seconds_per_edit if same else _EDITING.get((model, step.method))
+    basis = f"{sizes.cases:,} edits at most, {questions:,} questions; {rate_basis}"
+    where = f"in {same[-1].folder.name}" if same else "measured on one core"
+    basis += f"; {each:.2g} s an edit {where}" if each else f"; what {step.method} itself takes is not known"
+    memory = same[-1].scores.edits.peak_memory_bytes if same else _MODEL_MEMORY.get(model)
+    seconds = None
+    if rate:
+        seconds = _START + questions / rate + (each or 0) * sizes.cases
+        seconds += 0 if earlier else _TRAINING.get(model, 0)
+    disk = _ANSWER_BYTES * questions + (0 if earlier else _TRAINED_BYTES.get(model, 0))
+    return StepEstimate(step.name, False, seconds, disk, memory, questions, basis)
+
+
+def _rate(earlier: list[Run], model: str) -> tuple[float | None, str]:
+    """Questions a second, over all presets of the newest run that measured it."""
+    for run in reversed(earlier):
+        asked = [speed for speed in run.scores.speed if speed.edited and speed.seconds]
+        if asked:
+            rate = sum(speed.questions for speed in asked) / sum(speed.seconds for speed in asked)
+            return rate, f"{rate:.1f} a second in {run.folder.name}"
+    if model in _ANSWERS:
+        return _ANSWERS[model], f"{_ANSWERS[model]:.0f} a second, measured on one core"
+    return None, f"no rate for {model} is known: a run of a few cases (--sample 10) gives one"
+
+
+def _earlier_runs(home: Path, model: str) -> list[Run]:
+    """Finished runs of the model in the home, oldest first."""
+    found = []
+    for folder in sorted((home / "runs").glob("*/scores.json"), key=lambda path: path.stat().st_mtime):
+        try:
+            run = read_run(folder.parent)
+        except KgeditError:
+            continue
+        if run.spec.model == model:
+            found.append(run)
+    return found
+
+
+def _measure(inputs: UpInputs) -> _Sizes:
+    loaded = {snapshot.date: snapshot for snapshot in list_snapshots(inputs.home)}
+    statements, basis = {}, {}
+    for state in inputs.states:
+        statements[state], basis[state] = _statements(inputs, state, loaded.get(day_number(state.date)))
+    cases, questions, cases_basis = _cases(inputs, loaded, statements[inputs.newer])
+    return _Sizes(statements, cases, questions, basis, cases_basis)
+
+
+def _statements(inputs: UpInputs, state: DatedState, loaded: Snapshot | None) -> tuple[float, str]:
+    if loaded is not None:
+        return float(loaded.manifest["claims"]), f"{loaded.manifest['claims']:,} statements, loaded"
+    if inputs.is_sample and (state.dump is None or not state.dump.is_file()):
+        return 1_800.0, f"the sample has some 1,800 statements on each of its {len(SNAPSHOT_DATES)} days"
+    if state.dump is None:
+        return 0.0, ""
+    text = _text_bytes(state.dump)
+    count = round(text / _text_of_statement(state.dump))
+    told = f"about {count:,} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
+    return float(count), told
+
+
+def _text_bytes(dump: Path) -> float:
+    """Text in a dump, by how well its beginning packs."""
+    source = DumpFile(dump)
+    head = source.head(_HEAD)
+    if len(head) < _HEAD:
+        return float(len(head))
+    packers: dict[str, Callable[[bytes], bytes]] = {
+        ".gz": gzip.compress,
+        ".bz2": bz2.compress,
+        ".zst": zstandard.ZstdCompressor().compress,
+    }
+    pack = packers.get(dump.suffix)
+    return source.size * (len(head) / len(pack(head)) if pack else 1.0)
+
+
+def _text_of_statement(dump: Path) -> float:
+    head = DumpFile(dump).head(_HEAD)
+    found = head.count(b'"mainsnak"')
+    return len(head) / found if found else _TEXT_OF_STATEMENT
+
+
+def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> tuple[int, int, str]:
+    """Edits, questions in one state of the model, and what they follow from."""
+    exact = _counted_cases(inputs)
+    if exact is not None:
+        return *exact, f"{exact[0]:,} cases, counted"
+    old, new = (loaded.get(day_number(state.date)) for state in inputs.states)
+    if inputs.is_sample:
+        changed, basis = 206.0, "the sample's 206 changed pairs"
+    elif old is not None and new is not None:
+        changed = _count_changed(old, new)
+        basis = f"{changed:,.0f} changed pairs, counted"
+    else:
+        changed = _CHANGED * statements
+        basis = f"{_CHANGED:.1%} of the statements changed in generated dumps: a guess"
+    cases = min(round(changed * _CASES_OF_CHANGED), *_limits(inputs))
+    presets = len(inputs.run.get("presets") or ("synthetic", "wild"))
+    basis += f"; {_CASES_OF_CHANGED:.0%} of them become cases and {_PROBES_OF_CASE:.1f} probes each, as in the sample"
+    return cases, round(cases * _PROBES_OF_CASE * presets), basis
+
+
+def _limits(inputs: UpInputs) -> Iterator[int]:
+    yield from (int(inputs.run[name]) for name in ("sample", "limit") if inputs.run.get(name) is not None)
+    yield 1 << 62
+
+
+def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
+    """Edits and questions of the first method on a timestep that is there."""
+    from kgedit.runs.spec import resolve
+    from kgedit.runs.sweeps.counting import SweepCounter
+
+    if not inputs.timestep.is_dir():
+        return None
+    try:
+        return SweepCounter().edits_and_questions(resolve(inputs.raw_spec(inputs.methods[0])))
+    except BenchmarkError:
+        return None
+
+
+def _count_changed(old: Snapshot, new: Snapshot) -> float:
+    """Pairs of subject and property of both states whose current values differ."""
+    rows = select(
+        "WITH older AS (SELECT subject, property, object FROM read_parquet($old)), "
+        "newer AS (SELECT subject, property, object FROM read_parquet($new)), "
+        "changed AS ((FROM older EXCEPT FROM newer) UNION (FROM newer EXCEPT FROM older)) "
+        "SELECT count(DISTINCT (subject, property)) AS pairs FROM changed",
+        {"old": str(old.facts), "new": str(new.facts)},
+    )
+    return float(rows["pairs"][0].as_py())

@@ -1,0 +1,180 @@
+"""What `up` is asked for: two dated states of Wikidata, models and methods. Pure: nothing is read but file names.
+
+A state is a dump with its day, a day that is loaded already, or one of the bundled sample's.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kgedit.api.exporting import ExportOptions
+from kgedit.api.home import Date, read_date
+from kgedit.api.loading import DumpOptions
+from kgedit.benchmark.timestep import timestep_folder
+from kgedit.errors import BenchmarkError, SourceError
+from kgedit.sample.generate import SNAPSHOT_DATES
+from kgedit.wikidata.times import day_number
+
+SAMPLE_CASES = 30
+"""Cases of the sample that are drawn where no number is given: its whole timestep takes four times as long."""
+
+_DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class DatedState:
+    """One of the two states.
+
+    Attributes:
+        date: Its day.
+        dump: The file to load; None where the day is loaded already.
+    """
+
+    date: datetime.date
+    dump: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpInputs:
+    """Everything that the results of `up` depend on.
+
+    Attributes:
+        home: Folder in which everything is made.
+        older: The state before.
+        newer: The state after.
+        is_sample: Whether both are the bundled sample's.
+        methods: Names of editing methods, a run for each.
+        run: Fields of the run spec besides timesteps and method.
+        redirects: Tab-separated file of redirects for both dumps, or None.
+        profile: What counts as a change.
+        graph: Whether the graph is brought up to date.
+    """
+
+    home: Path
+    older: DatedState
+    newer: DatedState
+    is_sample: bool
+    methods: tuple[str, ...]
+    run: Mapping[str, Any] = field(default_factory=dict)
+    redirects: Path | None = None
+    profile: str = "wikibigedit"
+    graph: bool = True
+
+    def __post_init__(self) -> None:
+        if self.older.date >= self.newer.date:
+            raise BenchmarkError(
+                f"The older state is of {self.older.date} and the newer one of {self.newer.date}. Give the older first."
+            )
+        if self.profile == "wikibigedit" and not self.graph:
+            raise BenchmarkError(
+                "The profile wikibigedit finds changes in the graph. Leave out --no-graph, or take "
+                "--profile wikifactdiff, which reads the store alone."
+            )
+        if len(set(self.methods)) != len(self.methods) or not self.methods:
+            raise BenchmarkError("Give at least one --method, and each once.")
+
+    @property
+    def states(self) -> tuple[DatedState, DatedState]:
+        """Both, the older first."""
+        return self.older, self.newer
+
+    @property
+    def timestep(self) -> Path:
+        """Folder of the timestep."""
+        older, newer = (day_number(state.date) for state in self.states)
+        return timestep_folder(self.home / "benchmark", older, newer, self.profile)
+
+    @property
+    def sample_folder(self) -> Path:
+        """Where the sample's dumps go."""
+        return self.home / "sample"
+
+    @property
+    def report(self) -> Path:
+        """Folder of the pages and tables; other inputs have another one."""
+        asked = json.dumps([self.raw_spec(method) for method in self.methods], sort_keys=True, default=str)
+        digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
+        return self.home / "reports" / f"{self.timestep.name}-{Path(str(self.run['model'])).name}-{digest}"
+
+    def raw_spec(self, method: str) -> dict[str, Any]:
+        """The run spec of a method, as flags would give it."""
+        return {**self.run, "timesteps": [str(self.timestep)], "method": method}
+
+    def dump_options(self, *, overwrite: bool = False) -> DumpOptions:
+        """How dumps are read."""
+        return DumpOptions(redirects=self.redirects, overwrite=overwrite)
+
+    def export_options(self) -> ExportOptions:
+        """How the timestep is made."""
+        return ExportOptions(profile=self.profile)
+
+
+def read_inputs(
+    home: Path,
+    older: str | Path | Date | None,
+    newer: str | Path | Date | None,
+    *,
+    older_date: Date | None,
+    newer_date: Date | None,
+    methods: tuple[str, ...],
+    run: Mapping[str, Any],
+    redirects: Path | None,
+    profile: str,
+    graph: bool,
+) -> UpInputs:
+    """The inputs of a call; without any state the bundled sample's first two.
+
+    Raises:
+        SourceError: if a dump's day is not known, or only one state is given.
+        BenchmarkError: if the states are in the wrong order, or options do not fit.
+    """
+    given = [_read_state(*one) for one in ((older, older_date, "--from"), (newer, newer_date, "--to"))]
+    states = [state for state in given if state is not None]
+    if len(states) == 1:
+        raise SourceError("Only one state of Wikidata is given. Give OLD and NEW, or neither for the bundled sample.")
+    chosen = {name: value for name, value in run.items() if value is not None}
+    if not states:
+        states = [DatedState(day, home / "sample" / f"{day:%Y%m%d}.json.gz") for day in SNAPSHOT_DATES[:2]]
+        redirects = redirects or home / "sample" / "redirects.tsv"
+        chosen = chosen if chosen.keys() & {"sample", "limit", "only_cases"} else {**chosen, "sample": SAMPLE_CASES}
+    return UpInputs(
+        home=home,
+        older=states[0],
+        newer=states[1],
+        is_sample=not any(given),
+        methods=methods,
+        run=chosen,
+        redirects=redirects,
+        profile=profile,
+        graph=graph,
+    )
+
+
+def _read_state(given: str | Path | Date | None, date: Date | None, option: str) -> DatedState | None:
+    if given is None:
+        return None if date is None else DatedState(read_date(date))
+    if isinstance(given, datetime.date):
+        return DatedState(read_date(given))
+    path = Path(given)
+    if path.exists():
+        return DatedState(_day_of(path, option) if date is None else read_date(date), path.absolute())
+    try:
+        return DatedState(datetime.date.fromisoformat(str(given)))
+    except ValueError:
+        raise SourceError(f"{given} is neither a file nor the day of a snapshot (YYYY-MM-DD). Check it.") from None
+
+
+def _day_of(path: Path, option: str) -> datetime.date:
+    for year, month, day in _DAY.findall(path.name):
+        try:
+            return datetime.date(int(year), int(month), int(day))
+        except ValueError:
+            continue
+    raise SourceError(f"The name of {path} has no day such as 20210104 in it. Give it: {option} YYYY-MM-DD")

@@ -1,0 +1,245 @@
+"""The steps of `up`: each is one call of the public API, with a test of whether its result is there.
+
+A result counts as there if it is whole and was made of the same inputs: snapshots and timesteps say in their manifest
+what they were made of, runs in their spec and environment, pages in summary.json, which is written last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kgedit.sample
+from kgedit.api.describing import describe_page
+from kgedit.api.exporting import is_exported
+from kgedit.api.home import Home, Steps
+from kgedit.api.loading import is_loaded
+from kgedit.api.reports import report
+from kgedit.api.running import read_run, run
+from kgedit.api.up_inputs import DatedState, UpInputs
+from kgedit.api.up_summary import Summary, summarize, write_summary
+from kgedit.errors import GraphError, SpecError
+from kgedit.resources import use_home
+from kgedit.sample.generate import SNAPSHOT_DATES, write_world
+from kgedit.store.snapshots import open_snapshot
+
+PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
+"""Files in the folder of pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step.
+
+    Attributes:
+        kind: What its estimate goes by.
+        name: What it does, as progress and --dry-run show it.
+        is_done: Whether its result is there; reads little and starts nothing.
+        carry_out: Makes it.
+        state: Of a load.
+        method: Of a run.
+    """
+
+    kind: str
+    name: str
+    is_done: Callable[[], bool]
+    carry_out: Callable[[Steps], object]
+    state: DatedState | None = None
+    method: str = ""
+
+
+def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[Step]:
+    """The steps in order.
+
+    Args:
+        overwrite: Whether snapshots, timesteps and runs that were made otherwise are replaced.
+        track: Tracker of the runs' metrics, or None.
+    """
+    steps = [_write_sample(inputs)] if inputs.is_sample else []
+    steps += [_load(inputs, state, overwrite=overwrite) for state in inputs.states if state.dump]
+    steps += [_update_graph(inputs)] if inputs.graph else []
+    steps += [_export(inputs, overwrite=overwrite)]
+    steps += [_run(inputs, method, overwrite=overwrite, track=track) for method in inputs.methods]
+    return [*steps, _report(inputs)]
+
+
+def check_inputs(inputs: UpInputs, *, track: str | None) -> None:
+    """Find before the first step what a later one would refuse.
+
+    Raises:
+        StoreError: if a state is of a day that is not loaded.
+        SpecError: naming everything that is wrong with the runs' specs.
+        UnknownNameError: if there is no such tracker.
+    """
+    from kgedit.runs.spec import problems_of
+    from kgedit.runs.tracking import Tracking
+
+    for state in inputs.states:
+        if state.dump is None:
+            open_snapshot(inputs.home, state.date)
+    problems = [problem for method in inputs.methods for problem in problems_of({**inputs.run, "method": method})]
+    if problems:
+        raise SpecError(list(dict.fromkeys(problems)))
+    Tracking(track)
+
+
+def _write_sample(inputs: UpInputs) -> Step:
+    folder = inputs.sample_folder
+    files = [folder / name for name in (*(f"{day:%Y%m%d}.json.gz" for day in SNAPSHOT_DATES), "redirects.tsv")]
+    source = Path(kgedit.sample.__file__).parent / "world.yaml"
+
+    def is_done() -> bool:
+        return all(file.is_file() and file.stat().st_mtime >= source.stat().st_mtime for file in files)
+
+    return Step("sample", "write the sample's dumps", is_done, lambda _progress: write_world(folder))
+
+
+def _load(inputs: UpInputs, state: DatedState, *, overwrite: bool) -> Step:
+    home, dump = Home(inputs.home), state.dump or Path()
+
+    def is_done() -> bool:
+        return dump.is_file() and is_loaded(home.path, dump, state.date, options=inputs.dump_options())
+
+    def carry_out(progress: Steps) -> object:
+        return home.load_dump(
+            dump, state.date, redirects=inputs.redirects, overwrite=overwrite, graph=False, progress=progress
+        )
+
+    return Step("load", f"load {state.date}", is_done, carry_out, state=state)
+
+
+def _update_graph(inputs: UpInputs) -> Step:
+    home = Home(inputs.home)
+
+    def is_done() -> bool:
+        # Whether a server that does not run holds the snapshots is not known: to bring it up to date tells.
+        content = home.graph_status().content
+        there = {} if content is None else content.snapshots
+        return bool(there) and all(there.get(snapshot.date) is not None for snapshot in home.snapshots())
+
+    return Step("graph", "bring the graph up to date", is_done, lambda progress: home.update_graph(progress=progress))
+
+
+def _export(inputs: UpInputs, *, overwrite: bool) -> Step:
+    home, folder = Home(inputs.home), inputs.timestep
+    days = [state.date for state in inputs.states]
+
+    def is_done() -> bool:
+        if not folder.exists():
+            return False
+        old, new = (open_snapshot(home.path, day) for day in days)
+        return is_exported(home.path, old, new, folder, options=inputs.export_options())
+
+    def carry_out(_progress: Steps) -> object:
+        return home.export_timestep(*days, profile=inputs.profile, overwrite=overwrite)
+
+    return Step("export", "turn the changes into questions", is_done, carry_out)
+
+
+def _run(inputs: UpInputs, method: str, *, overwrite: bool, track: str | None) -> Step:
+    def is_done() -> bool:
+        return inputs.timestep.is_dir() and _run_state(inputs, method) == "finished"
+
+    def carry_out(progress: Steps) -> object:
+        return run(
+            inputs.raw_spec(method),
+            home=inputs.home,
+            overwrite=overwrite and _run_state(inputs, method) == "other",
+            track=track,
+            progress=_stages(progress),
+        )
+
+    only_failed = bool(inputs.run.get("only_failed"))
+    edited = "edit what it gets wrong" if only_failed else "edit"
+    name = f"ask {inputs.run['model']}, {edited} with {method}, ask again"
+    return Step("run", name, is_done, carry_out, method=method)
+
+
+def _run_state(inputs: UpInputs, method: str) -> str:
+    """Of a method's run: finished, other (of edits that have changed since), or unfinished."""
+    from kgedit.runs.runner import default_folder
+    from kgedit.runs.spec import resolve
+    from kgedit.runs.sweeps.counting import SweepCounter
+    from kgedit.runs.sweeps.execution import differences, is_finished
+    from kgedit.runs.sweeps.planning import PlannedRun
+
+    with use_home(inputs.home):
+        spec = resolve(inputs.raw_spec(method))
+        folder = default_folder(spec)
+    if differences(PlannedRun(method, spec), folder, SweepCounter()):
+        return "other"
+    return "finished" if is_finished(folder) else "unfinished"
+
+
+def run_folders(inputs: UpInputs) -> list[Path]:
+    """Folders of the runs, in the order of the methods; the timestep is there."""
+    from kgedit.runs.runner import default_folder
+    from kgedit.runs.spec import resolve
+
+    with use_home(inputs.home):
+        return [default_folder(resolve(inputs.raw_spec(method))) for method in inputs.methods]
+
+
+def _report(inputs: UpInputs) -> Step:
+    folder = inputs.report
+
+    def is_done() -> bool:
+        return inputs.timestep.is_dir() and read_summary(inputs) is not None
+
+    def carry_out(_progress: Steps) -> object:
+        (folder / SUMMARY).unlink(missing_ok=True)
+        folders = run_folders(inputs)
+        report(folders, out=folder, html=folder / PAGE, overwrite=True)
+        describe_page(inputs.timestep, html=folder / CHANGES, browser=_browser(inputs), overwrite=True)
+        runs = [read_run(one) for one in folders]
+        summary = summarize(inputs.timestep, runs, page=folder / PAGE, changes=folder / CHANGES)
+        return write_summary(folder / SUMMARY, summary)
+
+    return Step("report", "write the pages", is_done, carry_out)
+
+
+def _browser(inputs: UpInputs) -> str | None:
+    """Address of Neo4j Browser for the page's links; None for the usual one."""
+    if not inputs.graph:
+        return None
+    try:
+        return Home(inputs.home).browser_page().url
+    except GraphError:  # an outside server whose Browser is not known
+        return None
+
+
+def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
+    """The content of summary.json; None where it is not there, or was made of something else."""
+    path = inputs.report / SUMMARY
+    if not path.is_file() or not (inputs.report / PAGE).is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    made_of = Summary.made_of(inputs.timestep, run_folders(inputs))
+    return found if found.get("made_of") == made_of else None
+
+
+def _stages(progress: Steps) -> Callable[[str, int, int], None]:
+    """Progress of a run as steps that are shown one by one."""
+    updates: dict[str, Callable[[int, int], None]] = {}
+
+    def report_stage(stage: str, done: int, total: int) -> None:
+        if stage not in updates:
+            updates[stage] = progress(stage, total, "steps")
+        updates[stage](done, done)
+
+    return report_stage
+
+
+def with_state(steps: list[Step]) -> Iterator[tuple[Step, bool]]:
+    """Each step with whether its result is there; what follows a step that is to be done is to be done as well.
+
+    The graph is an exception: whether it is up to date cannot be told while its server does not run.
+    """
+    undone = False
+    for step in steps:
+        done = not undone and step.is_done()
+        undone = undone or not (done or step.kind == "graph")
+        yield step, done
