@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from kgedit.benchmark.edit_files import Edits, open_edits
 from kgedit.benchmark.timestep import Timestep
 from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
-from kgedit.records.answer_table import CASES
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
@@ -43,7 +42,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """A run in which no check found a fault."""
+    """A run in which no check found a fault; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
 
     folder: Path
     spec: RunSpec
@@ -52,6 +51,7 @@ class CheckedRun:
     selection: tuple[Selection, ...]
     scores: RunScores
     timesteps: tuple[SubmittedTimestep, ...]
+    cases: pa.Table
 
 
 def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
@@ -76,11 +76,12 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         raise SubmissionError(folder, faults)
     faults += _settings_faults(spec, environment, preparation)
     opened = _open_timesteps(spec, environment, timesteps, faults)
-    if opened is not None:
-        faults += _case_faults(folder, spec, opened, selection or ())
+    edited = None if opened is None else _read(lambda: _edited_cases(folder, spec, opened), faults)
+    if edited is not None:
+        faults += _case_faults(folder, spec, edited, selection or ())
     if scores is not None:
         faults += _score_faults(folder, spec, scores)
-    if faults or scores is None or opened is None:
+    if faults or scores is None or opened is None or edited is None:
         raise SubmissionError(folder, list(dict.fromkeys(faults)))
     return CheckedRun(
         folder=folder,
@@ -90,6 +91,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         selection=selection or (),
         scores=scores,
         timesteps=tuple(_told(edits) for edits in opened),
+        cases=case_table([case for own in edited.values() for case in own]),
     )
 
 
@@ -172,20 +174,21 @@ def _table_faults(edits: Edits) -> Iterator[str]:
             yield f"{path} was changed since it was exported: its hash is not that in timestep.json"
 
 
+def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> dict[str, list[Case]]:
+    """The cases that the spec chooses; what the unedited model answers already only the run itself can tell."""
+    named = set(_edited_names(folder))
+    return {
+        name: [case for case in own if not spec.only_failed or (name, case.case_id) in named]
+        for name, own in choose_cases(timesteps, spec)[0].items()
+    }
+
+
 def _case_faults(
-    folder: Path, spec: RunSpec, timesteps: Sequence[Edits], selection: Sequence[Selection]
+    folder: Path, spec: RunSpec, edited: Mapping[str, list[Case]], selection: Sequence[Selection]
 ) -> Iterator[str]:
     """Cases, edits and answers that are missing, too many, or not those of the timesteps."""
     faults: list[str] = []
-    chosen = _read(lambda: choose_cases(timesteps, spec)[0], faults)
-    yield from faults
-    if chosen is None:
-        return
     named = _edited_names(folder)
-    edited = {
-        name: [case for case in own if not spec.only_failed or (name, case.case_id) in named]
-        for name, own in chosen.items()
-    }
     every = [case for own in edited.values() for case in own]
     keys = [(case.timestep, case.case_id) for case in every]
     if keys != named:
@@ -211,13 +214,17 @@ def _edited_names(folder: Path) -> list[tuple[str, str]]:
 
 
 def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
+    """What cases.parquet says otherwise than the timestep; columns that an earlier kgedit did not write are no fault."""
     path = folder / "cases.parquet"
     if not path.is_file():
         yield "cases.parquet is missing: an earlier kgedit made the run"
         return
     try:
-        same = pq.read_schema(path).equals(CASES) and pq.read_table(path).equals(case_table(cases))
-    except pa.ArrowException:
+        found = pq.read_table(path)
+        wanted = case_table(cases)
+        names = [name for name in wanted.column_names if name in found.column_names]
+        same = {"case", "object", "old_answers"} <= set(names) and found.select(names).equals(wanted.select(names))
+    except (OSError, pa.ArrowException):
         same = False
     if not same:
         yield "cases.parquet does not hold the edited cases of the timestep"

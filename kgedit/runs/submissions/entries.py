@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgedit.analysis.runs import Run
 from kgedit.errors import BenchmarkError, SubmissionError
@@ -115,7 +116,7 @@ def _short(model: str) -> str:
 def _write(run: CheckedRun, folder: Path, name: str, statement: Statement, report: Path | None) -> Submission:
     folder.mkdir(parents=True)
     write_full_answers(folder / "answers.parquet", read_answers(run.folder))
-    shutil.copyfile(run.folder / "cases.parquet", folder / "cases.parquet")
+    pq.write_table(run.cases, folder / "cases.parquet", compression="zstd")
     if report is not None:
         shutil.copyfile(report, folder / "report.html")
         statement = replace(statement, report="report.html")
