@@ -200,7 +200,9 @@ def _row(row: Standing, one: Standings, of: dict[Path, BoardRun], beside: Path) 
     cells = []
     for measure in one.measures:
         placed = row.cells.get(measure)
-        cells.append(_cell(measure, placed, leading=len(one.rows) > 1 and placed is not None and placed.first == 1))
+        # Where nothing is told apart nothing leads.
+        apart = any(cell.first != 1 for other in one.rows if (cell := other.cells.get(measure)))
+        cells.append(_cell(measure, placed, leading=apart and placed is not None and placed.first == 1))
     links = tuple((found.name, _link(found, beside)) for found in runs)
     return BoardRow(row.name, " · ".join(who), links, tuple(cells))
 

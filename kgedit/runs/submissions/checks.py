@@ -214,7 +214,7 @@ def _edited_names(folder: Path) -> list[tuple[str, str]]:
 
 
 def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """What cases.parquet says otherwise than the timestep; columns that an earlier kgedit did not write are no fault."""
+    """Whether cases.parquet says what the timestep says; columns that an earlier kgedit did not write are no fault."""
     path = folder / "cases.parquet"
     if not path.is_file():
         yield "cases.parquet is missing: an earlier kgedit made the run"
@@ -240,9 +240,9 @@ def _edit_faults(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
     wanted = {(case.timestep, case.case_id) for case in cases}
     if wanted - given:
         first = min(wanted - given)
-        yield f"{len(wanted - given):,} cases were not edited by edits.jsonl; the first: {first[1]} of {first[0]}"
+        yield f"cases that edits.jsonl did not edit: {len(wanted - given):,}; the first: {first[1]} of {first[0]}"
     if given - wanted:
-        yield f"{len(given - wanted):,} edits of edits.jsonl are of cases that the spec does not choose"
+        yield f"edits of cases that the spec does not choose: {len(given - wanted):,}"
 
 
 def _score_faults(folder: Path, spec: RunSpec, scores: RunScores) -> Iterator[str]:

@@ -225,5 +225,5 @@ def _scores_faults(folder: Path, submission: Submission, cases: pa.Table) -> lis
     asked = {(row["timestep"], row["case_id"]) for row in cases.select(["timestep", "case_id"]).to_pylist()}
     answered = {(answer.timestep, answer.case_id) for answer in read_full_answers(folder / "answers.parquet")}
     if asked != answered:
-        reasons.append(f"{len(asked ^ answered):,} cases are in one of cases.parquet and answers.parquet only")
+        reasons.append(f"cases that only one of cases.parquet and answers.parquet holds: {len(asked ^ answered):,}")
     return reasons

@@ -25,7 +25,7 @@ class ExpectedAnswer:
         """What an answer says otherwise than the timestep and the spec; None where they agree."""
         preset, probe = self.preset, self.probe
         pairs = {
-            "accepted answers": (answer.answers, probe.answers),
+            "list of accepted answers": (answer.answers, probe.answers),
             "relation": (answer.relation, self.case.fact.property),
             "context": (answer.context, preset.context),
             "generation": (answer.generation, preset.generation),
@@ -87,12 +87,12 @@ def answer_faults(answers: Iterable[Answer], expected: Mapping[AnswerKey, Expect
             changed.setdefault(what, []).append(key)
     missing = [key for key in expected if key not in found]
     return [
-        *_reason(missing, "questions have no answer in answers.jsonl"),
-        *_reason(unexpected, "answers are to questions that this run does not ask of this timestep"),
+        *_reason(missing, "questions without an answer in answers.jsonl"),
+        *_reason(unexpected, "answers to questions that this run does not ask of its timestep"),
         *(
             reason
             for what, keys in changed.items()
-            for reason in _reason(keys, f"answers tell another {what} than timestep and spec")
+            for reason in _reason(keys, f"answers whose {what} is not that of timestep and spec")
         ),
     ]
 
@@ -103,4 +103,4 @@ def _reason(keys: Sequence[AnswerKey], said: str) -> list[str]:
     first = keys[0]
     state = "before any edit" if first.model_state == UNEDITED else f"after {first.model_state.timestep}"
     where = f"{first.case_id}, {first.axis}, preset {first.preset}, {state}"
-    return [f"{len(keys):,} {said}; the first: {where}"]
+    return [f"{said}: {len(keys):,}; the first: {where}"]

@@ -43,8 +43,8 @@ def _of_scores(told: list[dict[str, Any]], computed: list[dict[str, Any]]) -> li
     means = [f"{score['mean']:.4f}" if (score := side.get(key)) else "nothing" for side in (one, other)]
     what = " ".join(str(part) for part in key if isinstance(part, str))
     return [
-        f"{len(wrong):,} scores do not follow from the answers; the first: {what} is {means[0]} in scores.json and "
-        f"{means[1]} computed again. Measure it again: kgedit report --rescore RUN"
+        f"scores that do not follow from the answers: {len(wrong):,}; the first: {what} is {means[0]} in scores.json, "
+        f"and {means[1]} computed again. Measure it again: kgedit report --rescore RUN"
     ]
 
 
