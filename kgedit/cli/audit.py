@@ -11,6 +11,7 @@ import click
 from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 from kgedit.cli.progress import say
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _EPILOG = examples(
               help="Date of the older snapshot.")  # fmt: skip
 @click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
               help="Date of the newer snapshot.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(min=0),
               help="Rows that are not valid to show below the table.")  # fmt: skip
 def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:

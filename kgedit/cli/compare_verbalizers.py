@@ -9,6 +9,7 @@ import click
 
 from kgedit.cli.asking import AXES, ServerOptions, server_options, tell_asked
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
 from kgedit.errors import ModelError
@@ -32,7 +33,7 @@ _EPILOG = examples(
 @click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
 @click.option("--seed", default=0, show_default=True, help="Draws them.")
 @click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 @server_options
 def compare_verbalizers(
     timestep: Path,

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 
 
 @click.command(
@@ -36,7 +37,7 @@ from kgedit.cli.examples import examples
 @click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
               help="Lines of each part in the table; json and csv have all.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 def describe(
     timestep: Path,
     model: str | None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import click
 from kgedit.cli.cells import visible
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format
 from kgedit.cli.progress import say
 from kgedit.errors import KgeditError
 
@@ -63,6 +63,7 @@ def memory() -> None:
 @click.option("--base", type=_FILE, help="An earlier memory, which the sources are added to.")
 @click.option("--out", required=True, type=_FILE, help="File to write.")
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 def build(
     timesteps: tuple[Path, ...],
     from_home: bool,
@@ -97,8 +98,10 @@ def build(
         f"{built.path}: {counts['facts']:,} facts of {counts['relations']:,} relations, {counts['ended']:,} of them "
         f"ended; sha256 {built.sha256[:12]}"
     )
-    for reason, count in (learned.left_out if learned else {}).items():
+    left_out = learned.left_out if learned else {}
+    for reason, count in left_out.items():
         say(f"  left out: {count:,}, {reason}")
+    print_result({"path": built.path, "sha256": built.sha256, "counts": counts, "left_out": left_out})
 
 
 @memory.command(
@@ -134,7 +137,7 @@ def ask(
     search = Search(k=facts, hops=hops, gate=gate)
     answer = ask_memory(load_memory(file, embedder=embedder, device=device), question, search, as_of=as_of)
     if form == "json":
-        click.echo(json.dumps(answer.record(), indent=2, ensure_ascii=False))
+        print_json(answer.record())
     else:
         _print_answer(answer)
 

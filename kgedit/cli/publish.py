@@ -9,6 +9,7 @@ import click
 
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -32,6 +33,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--url", help="Where it will be found, for card and metadata.")
 @click.option("--date", **DATE, help="Day of publication, for the metadata. Default: none is told.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier publication.")
+@result_format
 def publish(
     folder: Path,
     timesteps: tuple[Path, ...],
@@ -70,4 +72,4 @@ def publish(
     say(
         f"{len(made.manifest['files']):,} files, {sum(one['bytes'] for one in made.manifest['files'].values()):,} bytes"
     )
-    click.echo(made.folder)
+    print_result({"folder": made.folder, "publication": made.manifest}, text=made.folder)

@@ -11,6 +11,7 @@ import click
 
 from kgedit.cli.cells import table_cell
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import result_format, wants_json
 from kgedit.cli.progress import say
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
 @click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
+@result_format
 def report(
     runs: tuple[Path, ...],
     *,
@@ -108,7 +110,10 @@ def report(
     if rescore:
         for run in made.runs:
             say(f"Measured again: {run.folder / 'scores.json'}")
-    print_tables(made.tables)
+    if wants_json():
+        click.echo(made.to_json(), nl=False)
+    else:
+        print_tables(made.tables)
     for path in made.files:
         say(f"Written: {path}")
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import stages
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
+
+if TYPE_CHECKING:
+    from kgedit.analysis.runs import Run
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
@@ -138,6 +142,7 @@ _MOST_FAILURES = 5
     help="Where the edited model goes; README.md in it says how to load it.",
 )
 @click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
+@result_format
 def run_edit(
     spec: Path | None,
     timesteps: tuple[str, ...],
@@ -178,7 +183,7 @@ def run_edit(
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
-        folder = run(
+        finished = run(
             raw,
             out=out,
             overwrite=overwrite,
@@ -186,9 +191,25 @@ def run_edit(
             backend_budget=backend_budget,
             backend_prices=backend_prices,
             progress=progress,
-        ).folder
-    _tell_failures(folder)
-    click.echo(folder)
+        )
+    _tell_failures(finished.folder)
+    print_result(_document(finished), text=finished.folder)
+
+
+def _document(run: Run) -> dict[str, Any]:
+    """The run's folder and its main scores over all timesteps."""
+    scores = run.scores
+    return {
+        "folder": run.folder,
+        "edits": scores.edits.edits,
+        "failed": scores.edits.failed,
+        "answers": scores.answers,
+        "scores": [
+            {name: getattr(score, name) for name in ("stage", "axis", "preset", "metric", "n", "mean", "low", "high")}
+            for score in scores.scores
+            if score.main and score.timestep is None
+        ],
+    }
 
 
 def _tell_unused(paths: object) -> None:

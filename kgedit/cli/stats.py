@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars
 from kgedit.errors import SpecError
 
@@ -31,6 +32,7 @@ A run finds them when it reads the same text, tokens and length; for text files:
 @click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@result_format
 def stats(
     model: str,
     layers: str,
@@ -65,6 +67,9 @@ def stats(
             dtype=dtype,
             progress=add,
         )
+    if wants_json():
+        print_json(table.to_pylist())
+        return
     for row in table.to_pylist():
         line = f"layer {row['layer']}\t{row['tokens']} tokens\tcondition {row['condition']:.3g}"
         if row["null_space"] is not None:

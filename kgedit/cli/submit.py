@@ -10,6 +10,7 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -31,6 +32,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--report", metavar="URL|FILE", help="The run's report page; a file is copied into the entry.")
 @click.option("--note", default="", metavar="TEXT", help="One line about the run.")
 @click.option("--overwrite", is_flag=True, help="Write the entry of the same run again, with what is said now.")
+@result_format
 def submit(
     run: Path,
     board: Path,
@@ -65,4 +67,4 @@ def submit(
         say(f"Checked: {scores.edits.edits:,} edits, {scores.answers:,} answers, {len(scores.scores):,} scores.")
     else:
         say("This run is on the board already; its entry is as it was. Say something else of it: --overwrite")
-    click.echo(made.folder)
+    print_result({"entry": made.folder, "name": made.submission.name, "is_new": made.is_new}, text=made.folder)

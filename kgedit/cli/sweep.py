@@ -9,6 +9,7 @@ import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import say
 
@@ -55,6 +56,7 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
 @click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
 @click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
+@result_format
 @click.pass_context
 def sweep(
     context: click.Context,
@@ -86,7 +88,8 @@ def sweep(
     if print_spec:
         from kgedit.runs.sweeps.shipped import find_sweep
 
-        click.echo(find_sweep(spec).read_text(encoding="utf-8"), nl=False)
+        text = find_sweep(spec).read_text(encoding="utf-8")
+        print_result({"spec": text}, text=text.removesuffix("\n"))
         return
     base = {name: value for name, value in flags.items() if value is not None}
     base |= {"timesteps": [*timesteps, *edits]} if timesteps or edits else {}
@@ -99,8 +102,9 @@ def sweep(
 def _list() -> None:
     from kgedit.runs.sweeps.shipped import shipped_sweeps
 
-    for shipped in shipped_sweeps():
-        click.echo(f"{shipped.name:20} {shipped.about}\n{'':20} {shipped.command}")
+    found = shipped_sweeps()
+    document = [{"name": one.name, "about": one.about, "command": one.command} for one in found]
+    print_result(document, text="\n".join(f"{one.name:20} {one.about}\n{'':20} {one.command}" for one in found))
 
 
 def _sweep(
@@ -117,13 +121,26 @@ def _sweep(
 
     with stages() as progress:
         done = run_sweep(spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, progress=progress)
-    if dry_run:
+    if wants_json():
+        print_json(_document(done))
+    elif dry_run:
         print_tables([_runs_table(done)])
     elif done.report:
         print_tables(done.report.tables)
         for path in done.report.files:
             say(f"Written: {path}")
     return done
+
+
+def _document(done: Sweep) -> dict[str, Any]:
+    fields = ("edits", "unedited", "new", "edited")
+    runs = [
+        {"name": run.name, "state": run.state, "error": run.error}
+        | {field: getattr(run.count, field) if run.count else None for field in fields}
+        for run in done.runs
+    ]
+    files = [str(path) for path in done.report.files] if done.report else []
+    return {"folder": str(done.folder), "runs": runs, "report": files}
 
 
 def _runs_table(planned: Sweep) -> Table:

@@ -9,6 +9,7 @@ import click
 
 from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, say
 
@@ -32,6 +33,7 @@ _EPILOG = examples(
 @click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
 @click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@result_format
 @server_options
 def verbalize(
     timestep: Path,
@@ -79,7 +81,7 @@ def verbalize(
     if made.asked:
         tell_asked(made.asked)
     _tell(made.counts)
-    click.echo(made.timestep.folder)
+    print_result({"folder": made.timestep.folder, "counts": made.counts}, text=made.timestep.folder)
 
 
 def _tell(counts: dict[str, Any]) -> None:

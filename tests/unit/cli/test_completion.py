@@ -61,7 +61,7 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
 
 
 def test_formats() -> None:
-    assert offered("load-dump", "--format") == list(LOADERS)
+    assert offered("load-dump", "--source-format") == list(LOADERS)
     assert offered("export-timestep", "--form") == list(EXPORTERS)
     assert {"easyedit", "wikibigedit", "wikifactdiff"} <= set(EXPORTERS)
 
