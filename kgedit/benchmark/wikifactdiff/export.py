@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
+from kgedit.benchmark.dropped import DROPPED
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.subjects import is_id
@@ -27,6 +28,7 @@ from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
 from kgedit.benchmark.wikifactdiff.compat import behaviour
 from kgedit.benchmark.wikifactdiff.difference import compare
+from kgedit.benchmark.wikifactdiff.dropped_groups import find_dropped
 from kgedit.benchmark.wikifactdiff.functional import count_functional, find_functional
 from kgedit.benchmark.wikifactdiff.nearest_triples import (
     draw_random_neighbours,
@@ -151,6 +153,7 @@ def _make_tables(
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
+    find_dropped(workspace)
     find_unchanged_triples(workspace)
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
@@ -260,12 +263,13 @@ _ORDERS = {
     "locality": "case_id",
     "two_hops": "case_id",
     "known_facts": "turn, subject, property, object",
+    "dropped": "subject, property",
 }
 
 
 def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
     written = {}
-    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES
+    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES | {"dropped": DROPPED}
     for name, schema in schemas.items():
         path = folder / f"{name}.parquet"
         rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")  # noqa: S608 - our own names
