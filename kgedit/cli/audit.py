@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.api.home import Home
+from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
@@ -25,7 +26,7 @@ _EPILOG = examples(
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--from", "older", required=True, **SNAPSHOT_DATE,
               help="Date of the older snapshot.")  # fmt: skip
 @click.option("--to", "newer", required=True, **SNAPSHOT_DATE,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import AXES, ServerOptions, server_options, tell_asked
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
@@ -26,7 +27,7 @@ _EPILOG = examples(
 
 
 @click.command("compare-verbalizers", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("timestep", type=click.Path(path_type=Path))
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--by", "names", multiple=True, required=True, metavar="VERBALIZER",
               help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")

@@ -125,6 +125,34 @@ timesteps = _paths_of("timestep.json", "benchmark")
 """Folders of timesteps."""
 
 
+def properties(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Properties of the shipped templates, each with its label."""
+    from kgedit.prompts.catalogues import read_catalogue
+    from kgedit.resources import data_folder
+
+    found = {}
+    for path in sorted((data_folder("prompts") / "templates" / "en").glob("*.yaml")):
+        entries = read_catalogue(path).get("templates", {})
+        found |= {name: str(entry.get("label", "")) for name, entry in entries.items()}
+    names = sorted((name for name in found if name.startswith(incomplete)), key=lambda name: (len(name), name))
+    return [CompletionItem(name, help=found[name]) for name in names]
+
+
+@_offer
+def models(_: click.Context) -> Iterable[str]:
+    """Models that need no download."""
+    return ("smollm2-135m", "tiny")
+
+
+@_offer
+def breakdowns(_: click.Context) -> Iterable[str]:
+    """What a report breaks scores down by."""
+    return (
+        *("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count"),
+        *("neighbour_similarity", "neighbour_popularity"),
+    )
+
+
 @_offer
 def source_formats(_: click.Context) -> Iterable[str]:
     """Formats of dumps."""

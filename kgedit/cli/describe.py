@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
 
@@ -18,8 +19,8 @@ from kgedit.cli.formats import rows_format
         "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
     )
 )
-@click.argument("timestep", type=click.Path(path_type=Path))
-@click.option("--model", metavar="NAME", help="Also count the tokens of this model.")
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
+@click.option("--model", metavar="NAME", shell_complete=completion.models, help="Also count the tokens of this model.")
 @click.option(
     "--html",
     "html_file",

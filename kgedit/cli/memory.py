@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.cells import visible
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
@@ -54,11 +55,12 @@ def memory() -> None:
         "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
     )
 )
-@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, help="Folder of a timestep; repeat.")
+@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, shell_complete=completion.timesteps,
+              help="Folder of a timestep; repeat.")  # fmt: skip
 @click.option("--home", "from_home", is_flag=True, help="The facts of the loaded snapshots, from the store.")
 @click.option("--graph", "from_graph", is_flag=True, help="The facts of the graph in Neo4j.")
 @click.option("--as-of", **DATE, help="Facts of --home or --graph as of this day. Default: the newest snapshot.")
-@click.option("--property", "properties", multiple=True, metavar="PID",
+@click.option("--property", "properties", multiple=True, metavar="PID", shell_complete=completion.properties,
               help="Only facts of this property, of --home or --graph; repeat.")  # fmt: skip
 @click.option("--base", type=_FILE, help="An earlier memory, which the sources are added to.")
 @click.option("--out", required=True, type=_FILE, help="File to write.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
@@ -27,7 +28,8 @@ _EPILOG = examples(
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Catalogue to write, a YAML file.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
 @click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
-@click.option("--property", "properties", metavar="PID", multiple=True, help="A relation; repeat. Default: all.")
+@click.option("--property", "properties", metavar="PID", multiple=True, shell_complete=completion.properties,
+              help="A relation; repeat. Default: all.")  # fmt: skip
 @click.option("--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Most of each relation.")
 @click.option("--most-popular", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Items that count as popular.")  # fmt: skip

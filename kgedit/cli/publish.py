@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
@@ -24,8 +25,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.option("--timestep", "timesteps", multiple=True, required=True, type=_FOLDER,
+              shell_complete=completion.timesteps,
               help="Folder that export-timestep wrote; repeat for several. The first is the default.")  # fmt: skip
-@click.option("--runs", multiple=True, type=_FOLDER,
+@click.option("--runs", multiple=True, type=_FOLDER, shell_complete=completion.runs,
               help="Finished run on these timesteps whose scores go with them; repeat for several.")  # fmt: skip
 @click.option("--name", help="Of the data set. Default: the folder's name.")
 @click.option("--version", default="1.0.0", show_default=True, help="Of the data set.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.cells import table_cell
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import result_format, wants_json
@@ -32,7 +33,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
         "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
     ),
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
+                shell_complete=completion.runs)  # fmt: skip
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file.")
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
@@ -53,6 +55,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--by",
     multiple=True,
     metavar="NAME",
+    shell_complete=completion.breakdowns,
     help="Break scores down by relation, tag, kind, year, popularity, subject_count or object_count, or bleedover by "
     "neighbour_similarity or neighbour_popularity; repeat.",
 )

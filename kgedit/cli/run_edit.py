@@ -56,9 +56,11 @@ _MOST_FAILURES = 5
 
 @click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
+              help="Exported timestep; repeat in order.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits as others publish them; after timesteps.")
-@click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
+@click.option("--model", metavar="NAME", shell_complete=completion.models,
+              help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")  # fmt: skip
 @click.option("--method", metavar="NAME", shell_complete=completion.methods, help=f"{', '.join(METHODS)}.")
 @click.option(
     "--protocol",

@@ -25,7 +25,8 @@ _EPILOG = examples(
 
 
 @click.command("score", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
+                shell_complete=completion.runs)  # fmt: skip
 @click.option(
     "--metric",
     "metrics",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars
@@ -21,9 +22,11 @@ A run finds them when it reads the same text, tokens and length; for text files:
 
 
 @click.command("stats", epilog=_EPILOG)
-@click.option("--model", required=True, metavar="NAME", help="smollm2-135m, a folder, or a name on the hub.")
+@click.option("--model", required=True, metavar="NAME", shell_complete=completion.models,
+              help="smollm2-135m, a folder, or a name on the hub.")  # fmt: skip
 @click.option("--layers", required=True, metavar="LAYERS", help="Blocks, such as 4-8 or 3,5,7.")
-@click.option("--timestep", type=click.Path(path_type=Path, file_okay=False), help="Use this one's known facts.")
+@click.option("--timestep", type=click.Path(path_type=Path, file_okay=False), shell_complete=completion.timesteps,
+              help="Use this one's known facts.")  # fmt: skip
 @click.option(
     "--text", "texts", multiple=True, type=click.Path(path_type=Path, dir_okay=False), help="Use a text file."
 )

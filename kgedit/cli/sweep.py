@@ -48,9 +48,10 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
 @click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
 @click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Instead of the base's timesteps.")
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
+              help="Instead of the base's timesteps.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
-@click.option("--model", metavar="NAME", help="Instead of the base's.")
+@click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's.")
 @click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
 @click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
@@ -21,7 +22,7 @@ _EPILOG = examples(
 
 
 @click.command("verbalize", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("timestep", type=click.Path(path_type=Path))
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
 @click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
