@@ -13,7 +13,7 @@ from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 
 if TYPE_CHECKING:
     from kgedit.benchmark.audit import Audit
@@ -44,7 +44,8 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
     """
     from kgedit.cli.query import print_rows
 
-    audited = Home().audit(file, older, newer)
+    with steps("Auditing"):
+        audited = Home().audit(file, older, newer)
     for reason, count in audited.not_audited.items():
         say(f"{file}: not audited: {reason}: {count:,}")
     if form == "json":

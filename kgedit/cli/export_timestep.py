@@ -14,7 +14,7 @@ from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 
 
 @click.command(
@@ -107,11 +107,13 @@ def export_timestep(
         "pageviews": pageviews,
     }
     if stream and not older and not newer:
-        made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
+        with steps("Exporting"):
+            made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
         _tell_stream(made.manifest)
         print_result({"folder": made.folder, "stream": made.manifest}, text=made.folder)
     elif older and newer and not stream:
-        timestep = Home().export_timestep(older, newer, **options)
+        with steps("Exporting"):
+            timestep = Home().export_timestep(older, newer, **options)
         _tell_updates(timestep.manifest) if profile == "wikifactdiff" else _tell(timestep.manifest)
         print_result({"folder": timestep.folder, "timestep": timestep.manifest}, text=timestep.folder)
     else:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kgedit.cli.examples import examples
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -45,9 +45,10 @@ def leaderboard(
     """
     from kgedit.api import boards
 
-    made = boards.leaderboard(
-        paths, html=html_file, markdown=markdown, csv=csv_file, json=json_file, overwrite=overwrite
-    )
+    with steps("Reading"):
+        made = boards.leaderboard(
+            paths, html=html_file, markdown=markdown, csv=csv_file, json=json_file, overwrite=overwrite
+        )
     for folder, reasons in made.board.left_out.items():
         for reason in reasons:
             say(f"Left out: {folder.name}: {reason}")

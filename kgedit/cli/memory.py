@@ -13,7 +13,7 @@ from kgedit.cli.cells import visible
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 from kgedit.errors import KgeditError
 
 if TYPE_CHECKING:
@@ -85,16 +85,17 @@ def build(
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
 
-    built, learned = build_memory(
-        out,
-        timesteps=timesteps,
-        home=home() if from_home else None,
-        graph=home() if from_graph else None,
-        base=base,
-        as_of=None if as_of is None else as_of.date(),
-        properties=properties,
-        overwrite=overwrite,
-    )
+    with steps("Building"):
+        built, learned = build_memory(
+            out,
+            timesteps=timesteps,
+            home=home() if from_home else None,
+            graph=home() if from_graph else None,
+            base=base,
+            as_of=None if as_of is None else as_of.date(),
+            properties=properties,
+            overwrite=overwrite,
+        )
     counts = built.manifest["counts"]
     say(
         f"{built.path}: {counts['facts']:,} facts of {counts['relations']:,} relations, {counts['ended']:,} of them "

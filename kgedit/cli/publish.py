@@ -11,7 +11,7 @@ from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -55,17 +55,18 @@ def publish(
     """
     from kgedit.api import publishing
 
-    made = publishing.publish(
-        folder,
-        timesteps,
-        runs=runs,
-        name=name,
-        version=version,
-        license=licence,
-        url=url,
-        date=date.date() if date else None,
-        overwrite=overwrite,
-    )
+    with steps("Publishing"):
+        made = publishing.publish(
+            folder,
+            timesteps,
+            runs=runs,
+            name=name,
+            version=version,
+            license=licence,
+            url=url,
+            date=date.date() if date else None,
+            overwrite=overwrite,
+        )
     for step in made.manifest["timesteps"]:
         asked = ", ".join(f"{count:,} {axis}" for axis, count in step["questions"].items())
         say(f"{step['config']}: {step['cases']:,} cases; questions: {asked}")

@@ -11,7 +11,7 @@ from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, steps
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -52,16 +52,17 @@ def submit(
     """
     from kgedit.api import boards
 
-    made = boards.submit(
-        run,
-        board,
-        timesteps=timesteps,
-        submitter=submitter,
-        date=date.date() if date else None,
-        report=report,
-        note=note,
-        overwrite=overwrite,
-    )
+    with steps("Checking"):
+        made = boards.submit(
+            run,
+            board,
+            timesteps=timesteps,
+            submitter=submitter,
+            date=date.date() if date else None,
+            report=report,
+            note=note,
+            overwrite=overwrite,
+        )
     scores = made.submission.scores
     if made.is_new:
         say(f"Checked: {scores.edits.edits:,} edits, {scores.answers:,} answers, {len(scores.scores):,} scores.")

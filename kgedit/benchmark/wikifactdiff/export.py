@@ -48,6 +48,7 @@ from kgedit.prompts.dates import dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
+from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
@@ -120,6 +121,7 @@ def export_timestep(
         aside / "timestep.json",
         describe_export(old, new, settings=settings) | counted | {"tables": tables},
     )
+    step("writing other forms", 5, _STEPS)
     made = Timestep.open(aside)
     for write in writers:
         write(made)
@@ -138,25 +140,34 @@ def describe_export(old: Snapshot, new: Snapshot, *, settings: Settings) -> dict
     }
 
 
+_STEPS = 6
+"""Steps that an export tells of."""
+
+
 def _make_tables(
     workspace: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, settings: Settings
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     find_functional(workspace, settings.functional_by)
+    step("keeping facts", 0, _STEPS)
     preprocessing = preprocess(workspace, rules)
     entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
+    step("comparing", 1, _STEPS)
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)
     funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates)
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
+    step("measuring popularity", 2, _STEPS)
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
     find_dropped(workspace)
+    step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
+    step("wording questions", 4, _STEPS)
     _word(workspace, settings, new.day)
     make_cases(
         workspace,

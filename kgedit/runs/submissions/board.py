@@ -9,6 +9,7 @@ from pathlib import Path
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
 from kgedit.records.runs import RunEnvironment
+from kgedit.records.steps import step
 from kgedit.records.submissions import Statement, SubmittedTimestep
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
@@ -68,7 +69,9 @@ def read_board(paths: Iterable[Path]) -> Board:
     """
     found: dict[Path, BoardRun] = {}
     left_out: dict[Path, tuple[str, ...]] = {}
-    for folder in dict.fromkeys(one.resolve() for path in paths for one in _folders(path)):
+    folders = list(dict.fromkeys(one.resolve() for path in paths for one in _folders(path)))
+    for done, folder in enumerate(folders):
+        step(f"checking {folder.name}", done, len(folders))
         try:
             found[folder] = _read(folder)
         except SubmissionError as error:

@@ -22,6 +22,7 @@ from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
+from kgedit.records.steps import step
 from kgedit.records.submissions import SubmittedTimestep
 from kgedit.runs.edited_cases import case_table
 from kgedit.runs.run_files import (
@@ -38,6 +39,8 @@ from kgedit.runs.submissions.expected_answers import answer_faults, expected_ans
 from kgedit.runs.submissions.score_differences import score_differences
 
 Found = TypeVar("Found")
+
+_STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         SubmissionError: with every reason for which the run is refused.
     """
     faults: list[str] = []
+    step("reading the run", 0, _STEPS)
     spec = _read(lambda: read_spec(folder), faults)
     environment = _read(lambda: read_environment(folder), faults)
     scores = _read(lambda: read_scores(folder), faults)
@@ -75,10 +79,13 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
     if spec is None or environment is None:
         raise SubmissionError(folder, faults)
     faults += _settings_faults(spec, environment, preparation)
+    step("checking timesteps", 1, _STEPS)
     opened = _open_timesteps(spec, environment, timesteps, faults)
     edited = None if opened is None else _read(lambda: _edited_cases(folder, spec, opened), faults)
+    step("checking cases and answers", 2, _STEPS)
     if edited is not None:
         faults += _case_faults(folder, spec, edited, selection or ())
+    step("computing scores", 3, _STEPS)
     if scores is not None:
         faults += _score_faults(folder, spec, scores)
     if faults or scores is None or opened is None or edited is None:
