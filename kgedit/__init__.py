@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
+    from kgedit.api.boards import Leaderboard, leaderboard, submit
     from kgedit.api.describing import describe, describe_page
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         SourceError,
         SpecError,
         StoreError,
+        SubmissionError,
         UnknownNameError,
     )
     from kgedit.llm.language_model import LanguageModel
@@ -52,6 +54,7 @@ __all__ = [
     "KgeditError",
     "KnownFact",
     "LanguageModel",
+    "Leaderboard",
     "MissingExtraError",
     "ModelError",
     "Probe",
@@ -63,6 +66,7 @@ __all__ = [
     "SpecError",
     "StoreError",
     "Stream",
+    "SubmissionError",
     "Sweep",
     "Timestep",
     "UnknownNameError",
@@ -72,6 +76,7 @@ __all__ = [
     "describe",
     "describe_page",
     "edit",
+    "leaderboard",
     "load_edited",
     "load_model",
     "make_case",
@@ -80,11 +85,13 @@ __all__ = [
     "report",
     "run",
     "scores",
+    "submit",
     "sweep",
 ]
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
+    "kgedit.api.boards": ("Leaderboard", "leaderboard", "submit"),
     "kgedit.api.describing": ("describe", "describe_page"),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
@@ -107,6 +114,7 @@ _MODULES = {
         "SourceError",
         "SpecError",
         "StoreError",
+        "SubmissionError",
         "UnknownNameError",
     ),
     "kgedit.llm.language_model": ("LanguageModel",),
