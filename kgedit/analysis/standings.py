@@ -296,8 +296,8 @@ def _damage(variant: Variant, preset: str) -> Estimate | None:
         return None
     lows = [one.low for one in found if one.low is not None]
     highs = [one.high for one in found if one.high is not None]
-    ends = (1.0 - max(highs), 1.0 - min(lows)) if lows and highs else (None, None)
-    return Estimate(1.0 - fmean(one.mean for one in found), *ends, found[0].n)
+    low, high = (1.0 - max(highs), 1.0 - min(lows)) if lows and highs else (None, None)
+    return Estimate(1.0 - fmean(one.mean for one in found), low, high, found[0].n)
 
 
 def _cost(variant: Variant) -> Placed | None:

@@ -130,7 +130,7 @@ def properties(_context: click.Context, _parameter: click.Parameter, incomplete:
     from kgedit.prompts.catalogues import read_catalogue
     from kgedit.resources import data_folder
 
-    found = {}
+    found: dict[str, str] = {}
     for path in sorted((data_folder("prompts") / "templates" / "en").glob("*.yaml")):
         entries = read_catalogue(path).get("templates", {})
         found |= {name: str(entry.get("label", "")) for name, entry in entries.items()}

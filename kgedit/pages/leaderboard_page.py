@@ -163,7 +163,7 @@ def _shown(one: Standings, table: Table, of: dict[Path, BoardRun], beside: Path)
 
 
 def _unranked(estimate: Estimate | None) -> Placed | None:
-    return estimate and Placed(estimate)
+    return None if estimate is None else Placed(estimate)
 
 
 def _lead(one: Standings) -> tuple[str, str, str]:
