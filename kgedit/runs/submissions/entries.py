@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 from kgedit.analysis.runs import Run
 from kgedit.errors import BenchmarkError, SubmissionError
 from kgedit.metrics.answer_table import answer_table
+from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
 from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
-from kgedit.records.runs import RunSpec
+from kgedit.records.runs import Answer, RunSpec
 from kgedit.records.submissions import ENTRY_FORMAT, Statement, Submission
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import read_answers
@@ -168,10 +169,11 @@ def read_entry(folder: Path) -> Entry:
     if reasons:
         raise SubmissionError(folder, reasons)
     try:
-        run = _as_run(folder, submission)
+        answers = list(read_full_answers(folder / "answers.parquet"))
+        run = _as_run(folder, submission, answers)
     except (pa.ArrowException, msgspec.ValidationError, BenchmarkError, KeyError) as error:
         raise SubmissionError(folder, [f"answers.parquet cannot be read: {error}"]) from error
-    reasons = _scores_faults(folder, submission, run.cases)
+    reasons = _scores_faults(submission, answers, run.cases)
     if reasons:
         raise SubmissionError(folder, reasons)
     return Entry(submission, run)
@@ -188,17 +190,16 @@ def _read_submission(folder: Path) -> Submission:
     return found
 
 
-def _as_run(folder: Path, submission: Submission) -> Run:
+def _as_run(folder: Path, submission: Submission, answers: Sequence[Answer]) -> Run:
     """The run as reports take it; its table of answers is made again from the answers."""
     cases = read_edited_cases(folder)
-    path = folder / "answers.parquet"
     compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in submission.scores.scores)
     batches = answer_table(
-        read_full_answers(path),
+        answers,
         _own_metrics(submission.spec),
         timesteps=submission.scores.timesteps,
         old_answers=old_answers(cases),
-        before=answers_before(read_full_answers(path)) if compared else None,
+        before=answers_before(answers) if compared else None,
     )
     table = pa.Table.from_batches(batches, schema=ANSWERS)
     return Run(folder, submission.spec, submission.scores, table, cases)
@@ -208,22 +209,24 @@ def _own_metrics(spec: RunSpec) -> Mapping[str, str]:
     return {preset.name: preset.metric for preset in spec.presets}
 
 
-def _scores_faults(folder: Path, submission: Submission, cases: pa.Table) -> list[str]:
+def _scores_faults(submission: Submission, answers: Sequence[Answer], cases: pa.Table) -> list[str]:
     told, spec = submission.scores, submission.spec
+    # A judge's and an encoder's verdicts are not among the answers; what rules say of them is.
+    also = [name for name in told.also if name != "judge" and name not in BERTSCORES]
     computed = score_answers(
-        lambda: read_full_answers(folder / "answers.parquet"),
+        lambda: answers,
         spec.presets,
         answers_sha256=told.answers_sha256,
         train_context=spec.train_context,
         costs=(),
         preparation=None,
+        also=also,
     )
-    # A judge's and an encoder's verdicts are not among the answers; what rules say of them is.
     known = {score.metric for score in computed.scores}
     by_rules = tuple(score for score in told.scores if score.metric in known)
     reasons = score_differences(replace(told, scores=by_rules), computed, leave_out=_NOT_OF_ANSWERS)
     asked = {(row["timestep"], row["case_id"]) for row in cases.select(["timestep", "case_id"]).to_pylist()}
-    answered = {(answer.timestep, answer.case_id) for answer in read_full_answers(folder / "answers.parquet")}
+    answered = {(answer.timestep, answer.case_id) for answer in answers}
     if asked != answered:
         reasons.append(f"cases that only one of cases.parquet and answers.parquet holds: {len(asked ^ answered):,}")
     return reasons

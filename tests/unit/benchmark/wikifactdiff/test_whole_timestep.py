@@ -14,6 +14,7 @@ from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
 from world.updates import article, functional, number, run_steps, said, worlds
 
+from kgedit.api.describing import describe_page
 from kgedit.benchmark.dropped import read_dropped
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
@@ -113,6 +114,10 @@ def test_what_became_no_update_is_kept_with_its_reason_and_values_of_both_sides(
     counted = Counter(row["reason"] for row in rows.values())
     assert counted == timestep.manifest["funnel"]["dropped"]
     assert timestep.manifest["tables"]["dropped"]["rows"] == len(rows)
+    describe_page(timestep.folder, html=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Every change that a filter dropped" in page
+    assert "holds counts of what was dropped and not the changes" not in page
 
 
 def test_a_case_is_a_replaced_value_or_one_new_value(timestep: Timestep) -> None:
