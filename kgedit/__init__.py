@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
+    from kgedit.api.boards import Leaderboard, leaderboard, submit
     from kgedit.api.describing import describe, describe_page
     from kgedit.api.edited_model import EditedModel
     from kgedit.api.editing import edit, load_edited, load_model, make_case
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         SourceError,
         SpecError,
         StoreError,
+        SubmissionError,
         UnknownNameError,
     )
     from kgedit.llm.language_model import LanguageModel
@@ -54,6 +56,7 @@ __all__ = [
     "KgeditError",
     "KnownFact",
     "LanguageModel",
+    "Leaderboard",
     "MissingExtraError",
     "ModelError",
     "Outcome",
@@ -66,6 +69,7 @@ __all__ = [
     "SpecError",
     "StoreError",
     "Stream",
+    "SubmissionError",
     "Sweep",
     "Timestep",
     "UnknownNameError",
@@ -76,6 +80,7 @@ __all__ = [
     "describe_page",
     "edit",
     "explore_server",
+    "leaderboard",
     "load_edited",
     "load_model",
     "make_case",
@@ -84,12 +89,14 @@ __all__ = [
     "report",
     "run",
     "scores",
+    "submit",
     "sweep",
     "up",
 ]
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
+    "kgedit.api.boards": ("Leaderboard", "leaderboard", "submit"),
     "kgedit.api.describing": ("describe", "describe_page"),
     "kgedit.api.edited_model": ("EditedModel",),
     "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
@@ -114,6 +121,7 @@ _MODULES = {
         "SourceError",
         "SpecError",
         "StoreError",
+        "SubmissionError",
         "UnknownNameError",
     ),
     "kgedit.llm.language_model": ("LanguageModel",),

@@ -10,7 +10,8 @@ A message says what happened, where, and what to do next; the command line print
     ├── GraphError         the graph cannot be reached, started, written or read
     ├── BenchmarkError     a timestep cannot be made or read
     ├── ModelError         a language model cannot be found, loaded, placed on the device or asked
-    └── SpecError          a run spec is wrong (all its problems at once)
+    ├── SpecError          a run spec is wrong (all its problems at once)
+    └── SubmissionError    a run cannot go onto a leaderboard (all reasons at once)
 """
 
 
@@ -57,3 +58,12 @@ class SpecError(KgeditError):
     def __init__(self, problems: list[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("The run spec is wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+
+
+class SubmissionError(KgeditError):
+    """A run cannot go onto a leaderboard; the message lists every reason."""
+
+    def __init__(self, run: object, reasons: list[str]) -> None:
+        self.reasons = tuple(reasons)
+        listed = "\n".join(f"  - {reason}" for reason in reasons)
+        super().__init__(f"{run} cannot go onto the board:\n{listed}")

@@ -21,9 +21,9 @@ _COST = ("seconds_per_edit", "cpu_seconds_per_edit", "questions_per_second")
 _SUFFIXES = (" before", "", " low", " high", " n")
 
 
-def to_markdown(tables: Sequence[Table]) -> str:
+def to_markdown(tables: Sequence[Table], *, title: str = "Report") -> str:
     """The report as one Markdown document."""
-    parts = ["# Report\n"]
+    parts = [f"# {title}\n"]
     for table in tables:
         parts.append(f"## {_capital(table.title)}\n")
         if table.note:

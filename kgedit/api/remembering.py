@@ -14,6 +14,7 @@ from kgedit.memory.building import BuiltMemory, MemoryBuilder, open_memory
 from kgedit.memory.findings import Search
 from kgedit.memory.graph_memory import GraphMemory
 from kgedit.memory.intervals import Learned
+from kgedit.records.steps import step
 
 if TYPE_CHECKING:
     import uvicorn
@@ -56,13 +57,17 @@ def build_memory(
     if not (home or graph) and (as_of or properties):
         raise KgeditError("--as-of and --property choose facts of --home or --graph; a timestep is learned whole.")
     builder, learned = MemoryBuilder(base), None
+    total = len(timesteps) + 2
+    step("learning facts", 0, total)
     if home:
         learned = builder.add_snapshots(home, as_of=as_of, properties=properties)
     if graph:
         learned = _add_graph(builder, graph, as_of, properties)
     opened = [Timestep.open(folder) for folder in timesteps]
-    for timestep in sorted(opened, key=lambda one: one.name.split("_")[1::-1]):
+    for done, timestep in enumerate(sorted(opened, key=lambda one: one.name.split("_")[1::-1]), start=1):
+        step(f"learning {timestep.name}", done, total)
         builder.add_timestep(timestep)
+    step("writing", total - 1, total)
     return builder.write(out, overwrite=overwrite), learned
 
 

@@ -75,6 +75,6 @@ def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtere
 
 
 def read_dropped(timestep: Timestep) -> pa.Table | None:
-    """The dropped changes; None where the export kept none: of an earlier kgedit, or of the profile wikifactdiff."""
+    """The dropped changes; None where an earlier kgedit made the export, which kept none."""
     path = timestep.folder / "dropped.parquet"
     return pq.read_table(path, schema=DROPPED) if path.is_file() else None

@@ -38,6 +38,7 @@ from kgedit.prompts.dates import date_templates, dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
+from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
@@ -112,6 +113,7 @@ def export_timestep(
     about = describe_export(old, new, earlier, settings=settings)
     write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
     written = Timestep.open(aside)
+    step("writing other forms", 6, _STEPS)
     for write in writers:
         write(written)
     replace_folder(aside, folder)
@@ -139,6 +141,10 @@ def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
         )
 
 
+_STEPS = 7
+"""Steps that an export tells of."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     tables: Mapping[str, pa.Table]
@@ -155,11 +161,13 @@ def _make(
     spill: Path,
 ) -> _Made:
     """Every table of a timestep, and the counts of its manifest."""
+    step("finding changes", 0, _STEPS)
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
     filtered = filter_changes(selected.kept, labels)
     functional = keep_functional(window, filtered.kept, settings.functional_by)
+    step("judging kinds of change", 1, _STEPS)
     classifier = _classifier(settings)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
@@ -167,6 +175,7 @@ def _make(
     undated = choose_templates(cases, catalogue=settings.templates)
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     subjects = describe_subjects(window.connection, cases)
+    step("wording cases", 2, _STEPS)
     worded = word_cases(
         cases,
         templates,
@@ -176,6 +185,7 @@ def _make(
         persona_style=settings.persona_style,
         as_of=window.new.day if settings.ask_as_of else None,
     )
+    step("finding locality probes", 3, _STEPS)
     locality = find_locality(
         window,
         worded.kept,
@@ -185,8 +195,10 @@ def _make(
         changed=find_changed_facts(window, changes, worded.kept) if settings.changed_locality else None,
     )
     probes = word_probes(locality.probes, templates, describe_subjects(window.connection, locality.probes))
+    step("choosing known facts", 4, _STEPS)
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
     known_subjects = describe_subjects(window.connection, known_facts)
+    step("finding two hops", 5, _STEPS)
     chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
     tables = {

@@ -45,6 +45,8 @@ COMMANDS: Registry[click.Command] = Registry(
         "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",
         "publish": "kgedit.cli.publish:publish",
+        "submit": "kgedit.cli.submit:submit",
+        "leaderboard": "kgedit.cli.leaderboard:leaderboard",
         "write-sample": "kgedit.cli.write_sample:write_sample",
     },
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli.formats import print_json, wants_json
 from kgedit.cli.progress import say
 from kgedit.errors import ModelError
 
@@ -135,10 +136,23 @@ def tell_without_asking(
     if not isinstance(verbalizer, RemoteVerbalizer):
         raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
     if estimate:
-        tell_estimate(verbalizer.estimate(wanted()))
+        found = verbalizer.estimate(wanted())
+        print_json(estimate_document(found)) if wants_json() else tell_estimate(found)
         return
     for line in verbalizer.dry_run(wanted()):
         click.echo(line)
+
+
+def estimate_document(estimate: Estimate) -> dict[str, Any]:
+    """What asking would cost, for JSON; `dollars` is null where there is no price."""
+    return {
+        "calls": estimate.requests - estimate.cached,
+        "cached": estimate.cached,
+        "prompt_tokens": estimate.prompt_tokens,
+        "new_tokens": estimate.new_tokens,
+        "counted_by_tokenizer": estimate.exact,
+        "dollars": estimate.dollars,
+    }
 
 
 def tell_estimate(estimate: Estimate) -> None:

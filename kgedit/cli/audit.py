@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.api.home import Home
+from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.progress import say
+from kgedit.cli.formats import rows_format
+from kgedit.cli.progress import say, steps
 
 if TYPE_CHECKING:
     from kgedit.benchmark.audit import Audit
@@ -24,12 +26,12 @@ _EPILOG = examples(
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--from", "older", required=True, **SNAPSHOT_DATE,
               help="Date of the older snapshot.")  # fmt: skip
 @click.option("--to", "newer", required=True, **SNAPSHOT_DATE,
               help="Date of the newer snapshot.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(min=0),
               help="Rows that are not valid to show below the table.")  # fmt: skip
 def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:
@@ -42,7 +44,8 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
     """
     from kgedit.cli.query import print_rows
 
-    audited = Home().audit(file, older, newer)
+    with steps("Auditing"):
+        audited = Home().audit(file, older, newer)
     for reason, count in audited.not_audited.items():
         say(f"{file}: not audited: {reason}: {count:,}")
     if form == "json":

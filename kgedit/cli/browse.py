@@ -9,13 +9,14 @@ import click
 from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format, rows_format
 from kgedit.resources import data_folder
 
 
 @click.command(epilog=examples("kgedit find Germany"))
 @click.argument("name", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Rows to print at most.")
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 def find(name: tuple[str, ...], limit: int, form: str) -> None:
     """Find items and properties by label or alias.
 
@@ -41,6 +42,7 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
     help="... up to this one.",
 )
 @click.option("--print", "only_print", is_flag=True, help="Print the address and do not open a browser.")
+@result_format
 def browse(
     item: str | None, older: datetime.datetime | None, newer: datetime.datetime | None, only_print: bool
 ) -> None:
@@ -53,8 +55,10 @@ def browse(
     if (older is None) != (newer is None) or (older and item is None):
         raise click.UsageError("Give --from and --to together, and with --item.")
     page = Home().browser_page(item, older=older, newer=newer)
-    click.echo(page.url)
+    style = data_folder("cypher") / "browser"
+    told = {"url": page.url, "user": page.user, "password_file": page.password_file, "style_folder": style}
+    print_result(told, text=page.url)
     click.echo(f"User {page.user}, password in {page.password_file}", err=True)
-    click.echo(f"Style sheet and saved queries: {data_folder('cypher') / 'browser'}", err=True)
+    click.echo(f"Style sheet and saved queries: {style}", err=True)
     if not only_print:
         click.launch(page.url)

@@ -11,6 +11,7 @@ import click
 
 from kgedit.cli.dates import DATES
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.progress import Update, bars, say
 from kgedit.errors import ModelError
 
@@ -58,6 +59,7 @@ def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--seed", default=0, show_default=True, help="Of the locality questions.")
 @click.option("--limit", type=click.IntRange(min=1), help="Read only so many rows of each source.")
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 @_model_options
 def build_qaedit(
     sources: tuple[Path, ...],
@@ -84,7 +86,13 @@ def build_qaedit(
     if estimate:
         if helper is None:
             raise ModelError("--estimate is about a model: give --model NAME.")
-        _tell_estimate(qaedit.estimate_qaedit(sources, helper, limit=limit))
+        estimates = qaedit.estimate_qaedit(sources, helper, limit=limit)
+        if wants_json():
+            from kgedit.cli.asking import estimate_document
+
+            print_json({part: estimate_document(found) for part, found in estimates.items()})
+        else:
+            _tell_estimate(estimates)
         return
     with bars() as add:
         shown: list[Update] = []
@@ -107,7 +115,7 @@ def build_qaedit(
             progress=progress,
         )
     _tell(made)
-    click.echo(made.path)
+    print_result({"path": made.path, "provenance": made.provenance}, text=made.path)
 
 
 def _helper(options: Mapping[str, Any]) -> ModelHelp | None:

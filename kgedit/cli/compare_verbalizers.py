@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import AXES, ServerOptions, server_options, tell_asked
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
 from kgedit.errors import ModelError
@@ -25,14 +27,14 @@ _EPILOG = examples(
 
 
 @click.command("compare-verbalizers", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("timestep", type=click.Path(path_type=Path))
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--by", "names", multiple=True, required=True, metavar="VERBALIZER",
               help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")
 @click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
 @click.option("--seed", default=0, show_default=True, help="Draws them.")
 @click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 @server_options
 def compare_verbalizers(
     timestep: Path,

@@ -98,6 +98,61 @@ def snapshot_dates(_: click.Context) -> Iterable[str]:
     return [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days]
 
 
+def _paths_of(marker: str, *folders: str) -> Complete:
+    """A completion that offers folders that hold a file: those beside the word, and those of the home."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
+        from glob import escape
+        from pathlib import Path
+
+        from kgedit.resources import home
+
+        begun = Path(f"{incomplete}x").parent
+        near = Path().glob(f"{escape(str(begun))}/*/{marker}") if not begun.is_absolute() else begun.glob(f"*/{marker}")
+        places = [near, *((home() / folder).glob(f"*/{marker}") for folder in folders)]
+        found = sorted({str(path.parent) for place in places for path in place})
+        items = [CompletionItem(name) for name in found if name.startswith(incomplete)]
+        # Whoever names a folder elsewhere goes on as the shell does.
+        return items or [CompletionItem(incomplete, type="dir")]
+
+    return complete
+
+
+runs = _paths_of("spec.yaml", "runs")
+"""Folders of runs."""
+
+timesteps = _paths_of("timestep.json", "benchmark")
+"""Folders of timesteps."""
+
+
+def properties(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Properties of the shipped templates, each with its label."""
+    from kgedit.prompts.catalogues import read_catalogue
+    from kgedit.resources import data_folder
+
+    found: dict[str, str] = {}
+    for path in sorted((data_folder("prompts") / "templates" / "en").glob("*.yaml")):
+        entries = read_catalogue(path).get("templates", {})
+        found |= {name: str(entry.get("label", "")) for name, entry in entries.items()}
+    names = sorted((name for name in found if name.startswith(incomplete)), key=lambda name: (len(name), name))
+    return [CompletionItem(name, help=found[name]) for name in names]
+
+
+@_offer
+def models(_: click.Context) -> Iterable[str]:
+    """Models that need no download."""
+    return ("smollm2-135m", "tiny")
+
+
+@_offer
+def breakdowns(_: click.Context) -> Iterable[str]:
+    """What a report breaks scores down by."""
+    return (
+        *("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count"),
+        *("neighbour_similarity", "neighbour_popularity"),
+    )
+
+
 @_offer
 def source_formats(_: click.Context) -> Iterable[str]:
     """Formats of dumps."""

@@ -8,6 +8,7 @@ import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 
 
 @click.group("configs", epilog=examples("kgedit configs ls"))
@@ -17,6 +18,7 @@ def configs() -> None:
 
 @configs.command("ls", epilog=examples("kgedit configs ls", "kgedit configs ls --method memit"))
 @click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only this one's.")
+@result_format
 def ls(method: str | None) -> None:
     """List published configs and defaults.
 
@@ -39,8 +41,8 @@ def ls(method: str | None) -> None:
         ]
         rows.append((f"{name}/default", "any other model" if known else "any model"))
     width = max(len(name) for name, _ in rows)
-    for name, models in rows:
-        click.echo(f"{name:{width}}  {models}")
+    document = [{"name": name, "models": models} for name, models in rows]
+    print_result(document, text="\n".join(f"{name:{width}}  {models}" for name, models in rows))
 
 
 @configs.command(
@@ -54,6 +56,7 @@ def ls(method: str | None) -> None:
 @click.argument("name", metavar="METHOD/MODEL", shell_complete=completion.configs)
 @click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@result_format
 def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     """Write a run spec with every setting of a method.
 
@@ -69,14 +72,15 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     kind = SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
     target = file or Path(f"{method}-{model or DEFAULT}.yaml")
     if file == Path("-"):
-        click.echo(spec_text(kind, method, model, file=f"{method}-{model or DEFAULT}.yaml"), nl=False)
+        text = spec_text(kind, method, model, file=f"{method}-{model or DEFAULT}.yaml")
+        print_result({"spec": text}, text=text.removesuffix("\n"))
         return
     text = spec_text(kind, method, model, file=str(target))
     if target.exists() and not overwrite:
         raise click.ClickException(f"{target} is there already. Replace it: --overwrite")
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, text)
-    click.echo(target)
+    print_result({"file": target}, text=target)
 
 
 @configs.command(
@@ -86,6 +90,7 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     ),
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@result_format
 @click.pass_context
 def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     """Check run specs and hyperparameter files.
@@ -96,6 +101,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     from kgedit.runs.spec_files import check
 
     wrong = 0
+    checked = []
     for file in files:
         found = check(file)
         for note in found.notes:
@@ -107,8 +113,13 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
             click.echo(f"{file}: {problem}", err=True)
         if found.problems:
             wrong += 1
-        else:
+        elif not wants_json():
             click.echo(f"ok {file}: {found.kind}")
+        checked.append(
+            {"file": file, "kind": found.kind, "problems": found.problems, "ignored": found.notes}
+            | {"not_checked": found.unchecked}
+        )
+    print_result(checked)
     context.exit(1 if wrong else 0)
 
 
@@ -116,12 +127,10 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     "schema", epilog=examples("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit")
 )
 @click.option("--published", metavar="METHOD", help="That of published configs of a method instead.")
+@click.option("--format", type=click.Choice(("json",)), default="json", expose_value=False, help="A schema is JSON.")
 def schema(published: str | None) -> None:
     """Print the JSON schema of run specs, for editors and other tools."""
-    import json
-
     from kgedit.runs.spec import spec_schema
     from kgedit.runs.spec_files import published_schema
 
-    found = published_schema(published) if published else spec_schema()
-    click.echo(json.dumps(found, indent=1, ensure_ascii=False))
+    print_json(published_schema(published) if published else spec_schema())

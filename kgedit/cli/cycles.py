@@ -9,11 +9,12 @@ import click
 from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 
 
 @click.command(epilog=examples("kgedit cycles --date 2023-02-27"))
 @click.option("--date", required=True, **SNAPSHOT_DATE, help="Date of the snapshot.")
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 def cycles(date: datetime.datetime, form: str) -> None:
     """List circles among classes and among containers.
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 
 
 @click.command(
@@ -17,8 +19,8 @@ from kgedit.cli.examples import examples
         "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
     )
 )
-@click.argument("timestep", type=click.Path(path_type=Path))
-@click.option("--model", metavar="NAME", help="Also count the tokens of this model.")
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
+@click.option("--model", metavar="NAME", shell_complete=completion.models, help="Also count the tokens of this model.")
 @click.option(
     "--html",
     "html_file",
@@ -36,7 +38,7 @@ from kgedit.cli.examples import examples
 @click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
               help="Lines of each part in the table; json and csv have all.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 def describe(
     timestep: Path,
     model: str | None,

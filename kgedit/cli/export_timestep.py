@@ -13,7 +13,8 @@ from kgedit.benchmark.profiles import COMPATS, PERSONA_STYLES, PROFILES
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.progress import say
+from kgedit.cli.formats import print_result, result_format
+from kgedit.cli.progress import say, steps
 
 
 @click.command(
@@ -58,6 +59,7 @@ from kgedit.cli.progress import say
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@result_format
 def export_timestep(
     older: datetime.datetime | None,
     newer: datetime.datetime | None,
@@ -109,13 +111,15 @@ def export_timestep(
         "only": only,
     }
     if stream and not older and not newer:
-        made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
+        with steps("Exporting"):
+            made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
         _tell_stream(made.manifest)
-        click.echo(made.folder)
+        print_result({"folder": made.folder, "stream": made.manifest}, text=made.folder)
     elif older and newer and not stream:
-        timestep = Home().export_timestep(older, newer, **options)
+        with steps("Exporting"):
+            timestep = Home().export_timestep(older, newer, **options)
         _tell_updates(timestep.manifest) if profile == "wikifactdiff" else _tell(timestep.manifest)
-        click.echo(timestep.folder)
+        print_result({"folder": timestep.folder, "timestep": timestep.manifest}, text=timestep.folder)
     else:
         raise click.UsageError("Give --from and --to, or --all.")
 

@@ -10,6 +10,7 @@ import click
 
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import bars, say
 from kgedit.errors import SourceError
 
@@ -75,6 +76,7 @@ def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], 
 @click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 def fetch_slice(
     target: Path,
     items: Path | None,
@@ -112,6 +114,7 @@ def fetch_slice(
     with bars() as add:
         made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
     _tell_fetched(made.path, made.entities, made.unknown)
+    print_result({"path": made.path, "entities": made.entities, "not_found": made.unknown})
 
 
 def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
@@ -136,6 +139,7 @@ def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
 @click.option("--time-limit", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 def fetch_items(
     target: Path,
     items: Path,
@@ -173,6 +177,14 @@ def fetch_items(
     _tell_fetched(made.path, made.entities, made.unknown)
     if made.redirects is not None:
         say(f"Redirects among them: add --redirects {made.redirects}")
+    print_result(
+        {
+            "path": made.path,
+            "entities": made.entities,
+            "not_found": made.unknown,
+            "redirects": made.redirects,
+        }
+    )
 
 
 @click.command("fetch-dump", epilog=examples("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"))
@@ -185,6 +197,7 @@ def fetch_items(
 @click.option("--mirror", help="Address of a mirror. Default: the public Wikimedia dumps.")
 @click.option("--contact", **_CONTACT)
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 def fetch_dump(
     day: str | None, listing: bool, kind: str, folder: Path, mirror: str | None, contact: str, overwrite: bool
 ) -> None:
@@ -200,8 +213,8 @@ def fetch_dump(
     manners = Manners(contact=contact)
     order = DumpOrder(day=_day(day, listing), kind=kind, mirror=f"{(mirror or DUMPS).rstrip('/')}/", manners=manners)
     if listing:
-        for found in list_days(order):
-            click.echo(f"{found[:4]}-{found[4:6]}-{found[6:]}")
+        days = [f"{found[:4]}-{found[4:6]}-{found[6:]}" for found in list_days(order)]
+        print_result({"days": days}, text="\n".join(days) if days else None)
         return
     dump = find_dump(order)
     if dump.checksum is None:
@@ -209,6 +222,7 @@ def fetch_dump(
     with bars() as add:
         path = fetch(dump, folder, manners=manners, overwrite=overwrite,
                      progress=lambda size: add(f"Fetching {dump.name}", size, "bytes"))  # fmt: skip
+    print_result({"path": path, "checksum": dump.checksum})
     digits = dump.name.removeprefix("wikidata-")[:8]
     if digits.isdigit():
         say(f"Load it: kgedit load-dump {path} --date {digits[:4]}-{digits[4:6]}-{digits[6:]}")

@@ -8,6 +8,7 @@ import click
 
 from kgedit.api.home import Home
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
@@ -29,6 +30,7 @@ def graph() -> None:
 
 
 @graph.command(cls=ResumableCommand, epilog=examples("kgedit graph install"))
+@result_format
 def install() -> None:
     """Fetch Neo4j (150 MB) into the cache; start nothing.
 
@@ -38,12 +40,14 @@ def install() -> None:
     from kgedit.graph.managed.java import find_java
 
     java = find_java()
-    click.echo(fetch(verify=True))
+    folder = fetch(verify=True)
+    print_result({"folder": folder, "java": java.path, "java_version": java.version}, text=folder)
     click.echo(f"It will run on Java {java.version}: {java.path}", err=True)
 
 
 @graph.command(epilog=examples("kgedit graph start", "kgedit graph start --idle-stop 30m"))
 @click.option("--idle-stop", metavar="TIME", help="Stop it after this long without a client: 30m, 2h; off for never.")
+@result_format
 def start(idle_stop: str | None) -> None:
     """Start the server; print its Bolt address and Browser page.
 
@@ -56,20 +60,24 @@ def start(idle_stop: str | None) -> None:
 
     seconds = None if idle_stop is None else parse_idle_stop(idle_stop, "--idle-stop")
     address = ManagedServer(home()).start(idle_stop=seconds)
-    click.echo(address.uri)
-    click.echo(address.browser_page())
+    page = address.browser_page()
+    print_result({"uri": address.uri, "browser": page}, text=f"{address.uri}\n{page}")
 
 
 @graph.command(epilog=examples("kgedit graph stop"))
+@result_format
 def stop() -> None:
     """Shut the server down cleanly."""
     from kgedit.graph.managed.server import ManagedServer
 
     server = ManagedServer(home())
-    click.echo(f"Neo4j in {server.folder} {'is stopped' if server.stop() else 'was not running'}.", err=True)
+    was_running = server.stop()
+    click.echo(f"Neo4j in {server.folder} {'is stopped' if was_running else 'was not running'}.", err=True)
+    print_result({"folder": server.folder, "was_running": was_running})
 
 
 @graph.command(cls=ResumableCommand, epilog=examples("kgedit graph rebuild --no-evidence"))
+@result_format
 @scope_options
 def rebuild(scope: Scope | None) -> None:
     """Rebuild the graph from the snapshots in the store.
@@ -79,24 +87,24 @@ def rebuild(scope: Scope | None) -> None:
     """
     from kgedit.cli.load_dump import project
 
-    project(rebuild=True, scope=scope)
+    print_result(project(rebuild=True, scope=scope))
 
 
 @graph.command(epilog=examples("kgedit graph status --json"))
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@result_format
 def status(as_json: bool) -> None:
     """Show whether the server runs, where, and what it holds.
 
     Also shows the path of the password file. Starts nothing; the graph's content is shown only while its server runs.
     """
-    import json
     from dataclasses import asdict
 
     state = Home().graph_status()
     content = None if state.content is None else asdict(state.content)
     found = asdict(state.server) | {"instead": state.outside, "holds": content}
-    if as_json:
-        click.echo(json.dumps(found, indent=2, default=str))
+    if as_json or wants_json():
+        print_json(found)
         return
     for name, meaning in _LINES.items():
         if found[name] is not None:

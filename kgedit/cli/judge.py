@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.asking import COST_OPTIONS, tell_asked, tell_estimate
+from kgedit.cli.asking import COST_OPTIONS, estimate_document, tell_asked, tell_estimate
+from kgedit.cli.formats import print_json, wants_json
 from kgedit.cli.progress import bar, say
 from kgedit.errors import ModelError
 
@@ -131,7 +132,11 @@ def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
     """Print what a judge would cost."""
     remote = options.remote()
     assert remote is not None
-    tell_estimate(remote.estimate(runs))
+    estimate = remote.estimate(runs)
+    if wants_json():
+        print_json(estimate_document(estimate))
+        return
+    tell_estimate(estimate)
     if options.judge_errors:
         click.echo("error classes: at most one more call for each answer, for those that are called wrong")
 

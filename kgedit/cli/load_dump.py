@@ -12,6 +12,7 @@ from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE, DATES
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
 from kgedit.cli.scopes import scope_options
@@ -30,7 +31,7 @@ from kgedit.store.scope import Scope
 @click.option("--date", **DATE, help="Day of the dump.")
 @click.option("--as-of", "days", **DATES,
               help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
-@click.option("--format", "source_format", shell_complete=completion.source_formats,
+@click.option("--source-format", shell_complete=completion.source_formats,
               help="Source format. Default: by the content.")  # fmt: skip
 @click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
               help="Label language; repeat for fallbacks.")  # fmt: skip
@@ -45,6 +46,7 @@ from kgedit.store.scope import Scope
 @click.option("--slice-of", metavar="TEXT",
               help="PATH holds chosen items, these: what it lacks is unknown, not removed.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
+@result_format
 @scope_options
 def load_dump(
     path: Path,
@@ -88,8 +90,8 @@ def load_dump(
             snapshots = [Home().load_dump(path, date, **options, progress=add)]
     for snapshot in snapshots:
         _tell(snapshot.manifest)
-    if graph:
-        project(scope=scope)
+    held = project(scope=scope) if graph else None
+    print_result({"snapshots": [snapshot.manifest for snapshot in snapshots], "graph": held})
 
 
 def _tell(manifest: dict[str, Any]) -> None:
@@ -113,10 +115,17 @@ def _tell_projection(projected: dict[str, Any]) -> None:
                 say(f"  {verb.replace('_', ' ')} by dates: {count:,} {reason}")
 
 
-def project(*, rebuild: bool = False, scope: Scope | None = None) -> None:
-    """Update the graph from the store, and print what it holds."""
+def project(*, rebuild: bool = False, scope: Scope | None = None) -> dict[str, Any]:
+    """Update the graph from the store, say what it holds, and return that for JSON."""
     with bars() as add:
         held = Home().update_graph(rebuild=rebuild, scope=scope, progress=add)
     if held.rebuilt > 1:
         say(f"The graph was rebuilt from {held.rebuilt} snapshots.")
     say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")
+    return {
+        "date": held.date,
+        "facts": held.facts,
+        "terms": held.terms,
+        "rebuilt_from": held.rebuilt,
+        "scope": held.scope.describe(),
+    }

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.cells import visible
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.progress import say
+from kgedit.cli.formats import print_json, print_result, result_format
+from kgedit.cli.progress import say, steps
 from kgedit.errors import KgeditError
 
 if TYPE_CHECKING:
@@ -54,15 +55,17 @@ def memory() -> None:
         "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
     )
 )
-@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, help="Folder of a timestep; repeat.")
+@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, shell_complete=completion.timesteps,
+              help="Folder of a timestep; repeat.")  # fmt: skip
 @click.option("--home", "from_home", is_flag=True, help="The facts of the loaded snapshots, from the store.")
 @click.option("--graph", "from_graph", is_flag=True, help="The facts of the graph in Neo4j.")
 @click.option("--as-of", **DATE, help="Facts of --home or --graph as of this day. Default: the newest snapshot.")
-@click.option("--property", "properties", multiple=True, metavar="PID",
+@click.option("--property", "properties", multiple=True, metavar="PID", shell_complete=completion.properties,
               help="Only facts of this property, of --home or --graph; repeat.")  # fmt: skip
 @click.option("--base", type=_FILE, help="An earlier memory, which the sources are added to.")
 @click.option("--out", required=True, type=_FILE, help="File to write.")
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
+@result_format
 def build(
     timesteps: tuple[Path, ...],
     from_home: bool,
@@ -82,23 +85,26 @@ def build(
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
 
-    built, learned = build_memory(
-        out,
-        timesteps=timesteps,
-        home=home() if from_home else None,
-        graph=home() if from_graph else None,
-        base=base,
-        as_of=None if as_of is None else as_of.date(),
-        properties=properties,
-        overwrite=overwrite,
-    )
+    with steps("Building"):
+        built, learned = build_memory(
+            out,
+            timesteps=timesteps,
+            home=home() if from_home else None,
+            graph=home() if from_graph else None,
+            base=base,
+            as_of=None if as_of is None else as_of.date(),
+            properties=properties,
+            overwrite=overwrite,
+        )
     counts = built.manifest["counts"]
     say(
         f"{built.path}: {counts['facts']:,} facts of {counts['relations']:,} relations, {counts['ended']:,} of them "
         f"ended; sha256 {built.sha256[:12]}"
     )
-    for reason, count in (learned.left_out if learned else {}).items():
+    left_out = learned.left_out if learned else {}
+    for reason, count in left_out.items():
         say(f"  left out: {count:,}, {reason}")
+    print_result({"path": built.path, "sha256": built.sha256, "counts": counts, "left_out": left_out})
 
 
 @memory.command(
@@ -134,7 +140,7 @@ def ask(
     search = Search(k=facts, hops=hops, gate=gate)
     answer = ask_memory(load_memory(file, embedder=embedder, device=device), question, search, as_of=as_of)
     if form == "json":
-        click.echo(json.dumps(answer.record(), indent=2, ensure_ascii=False))
+        print_json(answer.record())
     else:
         _print_answer(answer)
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, say
 
@@ -26,7 +28,8 @@ _EPILOG = examples(
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Catalogue to write, a YAML file.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
 @click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
-@click.option("--property", "properties", metavar="PID", multiple=True, help="A relation; repeat. Default: all.")
+@click.option("--property", "properties", metavar="PID", multiple=True, shell_complete=completion.properties,
+              help="A relation; repeat. Default: all.")  # fmt: skip
 @click.option("--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Most of each relation.")
 @click.option("--most-popular", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Items that count as popular.")  # fmt: skip
@@ -34,6 +37,7 @@ _EPILOG = examples(
 @click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
 @click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@result_format
 @server_options
 def mine_templates(
     *,
@@ -80,6 +84,7 @@ def mine_templates(
         tell_asked(asked)
     for reason, count in mined.dropped.items():
         say(f"{count:>8,} statements: {reason}")
-    rows = mined.table.to_pylist()
-    print_rows([row for row in rows if row["cloze"] in mined.kept[row["property"]]], "table")
-    click.echo(out)
+    rows = [row for row in mined.table.to_pylist() if row["cloze"] in mined.kept[row["property"]]]
+    if not wants_json():
+        print_rows(rows, "table")
+    print_result({"catalogue": out, "templates": rows, "dropped": mined.dropped}, text=out)

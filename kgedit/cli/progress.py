@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import click
 
+from kgedit.records.steps import StepListener, listening
+
 Update = Callable[[int, int], None]
 """Called with how much of the total is done, and how many units that is."""
 
@@ -75,6 +77,40 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
             updates[stage](done, done)
 
         yield report
+
+
+@contextmanager
+def steps(title: str) -> Iterator[None]:
+    """Show the steps that work tells of (kgedit.records.steps) as one bar: "Exporting: finding changes"."""
+    if not sys.stderr.isatty():
+        with listening(_step_lines(title)):
+            yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(title, total=None)
+
+        def show(name: str, done: int, total: int) -> None:
+            progress.update(task, description=f"{title}: {name}", completed=done, total=total)
+
+        with listening(show):
+            yield
+
+
+def _step_lines(title: str) -> StepListener:
+    """A line for a step that begins long after the last line."""
+    said = time.monotonic()
+
+    def tell(name: str, done: int, total: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= SECONDS_BETWEEN_LINES:
+            said = time.monotonic()
+            say(f"{title}: {name}, step {done + 1} of {total}")
+
+    return tell
 
 
 class _Clock:

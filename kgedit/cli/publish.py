@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
-from kgedit.cli.progress import say
+from kgedit.cli.formats import print_result, result_format
+from kgedit.cli.progress import say, steps
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -23,8 +25,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.option("--timestep", "timesteps", multiple=True, required=True, type=_FOLDER,
+              shell_complete=completion.timesteps,
               help="Folder that export-timestep wrote; repeat for several. The first is the default.")  # fmt: skip
-@click.option("--runs", multiple=True, type=_FOLDER,
+@click.option("--runs", multiple=True, type=_FOLDER, shell_complete=completion.runs,
               help="Finished run on these timesteps whose scores go with them; repeat for several.")  # fmt: skip
 @click.option("--name", help="Of the data set. Default: the folder's name.")
 @click.option("--version", default="1.0.0", show_default=True, help="Of the data set.")
@@ -32,6 +35,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--url", help="Where it will be found, for card and metadata.")
 @click.option("--date", **DATE, help="Day of publication, for the metadata. Default: none is told.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier publication.")
+@result_format
 def publish(
     folder: Path,
     timesteps: tuple[Path, ...],
@@ -51,17 +55,18 @@ def publish(
     """
     from kgedit.api import publishing
 
-    made = publishing.publish(
-        folder,
-        timesteps,
-        runs=runs,
-        name=name,
-        version=version,
-        license=licence,
-        url=url,
-        date=date.date() if date else None,
-        overwrite=overwrite,
-    )
+    with steps("Publishing"):
+        made = publishing.publish(
+            folder,
+            timesteps,
+            runs=runs,
+            name=name,
+            version=version,
+            license=licence,
+            url=url,
+            date=date.date() if date else None,
+            overwrite=overwrite,
+        )
     for step in made.manifest["timesteps"]:
         asked = ", ".join(f"{count:,} {axis}" for axis, count in step["questions"].items())
         say(f"{step['config']}: {step['cases']:,} cases; questions: {asked}")
@@ -70,4 +75,4 @@ def publish(
     say(
         f"{len(made.manifest['files']):,} files, {sum(one['bytes'] for one in made.manifest['files'].values()):,} bytes"
     )
-    click.echo(made.folder)
+    print_result({"folder": made.folder, "publication": made.manifest}, text=made.folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +12,11 @@ from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.cells import csv_cell, table_cell
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, rows_format
 from kgedit.errors import GraphError
 
-FORMATS = ("table", "json", "csv")
+if TYPE_CHECKING:
+    from kgedit.graph.queries import Query
 
 
 @click.command(
@@ -36,7 +38,7 @@ FORMATS = ("table", "json", "csv")
 )
 @click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
 @click.option("--cypher", help="Your own Cypher instead, which may only read the graph.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+@rows_format
 @click.option("--limit", type=click.IntRange(min=1), help="Rows to print at most.")
 @click.option(
     "--timeout",
@@ -56,7 +58,7 @@ def query(
 ) -> None:
     """Run a query file, or your own Cypher, on the graph."""
     if listing:
-        _list()
+        _list(form)
         return
     if math.isnan(timeout):
         raise click.BadParameter("nan is no time.", param_hint="--timeout")
@@ -74,9 +76,12 @@ def _given(parameters: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, _, value in (text.partition("=") for text in parameters)}
 
 
-def _list() -> None:
+def _list(form: str) -> None:
     from kgedit.graph.queries import read_queries
 
+    if form == "json":
+        print_json([_described(query_file) for query_file in read_queries().values()])
+        return
     for query_file in read_queries().values():
         click.secho(query_file.name, bold=True)
         click.echo(f"  {query_file.finds}")
@@ -87,12 +92,22 @@ def _list() -> None:
             click.echo(f"    -> {column}: {meaning}")
 
 
+def _described(query_file: Query) -> dict[str, Any]:
+    return {
+        "name": query_file.name,
+        "finds": query_file.finds,
+        "parameters": [
+            {"name": one.name, "kind": one.kind, "required": one.required, "default": one.default, "is": one.meaning}
+            for one in query_file.parameters
+        ],
+        "returns": dict(query_file.returns),
+    }
+
+
 def print_rows(rows: list[dict[str, Any]], form: str) -> None:
     """Print rows as table, json or csv."""
     if form == "json":
-        import json
-
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False, default=str))
+        print_json(rows)
     elif form == "csv":
         import csv
 

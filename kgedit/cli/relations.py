@@ -9,6 +9,7 @@ import click
 from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import rows_format
 
 _SHARE = click.FloatRange(0, 1)
 
@@ -32,7 +33,7 @@ _SHARE = click.FloatRange(0, 1)
               help="Share of subjects with one current value that makes a property functional.")  # fmt: skip
 @click.option("--min-dated", type=_SHARE, default=0.5, show_default=True,
               help="Share of dated statements that makes a functional property temporal.")  # fmt: skip
-@click.option("--format", "form", type=click.Choice(("table", "json", "csv")), default="table", show_default=True)
+@rows_format
 def relations(
     date: datetime.datetime,
     disagreeing: bool,

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.cells import table_cell
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import result_format, wants_json
 from kgedit.cli.progress import say
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
         "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
     ),
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
+                shell_complete=completion.runs)  # fmt: skip
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file.")
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
@@ -52,6 +55,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--by",
     multiple=True,
     metavar="NAME",
+    shell_complete=completion.breakdowns,
     help="Break scores down by relation, tag, kind, year, popularity, subject_count or object_count, or bleedover by "
     "neighbour_similarity or neighbour_popularity; repeat.",
 )
@@ -63,6 +67,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
 @click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
+@result_format
 def report(
     runs: tuple[Path, ...],
     *,
@@ -108,7 +113,10 @@ def report(
     if rescore:
         for run in made.runs:
             say(f"Measured again: {run.folder / 'scores.json'}")
-    print_tables(made.tables)
+    if wants_json():
+        click.echo(made.to_json(), nl=False)
+    else:
+        print_tables(made.tables)
     for path in made.files:
         say(f"Written: {path}")
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import stages
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
+
+if TYPE_CHECKING:
+    from kgedit.analysis.runs import Run
 
 _PRESETS = "\n".join(
     f"  {preset.name:14} {preset.context:17} {preset.generation:16} {preset.metric}\n  {'':14} {MEANINGS[preset.name]}"
@@ -52,9 +56,11 @@ _MOST_FAILURES = 5
 
 @click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Exported timestep; repeat in order.")
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
+              help="Exported timestep; repeat in order.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits as others publish them; after timesteps.")
-@click.option("--model", metavar="NAME", help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
+@click.option("--model", metavar="NAME", shell_complete=completion.models,
+              help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")  # fmt: skip
 @click.option("--method", metavar="NAME", shell_complete=completion.methods, help=f"{', '.join(METHODS)}.")
 @click.option(
     "--protocol",
@@ -149,6 +155,7 @@ _MOST_FAILURES = 5
     help="Where the edited model goes; README.md in it says how to load it.",
 )
 @click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
+@result_format
 def run_edit(
     spec: Path | None,
     timesteps: tuple[str, ...],
@@ -190,7 +197,7 @@ def run_edit(
         raw["settings"] = {**in_file, **_pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
-        folder = run(
+        finished = run(
             raw,
             out=out,
             overwrite=overwrite,
@@ -199,9 +206,25 @@ def run_edit(
             backend_prices=backend_prices,
             track=track,
             progress=progress,
-        ).folder
-    _tell_failures(folder)
-    click.echo(folder)
+        )
+    _tell_failures(finished.folder)
+    print_result(_document(finished), text=finished.folder)
+
+
+def _document(run: Run) -> dict[str, Any]:
+    """The run's folder and its main scores over all timesteps."""
+    scores = run.scores
+    return {
+        "folder": run.folder,
+        "edits": scores.edits.edits,
+        "failed": scores.edits.failed,
+        "answers": scores.answers,
+        "scores": [
+            {name: getattr(score, name) for name in ("stage", "axis", "preset", "metric", "n", "mean", "low", "high")}
+            for score in scores.scores
+            if score.main and score.timestep is None
+        ],
+    }
 
 
 def _tell_unused(paths: object) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.store.scope import Scope
 
 
@@ -19,7 +20,8 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--facts", "objects", type=click.Choice(["all", "items"]), help="All facts, or item-valued ones only."
     )
-    @click.option("--property", "properties", multiple=True, metavar="PID", help="Only facts of this property; repeat.")
+    @click.option("--property", "properties", multiple=True, metavar="PID", shell_complete=completion.properties,
+                  help="Only facts of this property; repeat.")  # fmt: skip
     @click.option("--around-changes/--everything", default=None, help="Only what is near a change, or everything.")
     @functools.wraps(command)
     def with_scope(

@@ -11,6 +11,7 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.bertscore import BertScoreOptions, bertscore_options
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.judge import JudgeOptions, judge_options
 
@@ -24,7 +25,8 @@ _EPILOG = examples(
 
 
 @click.command("score", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
+                shell_complete=completion.runs)  # fmt: skip
 @click.option(
     "--metric",
     "metrics",
@@ -34,6 +36,7 @@ _EPILOG = examples(
     shell_complete=completion.metrics,
     help="A metric; repeat.",
 )
+@result_format
 @judge_options
 @bertscore_options
 def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -> None:
@@ -87,6 +90,7 @@ def _split(options: Mapping[str, Any]) -> tuple[JudgeOptions, BertScoreOptions]:
 
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
     from kgedit.analysis.metric_table import metric_table
+    from kgedit.analysis.renderings import to_json
     from kgedit.cli.bertscore import encoding_line
     from kgedit.cli.judge import agreement_line
     from kgedit.cli.progress import say
@@ -96,16 +100,19 @@ def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
 
     found = read_runs(runs)
     tables = [metric_table(found, name, note=note) for name, note in notes.items()]
-    print_tables([table for table in tables if table.rows])
+    if wants_json():
+        click.echo(to_json([table for table in tables if table.rows]), nl=False)
+    else:
+        print_tables([table for table in tables if table.rows])
     for table in tables:
         if not table.rows:
             say(f"{table.title} can judge no answer of these runs.")
     for encoding in dict.fromkeys(run.scores.encoding for run in found if any(name in BERTSCORES for name in notes)):
         if encoding:
-            click.echo(encoding_line(encoding))
+            click.echo(encoding_line(encoding), err=wants_json())
     for run in found if "judge" in notes else []:
         judging = run.scores.judging
         for reason, count in judging.unjudged.items() if judging else ():
-            click.echo(f"{run.folder.name}: not judged: {reason}: {count:,} distinct answers")
+            click.echo(f"{run.folder.name}: not judged: {reason}: {count:,} distinct answers", err=wants_json())
         for agreement in judging.agreement if judging else ():
-            click.echo(f"{run.folder.name}, {agreement_line(agreement)}")
+            click.echo(f"{run.folder.name}, {agreement_line(agreement)}", err=wants_json())

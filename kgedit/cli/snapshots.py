@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import click
 
 from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
 
 
 @click.command(epilog=examples("kgedit snapshots"))
-@click.option("--json", "as_json", is_flag=True, help="Manifests as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@result_format
 def snapshots(as_json: bool) -> None:
     """List the snapshots in the store."""
-    import json
-
     home = Home()
     found = home.snapshots()
-    if as_json:
-        click.echo(json.dumps([snapshot.manifest for snapshot in found], indent=2, ensure_ascii=False))
+    if as_json or wants_json():
+        print_json([snapshot.manifest for snapshot in found])
         return
     if not found:
         say(f"No snapshot is loaded in {home.path}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
@@ -39,6 +40,7 @@ def snapshots(as_json: bool) -> None:
 @click.command("drop-snapshot", cls=ResumableCommand, epilog=examples("kgedit drop-snapshot 2021-01-04"))
 @click.argument("date", **SNAPSHOT_DATE)
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also rebuild the graph without it.")
+@result_format
 def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
     """Remove a snapshot from the store and the graph.
 
@@ -47,10 +49,13 @@ def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
     home = Home()
     home.drop_snapshot(date, graph=False)
     say(f"The snapshot of {date:%Y-%m-%d} is removed from the store.")
-    if not graph:
-        return
+    print_result({"dropped": f"{date:%Y-%m-%d}", "graph": _without_it(home) if graph else None})
+
+
+def _without_it(home: Home) -> dict[str, Any]:
+    """The graph of the snapshots that are left."""
     if home.snapshots():
-        project(rebuild=True)
-    else:
-        home.empty_graph()
-        say("The graph is empty.")
+        return project(rebuild=True)
+    home.empty_graph()
+    say("The graph is empty.")
+    return {"facts": 0, "terms": 0}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars
 from kgedit.errors import SpecError
 
@@ -20,9 +22,11 @@ A run finds them when it reads the same text, tokens and length; for text files:
 
 
 @click.command("stats", epilog=_EPILOG)
-@click.option("--model", required=True, metavar="NAME", help="smollm2-135m, a folder, or a name on the hub.")
+@click.option("--model", required=True, metavar="NAME", shell_complete=completion.models,
+              help="smollm2-135m, a folder, or a name on the hub.")  # fmt: skip
 @click.option("--layers", required=True, metavar="LAYERS", help="Blocks, such as 4-8 or 3,5,7.")
-@click.option("--timestep", type=click.Path(path_type=Path, file_okay=False), help="Use this one's known facts.")
+@click.option("--timestep", type=click.Path(path_type=Path, file_okay=False), shell_complete=completion.timesteps,
+              help="Use this one's known facts.")  # fmt: skip
 @click.option(
     "--text", "texts", multiple=True, type=click.Path(path_type=Path, dir_okay=False), help="Use a text file."
 )
@@ -33,6 +37,7 @@ A run finds them when it reads the same text, tokens and length; for text files:
 @click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
+@result_format
 def stats(
     model: str,
     layers: str,
@@ -67,6 +72,9 @@ def stats(
             dtype=dtype,
             progress=add,
         )
+    if wants_json():
+        print_json(table.to_pylist())
+        return
     for row in table.to_pylist():
         read = f"{row['tokens']} tokens, {row['tokens'] / row['width']:.3g} for each dimension"
         line = f"layer {row['layer']}\t{read}\tcondition {row['condition']:.3g}"

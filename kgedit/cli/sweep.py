@@ -9,6 +9,7 @@ import click
 
 from kgedit.cli import completion
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import say
 
@@ -47,9 +48,10 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
 @click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
 @click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", help="Instead of the base's timesteps.")
+@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
+              help="Instead of the base's timesteps.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
-@click.option("--model", metavar="NAME", help="Instead of the base's.")
+@click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's.")
 @click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
 @click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
@@ -58,6 +60,7 @@ SPEC has the fields of a run spec in its parts:
     "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
 )
 @click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
+@result_format
 @click.pass_context
 def sweep(
     context: click.Context,
@@ -90,7 +93,8 @@ def sweep(
     if print_spec:
         from kgedit.runs.sweeps.shipped import find_sweep
 
-        click.echo(find_sweep(spec).read_text(encoding="utf-8"), nl=False)
+        text = find_sweep(spec).read_text(encoding="utf-8")
+        print_result({"spec": text}, text=text.removesuffix("\n"))
         return
     base = {name: value for name, value in flags.items() if value is not None}
     base |= {"timesteps": [*timesteps, *edits]} if timesteps or edits else {}
@@ -103,8 +107,9 @@ def sweep(
 def _list() -> None:
     from kgedit.runs.sweeps.shipped import shipped_sweeps
 
-    for shipped in shipped_sweeps():
-        click.echo(f"{shipped.name:20} {shipped.about}\n{'':20} {shipped.command}")
+    found = shipped_sweeps()
+    document = [{"name": one.name, "about": one.about, "command": one.command} for one in found]
+    print_result(document, text="\n".join(f"{one.name:20} {one.about}\n{'':20} {one.command}" for one in found))
 
 
 def _sweep(
@@ -130,13 +135,26 @@ def _sweep(
         done = run_sweep(
             spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, track=track, progress=progress
         )
-    if dry_run:
+    if wants_json():
+        print_json(_document(done))
+    elif dry_run:
         print_tables([_runs_table(done)])
     elif done.report:
         print_tables(done.report.tables)
         for path in done.report.files:
             say(f"Written: {path}")
     return done
+
+
+def _document(done: Sweep) -> dict[str, Any]:
+    fields = ("edits", "unedited", "new", "edited")
+    runs = [
+        {"name": run.name, "state": run.state, "error": run.error}
+        | {field: getattr(run.count, field) if run.count else None for field in fields}
+        for run in done.runs
+    ]
+    files = [str(path) for path in done.report.files] if done.report else []
+    return {"folder": str(done.folder), "runs": runs, "report": files}
 
 
 def _runs_table(planned: Sweep) -> Table:

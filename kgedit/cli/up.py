@@ -16,6 +16,7 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
 
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
               help="Open the page, where there is a desktop.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Tell the steps with estimates, and do nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs that were made otherwise.")
-@click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
+@result_format
 def up(
     older: str | None,
     newer: str | None,
@@ -80,7 +81,6 @@ def up(
     open_page: bool,
     dry_run: bool,
     overwrite: bool,
-    form: str,
     **run: Any,
 ) -> None:
     """Do everything: from two dumps to a page of answers.
@@ -112,11 +112,11 @@ def up(
         graph=graph,
     )
     if dry_run:
-        _tell_estimates(inputs, form)
+        _tell_estimates(inputs)
         return
     with bars() as progress:
         outcome = carry_out(inputs, overwrite=overwrite, track=track, told=_tell_step, progress=progress)
-    _tell_outcome(outcome, form)
+    _tell_outcome(outcome)
     if open_page and _has_desktop():
         click.launch(outcome.page.as_uri())
 
@@ -126,12 +126,10 @@ def _tell_step(taken: StepTaken) -> None:
     say(f"{taken.number}/{taken.of} {taken.name}{ended[taken.state]}")
 
 
-def _tell_outcome(outcome: Outcome, form: str) -> None:
-    if form == "json":
-        import json
-
+def _tell_outcome(outcome: Outcome) -> None:
+    if wants_json():
         steps = [{"name": step.name, "state": step.state, "seconds": round(step.seconds, 3)} for step in outcome.steps]
-        click.echo(json.dumps({**outcome.numbers, "steps": steps}, indent=2, ensure_ascii=False))
+        print_json({**outcome.numbers, "steps": steps})
         return
     width = min(100, shutil.get_terminal_size().columns)
     for sentence in outcome.sentences:
@@ -139,17 +137,16 @@ def _tell_outcome(outcome: Outcome, form: str) -> None:
     click.echo(outcome.page)
 
 
-def _tell_estimates(inputs: UpInputs, form: str) -> None:
+def _tell_estimates(inputs: UpInputs) -> None:
     from kgedit.analysis.tables import Column, Table
     from kgedit.api.up_estimates import estimate
     from kgedit.cli.report import print_tables
 
     estimates = estimate(inputs)
-    if form == "json":
-        import json
+    if wants_json():
         from dataclasses import asdict
 
-        click.echo(json.dumps([asdict(one) for one in estimates], indent=2, ensure_ascii=False))
+        print_json([asdict(one) for one in estimates])
         return
     columns = (
         Column("step", key=True),

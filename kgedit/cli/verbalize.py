@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
+from kgedit.cli import completion
 from kgedit.cli.asking import AXES, ServerOptions, one_verbalizer, server_options, tell_asked, tell_without_asking
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, say
 
@@ -20,7 +22,7 @@ _EPILOG = examples(
 
 
 @click.command("verbalize", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("timestep", type=click.Path(path_type=Path))
+@click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
 @click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
@@ -32,6 +34,7 @@ _EPILOG = examples(
 @click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
 @click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@result_format
 @server_options
 def verbalize(
     timestep: Path,
@@ -79,7 +82,7 @@ def verbalize(
     if made.asked:
         tell_asked(made.asked)
     _tell(made.counts)
-    click.echo(made.timestep.folder)
+    print_result({"folder": made.timestep.folder, "counts": made.counts}, text=made.timestep.folder)
 
 
 def _tell(counts: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
 
 
 @click.command(
@@ -18,6 +19,7 @@ from kgedit.cli.examples import examples
 )
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace the files of an earlier write-sample.")
+@result_format
 def write_sample(folder: Path, *, overwrite: bool) -> None:
     """Write three small Wikidata dumps to try kgedit with.
 
@@ -30,5 +32,5 @@ def write_sample(folder: Path, *, overwrite: bool) -> None:
     there = [name for name in names if (folder / name).exists()]
     if there and not overwrite:
         raise click.ClickException(f"{folder / there[0]} is there already. Replace it: --overwrite")
-    for path in write_world(folder):
-        click.echo(path)
+    written = list(write_world(folder))
+    print_result({"files": written}, text="\n".join(map(str, written)))

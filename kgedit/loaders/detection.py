@@ -47,7 +47,7 @@ def checked_format(source: DumpFile, wanted: str | None) -> str:
         return found or "wikidata_json"
     if found is not None and wanted in _CERTAIN and found != wanted:
         raise SourceError(
-            f"{source.path} looks like {found}, not {wanted}. Give --format {found}, or leave --format out."
+            f"{source.path} looks like {found}, not {wanted}. Give --source-format {found}, or leave it out."
         )
     return wanted
 
@@ -81,6 +81,6 @@ def _not_read(head: bytes) -> str | None:
     if format_of(head) is None and _is_rdf(text):
         return (
             "is RDF in whose beginning no statement of Wikidata is found. If it is one of Wikidata's dumps, give "
-            "--format wikidata_rdf (full) or --format wikidata_truthy."
+            "--source-format wikidata_rdf (full) or --source-format wikidata_truthy."
         )
     return None

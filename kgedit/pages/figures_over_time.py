@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.answers import estimate_of
 from kgedit.analysis.cells import Estimate
+from kgedit.analysis.intervals import widened
 from kgedit.analysis.overviews import schedule_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.timesteps import lifelong_table, retention_table
@@ -19,7 +20,7 @@ from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.scales import common_top
 from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit, in_days
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.report_views import View, run_names, widened
+from kgedit.pages.report_views import View, run_names
 from kgedit.records.cases import Axis
 from kgedit.records.scores import Retention
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.groups import RunGroup, comparable_groups
+from kgedit.analysis.intervals import widened
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import COMPARED_STAGES, asked_axes, main_score, presets_of
-from kgedit.proportions import wilson_interval
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Preset
 from kgedit.records.scores import Score
@@ -222,11 +222,3 @@ def with_interval(score: Score | None) -> Estimate | None:
     That is with a single relation, and where all answers are alike, which a bootstrap calls certain.
     """
     return None if score is None else widened(Estimate(score.mean, score.low, score.high, score.n))
-
-
-def widened(estimate: Estimate) -> Estimate:
-    """An estimate with Wilson's interval where it has none, or one without width."""
-    low, high, n = estimate.low, estimate.high, estimate.n
-    if n and (low is None or high is None or low == high) and 0.0 <= estimate.mean <= 1.0:
-        low, high = wilson_interval(estimate.mean * n, n)
-    return Estimate(estimate.mean, low, high, n)

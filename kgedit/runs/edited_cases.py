@@ -17,8 +17,13 @@ _NAME = "cases.parquet"
 def write_edited_cases(folder: Path, cases: Iterable[Case]) -> None:
     """Write the cases in the order given."""
     path, aside = folder / _NAME, folder / f".{_NAME}.aside"
-    pq.write_table(pa.Table.from_pylist([_row(case) for case in cases], schema=CASES), aside, compression="zstd")
+    pq.write_table(case_table(cases), aside, compression="zstd")
     aside.replace(path)
+
+
+def case_table(cases: Iterable[Case]) -> pa.Table:
+    """Rows of CASES, in the order given."""
+    return pa.Table.from_pylist([_row(case) for case in cases], schema=CASES)
 
 
 def read_edited_cases(folder: Path) -> pa.Table:

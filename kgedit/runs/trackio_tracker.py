@@ -31,7 +31,8 @@ class TrackioRun:
     def finish(self) -> None:
         """Write what is not written yet."""
         with redirect_stdout(sys.stderr):
-            trackio.finish()  # the run's own leaves it to be finished at exit, aloud
+            # The run's own method leaves it to be finished at exit, aloud.
+            trackio.finish()  # type: ignore[no-untyped-call]
 
 
 def open_run(project: str, name: str, config: Mapping[str, Any]) -> TrackioRun:

@@ -12,6 +12,7 @@ from kgedit.benchmark.audit.result import Audit, summarise
 from kgedit.benchmark.audit.snapshots import open_snapshots
 from kgedit.benchmark.edit_files import Edits
 from kgedit.errors import BenchmarkError
+from kgedit.records.steps import step
 from kgedit.store.snapshots import Snapshot
 
 __all__ = ["Audit", "audit_edits"]
@@ -31,12 +32,17 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, *, spill: Path) -> A
     """
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.name} is not before --to {new.name}.")
+    step("reading the file", 0, 5)
     claimed = claimed_rows(edits)
     try:
         with open_snapshots(old, new, claimed, spill=spill) as connection:
+            step("judging edits", 1, 5)
             judge_edits(connection, date=new.date)
+            step("judging locality questions", 2, 5)
             judge_locality(connection)
+            step("judging two-hop questions", 3, 5)
             judge_two_hops(connection)
+            step("counting", 4, 5)
             return summarise(connection, edits, old, new)
     finally:
         shutil.rmtree(spill, ignore_errors=True)

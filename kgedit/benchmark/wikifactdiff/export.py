@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
+from kgedit.benchmark.dropped import DROPPED
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.selected import read_selection
@@ -28,6 +29,7 @@ from kgedit.benchmark.wikifactdiff.cases import make_cases
 from kgedit.benchmark.wikifactdiff.classification import classify
 from kgedit.benchmark.wikifactdiff.compat import behaviour
 from kgedit.benchmark.wikifactdiff.difference import compare
+from kgedit.benchmark.wikifactdiff.dropped_groups import find_dropped
 from kgedit.benchmark.wikifactdiff.functional import count_functional, find_functional
 from kgedit.benchmark.wikifactdiff.nearest_triples import (
     draw_random_neighbours,
@@ -47,6 +49,7 @@ from kgedit.prompts.dates import dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
+from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
@@ -122,6 +125,7 @@ def export_timestep(
         aside / "timestep.json",
         describe_export(old, new, settings=settings) | counted | {"tables": tables},
     )
+    step("writing other forms", 5, _STEPS)
     made = Timestep.open(aside)
     for write in writers:
         write(made)
@@ -140,6 +144,10 @@ def describe_export(old: Snapshot, new: Snapshot, *, settings: Settings) -> dict
     }
 
 
+_STEPS = 6
+"""Steps that an export tells of."""
+
+
 def _make_tables(
     workspace: duckdb.DuckDBPyConnection,
     old: Snapshot,
@@ -150,18 +158,24 @@ def _make_tables(
     """Make the tables of a timestep; returns what was counted on the way."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     find_functional(workspace, settings.functional_by)
+    step("keeping facts", 0, _STEPS)
     preprocessing = preprocess(workspace, rules)
     entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
+    step("comparing", 1, _STEPS)
     difference = compare(workspace)
     classes = classify(workspace, rules, **window)
     word_values(workspace)
     funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
+    step("measuring popularity", 2, _STEPS)
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
+    find_dropped(workspace)
+    step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
+    step("wording questions", 4, _STEPS)
     _word(workspace, settings, new.day)
     make_cases(
         workspace,
@@ -268,12 +282,13 @@ _ORDERS = {
     "locality": "case_id",
     "two_hops": "case_id",
     "known_facts": "turn, subject, property, object",
+    "dropped": "subject, property",
 }
 
 
 def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
     written = {}
-    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES
+    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES | {"dropped": DROPPED}
     for name, schema in schemas.items():
         path = folder / f"{name}.parquet"
         rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")  # noqa: S608 - our own names

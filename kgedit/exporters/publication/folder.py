@@ -25,6 +25,7 @@ from kgedit.exporters.publication.citation import citation_text
 from kgedit.exporters.publication.croissant import croissant
 from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, loader_file, task_files
 from kgedit.exporters.publication.questions import PublishedTimestep
+from kgedit.records.steps import step
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
 
@@ -87,23 +88,27 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
 
 def _refuse_twins(timesteps: Iterable[PublishedTimestep]) -> None:
     seen: dict[str, Path] = {}
-    for step in timesteps:
-        other = seen.setdefault(step.config, step.timestep.folder)
-        if other is not step.timestep.folder:
-            raise BenchmarkError(f"{other} and {step.timestep.folder} are both called {step.config}. Leave one out.")
+    for one in timesteps:
+        other = seen.setdefault(one.config, one.timestep.folder)
+        if other is not one.timestep.folder:
+            raise BenchmarkError(f"{other} and {one.timestep.folder} are both called {one.config}. Leave one out.")
 
 
 def _write(publication: Publication, folder: Path) -> None:
+    total = len(publication.timesteps) + 2
+    step("writing questions", 0, total)
     for path, rows in publication.tables.items():
         _write_table(rows, folder / path)
     tasks = folder / TASK_FOLDER
     tasks.mkdir()
-    for step in publication.timesteps:
-        _write_timestep(step, folder / "timesteps" / step.config)
-        for name, text in task_files(step).items():
+    for done, timestep in enumerate(publication.timesteps, start=1):
+        step(f"writing {timestep.config}", done, total)
+        _write_timestep(timestep, folder / "timesteps" / timestep.config)
+        for name, text in task_files(timestep).items():
             write_text(tasks / name, text)
     name, text = loader_file()
     write_text(tasks / name, text)
+    step("writing metadata", total - 1, total)
     hashes = {path: _sha256(folder / path) for path in publication.tables}
     write_json(folder / "croissant.json", croissant(publication, hashes))
     write_text(folder / "README.md", card(publication))
@@ -138,7 +143,7 @@ def _manifest(publication: Publication, folder: Path) -> dict[str, Any]:
         "license": about.license,
         "url": about.url,
         "date": about.date,
-        "timesteps": [_told(step) for step in publication.timesteps],
+        "timesteps": [_told(one) for one in publication.timesteps],
         "runs": [] if publication.results is None else _runs(publication.results),
         "files": files,
     }

@@ -112,11 +112,11 @@ def _asked_after(spec: RunSpec, cases: Sequence[Sequence[Case]]) -> int:
     for index, own in enumerate(cases):
         earlier = sum(map(_probes, cases[:index])) if spec.evaluate_earlier else 0
         total += earlier + _probes(own)
-        total += sum(earlier + _probes(own[:done]) for done in _stops(spec, len(own)))
+        total += sum(earlier + _probes(own[:done]) for done in stops(spec, len(own)))
     return total
 
 
-def _stops(spec: RunSpec, cases: int) -> Iterator[int]:
+def stops(spec: RunSpec, cases: int) -> Iterator[int]:
     """After how many edits of a timestep all so far are asked again, as the runner decides it."""
     size, every = spec.batch_size or cases, spec.evaluate_every
     if every:

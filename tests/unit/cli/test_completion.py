@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
+from kgedit.analysis.breakdowns import BREAKDOWNS
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.exporters import EXPORTERS
@@ -60,8 +61,36 @@ def test_dates_of_snapshots(home: Path, words: tuple[str, ...]) -> None:
     assert offered(*words, incomplete="2023") == ["2023-02-27"]
 
 
+def test_runs_and_timesteps_beside_the_word_and_in_the_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    for path in ("runs/ft_m/spec.yaml", "runs/half/answers.jsonl", "benchmark/20210104_20230227/timestep.json"):
+        (home / path).parent.mkdir(parents=True)
+        (home / path).touch()
+    (home / "mine").mkdir()
+    (home / "mine" / "rome").mkdir()
+    (home / "mine" / "rome" / "spec.yaml").touch()
+    assert offered("report", incomplete="mine/") == ["mine/rome"]
+    assert offered("submit", incomplete=f"{home}/r") == [f"{home}/runs/ft_m"]
+    assert offered("describe") == [str(home / "benchmark" / "20210104_20230227")]
+    assert offered("run-edit", "--timestep", incomplete="bench") == ["bench"]  # of type dir: the shell goes on
+    assert offered("run-edit", "--timestep", incomplete="benchmark/") == ["benchmark/20210104_20230227"]
+
+
+def test_properties_have_their_labels() -> None:
+    completion = ShellComplete(main, {}, "kgedit", "_KGEDIT_COMPLETE")
+    for words in (["memory", "build", "--property"], ["load-dump", "--property"], ["mine-templates", "--property"]):
+        found = {item.value: item.help for item in completion.get_completions(words, "P6")}
+        assert found["P6"] == "head of government"
+    assert offered("memory", "build", "--property", incomplete="P")[0] == "P6"
+
+
+def test_models_and_breakdowns() -> None:
+    assert offered("run-edit", "--model", incomplete="sm") == ["smollm2-135m"]
+    assert offered("report", "runs/a", "--by") == list(BREAKDOWNS)
+
+
 def test_formats() -> None:
-    assert offered("load-dump", "--format") == list(LOADERS)
+    assert offered("load-dump", "--source-format") == list(LOADERS)
     assert offered("export-timestep", "--form") == list(EXPORTERS)
     assert {"easyedit", "wikibigedit", "wikifactdiff"} <= set(EXPORTERS)
 
@@ -71,7 +100,8 @@ def test_nothing_heavy_is_imported_for_it() -> None:
         "import sys; from click.shell_completion import ShellComplete; from kgedit.cli import main\n"
         "shell = ShellComplete(main, {}, 'kgedit', '_KGEDIT_COMPLETE')\n"
         "for words in (['run-edit', '--method'], ['run-edit', '--preset'], ['configs', 'cp'], ['query'],\n"
-        "              ['export-timestep', '--from']):\n"
+        "              ['export-timestep', '--from'], ['memory', 'build', '--property'], ['report'], ['describe'],\n"
+        "              ['run-edit', '--timestep'], ['run-edit', '--model'], ['report', 'x', '--by'], ['sweep']):\n"
         "    assert words[1:] == ['--from'] or shell.get_completions(words, ''), words\n"
         "print([name for name in ('torch', 'transformers', 'neo4j', 'duckdb', 'pyarrow') if name in sys.modules])"
     )

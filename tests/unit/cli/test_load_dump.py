@@ -168,7 +168,7 @@ def test_a_file_that_is_no_dump_is_one_line_and_exit_code_1(
 
 def test_a_missing_file_and_an_unknown_format_say_so(tmp_path: Path, dump: Path) -> None:
     assert "There is no file" in load(tmp_path / "absent.json").stderr
-    result = load(dump, "--format", "wikidata_jsn")
+    result = load(dump, "--source-format", "wikidata_jsn")
     assert (result.exit_code, "Did you mean 'wikidata_json'?" in result.stderr) == (1, True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
 from world.updates import article, functional, number, run_steps, said, worlds
 
+from kgedit.api.describing import describe_page
+from kgedit.benchmark.dropped import read_dropped
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
 from kgedit.benchmark.wikifactdiff.scenarios import LOST
@@ -90,6 +93,31 @@ def test_the_funnels_add_up(timestep: Timestep) -> None:
     assert funnel["kept"] == sum(timestep.manifest["scenarios"].values()) == own_table(timestep, "updates").num_rows
     for side in timestep.manifest["preprocessing"].values():
         assert side["read"] == sum(side["dropped"].values()) + side["kept"]
+
+
+def test_what_became_no_update_is_kept_with_its_reason_and_values_of_both_sides(tmp_path: Path) -> None:
+    """A mayor without dates took over: no rule says when; a birth date said more precisely is no change."""
+    changed = {
+        "Q1": [said("P6", "Q207"), said("P571", time_value("+1500-05-00T00:00:00Z", 10))],
+        "Q2": [said("P6", "Q208", start="2022-01-01")],
+    }
+    before = {"Q1": [said("P6", "Q201"), said("P571", time_value("+1500-00-00T00:00:00Z", 9))]}
+    timestep = export(tmp_path, SCHEMA + towns(before), SCHEMA + towns(changed))
+    table = read_dropped(timestep)
+    assert table is not None
+    rows = {(row["subject"], row["property"]): row for row in table.to_pylist()}
+    mayor = rows["Q1", "P6"]
+    assert (mayor["subject_label"], mayor["old_objects"], mayor["old_labels"]) == ("Arvika", ["Q201"], ["Leader 201"])
+    assert (mayor["new_objects"], mayor["new_labels"]) == (["Q207"], ["Leader 207"])
+    assert mayor["reason"].startswith("unknown: ")
+    assert ("Q2", "P6") not in rows
+    counted = Counter(row["reason"] for row in rows.values())
+    assert counted == timestep.manifest["funnel"]["dropped"]
+    assert timestep.manifest["tables"]["dropped"]["rows"] == len(rows)
+    describe_page(timestep.folder, html=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Every change that a filter dropped" in page
+    assert "holds counts of what was dropped and not the changes" not in page
 
 
 def test_a_case_is_a_replaced_value_or_one_new_value(timestep: Timestep) -> None:
@@ -204,6 +232,9 @@ def test_the_released_code_loses_what_follows_the_last_thousand_and_that_is_coun
     assert set(scenarios(released)) == {"Q1:P6", "Q1:P1082"}
     assert funnel["dropped"][LOST] == 0
     assert funnel["changed"] == sum(funnel["dropped"].values()) + funnel["kept"]
+    kept = read_dropped(released)
+    assert kept is not None
+    assert kept.num_rows == sum(funnel["dropped"].values())
     assert released.manifest["settings"]["compat"]["functional_relations_by_first_rules_only"]
 
 

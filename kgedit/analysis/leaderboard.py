@@ -1,0 +1,98 @@
+"""Standings as tables, one for each group and preset, and as one table of numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from kgedit.analysis.cells import Cell, Unit, as_values
+from kgedit.analysis.standings import MEASURES, Measure, Placed, Standing, Standings
+from kgedit.analysis.tables import Column, Table, with_counts
+
+HEADINGS: dict[Measure, str] = {
+    "efficacy": "efficacy",
+    "generalization": "generalization",
+    "two_hops": "two hops",
+    "locality": "locality",
+    "damage": "damage",
+    "free_decoding": "free decoding",
+    "cost": "CPU s per edit",
+}
+
+_NUMBERS = (
+    *("group", "model", "protocol", "trained_in", "cases_sha256", "preset", "name", "method", "runs", "seeds"),
+    *("measure", "mean", "low", "high", "n", "first_rank", "last_rank"),
+)
+
+
+def standings_tables(standings: Sequence[Standings]) -> list[Table]:
+    """A table for each group and preset: every measure, and beside it the rank that it gives."""
+    return [_table(one) for one in standings]
+
+
+def title_of(standings: Standings) -> str:
+    """Group, model, protocol, training format, preset."""
+    trained = f", trained in {standings.train_context}" if standings.train_context else ""
+    protocol = standings.protocol.replace("_", " ")
+    return f"Group {standings.group}: {standings.model}, {protocol}{trained}, preset {standings.preset.name}"
+
+
+def _table(standings: Standings) -> Table:
+    shown = standings.measures
+    columns = [Column("method", key=True), Column("runs", key=True)]
+    for measure in shown:
+        unit: Unit = "seconds" if measure == "cost" else "percent"
+        columns.append(Column(measure, unit, heading=HEADINGS[measure]))
+        if measure != "cost":
+            columns.append(Column(f"{measure} rank", heading="rank"))
+    rows = [_row(row, shown) for row in standings.rows]
+    if standings.before:
+        rows.append(_before(standings, shown))
+    free = f" Free decoding: preset {standings.free}." if standings.free else ""
+    note = (
+        f"Cases {standings.cases_sha256[:8]}; {standings.preset.metric} in % right after the edits, with the 95 % "
+        "interval (bootstrap over relations, else Wilson's). A rank is a range where paired tests (Holm) and intervals "
+        f"do not tell runs apart.{free} Damage: unrelated answers that changed."
+    )
+    return with_counts(Table(title_of(standings), tuple(columns), tuple(rows), note))
+
+
+def _row(row: Standing, shown: Sequence[Measure]) -> tuple[Cell, ...]:
+    cells: list[Cell] = [row.name, str(len(row.variant.runs))]
+    for measure in shown:
+        placed = row.cells.get(measure)
+        cells += [_value(measure, placed), *([] if measure == "cost" else [placed.rank if placed else None])]
+    return tuple(cells)
+
+
+def _value(measure: Measure, placed: Placed | None) -> Cell:
+    if placed is None:
+        return None
+    return placed.estimate.mean if measure == "cost" else placed.estimate
+
+
+def _before(standings: Standings, shown: Sequence[Measure]) -> tuple[Cell, ...]:
+    cells: list[Cell] = ["before any edit", ""]
+    for measure in shown:
+        cells += [standings.before.get(measure), *([] if measure == "cost" else [""])]
+    return tuple(cells)
+
+
+def standings_csv(standings: Sequence[Standings]) -> str:
+    """A row for each measure of each row of each group and preset; shares as fractions of 1."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow(_NUMBERS)
+    for one in standings:
+        group = (one.group, one.model, one.protocol, one.train_context or "", one.cases_sha256, one.preset.name)
+        for row in one.rows:
+            runs = row.variant.runs
+            seeds = " ".join(str(run.spec.seed) for run in runs)
+            who = (row.name, runs[0].spec.method, " ".join(run.folder.name for run in runs), seeds)
+            for measure in MEASURES:
+                if (placed := row.cells.get(measure)) is not None:
+                    told = as_values(placed.estimate)
+                    numbers = (told["mean"], told["low"], told["high"], told["n"], placed.first, placed.last)
+                    writer.writerow([*group, *who, measure, *("" if value is None else value for value in numbers)])
+    return lines.getvalue()

@@ -1,0 +1,166 @@
+"""Leaderboards: a finished run put onto a board, and what stands on boards ranked."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kgedit.errors import BenchmarkError
+from kgedit.files import replace_file
+from kgedit.html_tables import html_table
+
+if TYPE_CHECKING:
+    from kgedit.analysis.standings import Standings
+    from kgedit.analysis.tables import Table
+    from kgedit.runs.submissions.board import Board
+    from kgedit.runs.submissions.entries import WrittenEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Runs ranked within groups that compare.
+
+    Attributes:
+        board: The runs with their provenance, and what was left out.
+        standings: One for each group and preset.
+        files: Files that were written.
+    """
+
+    board: Board
+    standings: tuple[Standings, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def tables(self) -> list[Table]:
+        """A table for each group and preset."""
+        from kgedit.analysis.leaderboard import standings_tables
+
+        return standings_tables(self.standings)
+
+    def to_markdown(self) -> str:
+        """All tables as one Markdown document."""
+        from kgedit.analysis.renderings import to_markdown
+
+        return to_markdown(self.tables, title="Leaderboard")
+
+    def to_csv(self) -> str:
+        """Every number, a row each."""
+        from kgedit.analysis.leaderboard import standings_csv
+
+        return standings_csv(self.standings)
+
+    def to_document(self) -> dict[str, Any]:
+        """Groups, standings, runs with provenance, and what was left out, for JSON."""
+        from kgedit.runs.submissions.document import leaderboard_document
+
+        return leaderboard_document(self.board, self.standings)
+
+    def to_json(self) -> str:
+        """That document as text."""
+        return json.dumps(self.to_document(), ensure_ascii=False, indent=1) + "\n"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: every table."""
+        return "".join(
+            html_table(table.title, [column.title for column in table.columns], table.texts(), note=table.note)
+            for table in self.tables
+        )
+
+
+def leaderboard(
+    paths: str | Path | Iterable[str | Path],
+    *,
+    html: str | Path | None = None,
+    markdown: str | Path | None = None,
+    csv: str | Path | None = None,
+    json: str | Path | None = None,
+    overwrite: bool = False,
+) -> Leaderboard:
+    """Rank runs, each only against those that compare with it.
+
+    Args:
+        paths: Boards, entries, run folders, or folders of run folders.
+        html: File for a page that a browser opens.
+        markdown: File for the tables.
+        csv: File for every number, a row each.
+        json: File for the document with numbers and provenance.
+        overwrite: Whether these files are replaced.
+
+    Raises:
+        BenchmarkError: if a path holds no run, nothing can be ranked, or a file exists.
+    """
+    from kgedit.analysis.standings import standings_of
+    from kgedit.runs.submissions.board import read_board
+
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    targets = [None if path is None else Path(path) for path in (html, markdown, csv, json)]
+    for path in targets:
+        if path and path.exists() and not overwrite:
+            raise BenchmarkError(f"{path} is there already. Replace it: --overwrite")
+    board = read_board([Path(path) for path in given])
+    made = Leaderboard(board, tuple(standings_of([one.run for one in board.runs])))
+    page, *texts = targets
+    written = []
+    for path, text in zip(texts, (made.to_markdown, made.to_csv, made.to_json), strict=True):
+        if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            written.append(replace_file(path, text()))
+    if page:
+        from kgedit.pages.leaderboard_page import leaderboard_page
+
+        page.parent.mkdir(parents=True, exist_ok=True)
+        written.insert(0, replace_file(page, leaderboard_page(board, made.standings, beside=page.parent)))
+    return Leaderboard(board, made.standings, tuple(written))
+
+
+def submit(
+    run: str | Path,
+    to: str | Path,
+    *,
+    timesteps: Iterable[str | Path] = (),
+    submitter: str | None = None,
+    date: str | datetime.date | None = None,
+    report: str | Path | None = None,
+    note: str = "",
+    overwrite: bool = False,
+) -> WrittenEntry:
+    """Check a finished run and write its entry into a board's folder; nothing is uploaded.
+
+    Args:
+        run: Folder that run-edit wrote.
+        to: The board: any folder, such as a clone of a git or hub repository.
+        timesteps: Where the run's timesteps lie now, in their order; none for where its spec says.
+        submitter: Who submits; None if nobody is told.
+        date: Day of submission; None for today (UTC).
+        report: Address (https://...) or file of the run's report page; a file is copied into the entry.
+        note: One line about the run.
+        overwrite: Whether an entry of the same run is written again, with what is said now.
+
+    Raises:
+        SubmissionError: with every reason for which the run is refused.
+        BenchmarkError: if the report is neither an address nor a file.
+    """
+    from kgedit.records.submissions import Statement
+    from kgedit.runs.submissions.checks import check_run
+    from kgedit.runs.submissions.entries import write_entry
+
+    address, page = _report(report)
+    day = str(date)[:10] if date else datetime.datetime.now(datetime.UTC).date().isoformat()
+    statement = Statement(submitter=submitter, date=day, report=address, note=" ".join(note.split()))
+    checked = check_run(Path(run), timesteps=[Path(step) for step in timesteps])
+    return write_entry(checked, Path(to), statement, report=page, overwrite=overwrite)
+
+
+def _report(report: str | Path | None) -> tuple[str | None, Path | None]:
+    """Address or file of a report page."""
+    if report is None:
+        return None, None
+    if str(report).startswith(("https://", "http://")):
+        return str(report), None
+    if not Path(report).is_file():
+        raise BenchmarkError(f"{report} is neither an address (https://...) nor a file. Leave --report, or name one.")
+    return None, Path(report)

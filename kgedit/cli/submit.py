@@ -1,0 +1,71 @@
+"""``kgedit submit``: a finished run, checked, onto a leaderboard's board."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import click
+
+from kgedit.cli import completion
+from kgedit.cli.dates import DATE
+from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format
+from kgedit.cli.progress import say, steps
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command(
+    epilog=examples(
+        "kgedit submit runs/memit --to board --by 'A. Researcher'",
+        "kgedit submit runs/memit --to board --timestep benchmark/20210104_20230227 --report memit.html",
+    )
+)
+@click.argument("run", metavar="RUN", type=_FOLDER, shell_complete=completion.runs)
+@click.option("--to", "board", required=True, type=_FOLDER, help="The board: a folder, as of a git or hub repository.")
+@click.option("--timestep", "timesteps", multiple=True, type=click.Path(path_type=Path),
+              shell_complete=completion.timesteps,
+              help="Where the run's timestep lies; repeat in order. Default: as the run's spec says.")  # fmt: skip
+@click.option("--by", "submitter", metavar="NAME", help="Who submits.")
+@click.option("--date", **DATE, help="Day of submission. Default: today.")
+@click.option("--report", metavar="URL|FILE", help="The run's report page; a file is copied into the entry.")
+@click.option("--note", default="", metavar="TEXT", help="One line about the run.")
+@click.option("--overwrite", is_flag=True, help="Write the entry of the same run again, with what is said now.")
+@result_format
+def submit(
+    run: Path,
+    board: Path,
+    timesteps: tuple[Path, ...],
+    submitter: str | None,
+    date: datetime.datetime | None,
+    report: str | None,
+    note: str,
+    overwrite: bool,
+) -> None:
+    """Check a run, and put it onto a board.
+
+    RUN is a folder that run-edit wrote. Checked are the hashes of its files and of its timestep's, that settings,
+    model, seed and versions are told, that every case was edited and every question answered in every preset, and that
+    the scores follow from the answers. A run that fails is refused with every reason. Otherwise its entry (JSON, and
+    the answers in Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
+    """
+    from kgedit.api import boards
+
+    with steps("Checking"):
+        made = boards.submit(
+            run,
+            board,
+            timesteps=timesteps,
+            submitter=submitter,
+            date=date.date() if date else None,
+            report=report,
+            note=note,
+            overwrite=overwrite,
+        )
+    scores = made.submission.scores
+    if made.is_new:
+        say(f"Checked: {scores.edits.edits:,} edits, {scores.answers:,} answers, {len(scores.scores):,} scores.")
+    else:
+        say("This run is on the board already; its entry is as it was. Say something else of it: --overwrite")
+    print_result({"entry": made.folder, "name": made.submission.name, "is_new": made.is_new}, text=made.folder)

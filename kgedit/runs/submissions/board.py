@@ -1,0 +1,135 @@
+"""What stands on a board: entries, and finished runs that were not submitted, as runs that can be ranked together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kgedit.analysis.runs import Run, in_report_order
+from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
+from kgedit.records.runs import RunEnvironment
+from kgedit.records.steps import step
+from kgedit.records.submissions import Statement, SubmittedTimestep
+from kgedit.runs.run_files import read_environment, read_runs
+from kgedit.runs.submissions.entries import ENTRIES, read_entry
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRun:
+    """A run on a board.
+
+    Attributes:
+        run: What was measured; its spec names the model as all runs of the same weights do.
+        environment: What it was made with; None for a run of a version that did not write it.
+        statement: What its submitter says; None for a run that was not submitted.
+        timesteps: With hashes; empty for a run that was not submitted.
+        run_files: File of the run's folder -> SHA-256, likewise.
+    """
+
+    run: Run
+    environment: RunEnvironment | None
+    statement: Statement | None = None
+    timesteps: tuple[SubmittedTimestep, ...] = ()
+    run_files: Mapping[str, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the entry or of the run's folder."""
+        return self.run.folder.name
+
+    @property
+    def report(self) -> Path | str | None:
+        """Address or file of its report page; None without one."""
+        said = self.statement.report if self.statement else None
+        if said and said != "report.html":
+            return said
+        path = self.run.folder / "report.html"
+        return path if path.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Runs found in some folders.
+
+    Attributes:
+        runs: In the order of reports.
+        left_out: Folder -> why it is not shown.
+    """
+
+    runs: tuple[BoardRun, ...]
+    left_out: Mapping[Path, tuple[str, ...]]
+
+
+def read_board(paths: Iterable[Path]) -> Board:
+    """Read boards, entries, runs and folders of runs; entries are checked, and left out with the reasons for it.
+
+    Raises:
+        BenchmarkError: if a path holds neither.
+    """
+    found: dict[Path, BoardRun] = {}
+    left_out: dict[Path, tuple[str, ...]] = {}
+    folders = list(dict.fromkeys(one.resolve() for path in paths for one in _folders(path)))
+    for done, folder in enumerate(folders):
+        step(f"checking {folder.name}", done, len(folders))
+        try:
+            found[folder] = _read(folder)
+        except SubmissionError as error:
+            left_out[folder] = error.reasons
+        except KgeditError as error:
+            left_out[folder] = (str(error),)
+    named = _same_names(list(found.values()))
+    by_folder = {one.run.folder: one for one in named}
+    ordered = in_report_order(one.run for one in named)
+    return Board(tuple(by_folder[run.folder] for run in ordered), left_out)
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """Folders of entries and runs at a path, sorted."""
+    if (path / "entry.json").is_file() or (path / "spec.yaml").is_file():
+        yield path
+        return
+    inside = path / ENTRIES if (path / ENTRIES).is_dir() else path
+    shown = sorted(one for one in inside.iterdir() if one.is_dir()) if inside.is_dir() else []
+    found = [one for one in shown if not one.name.startswith(".")]
+    kept = [one for one in found if inside != path or (one / "entry.json").is_file() or (one / "spec.yaml").is_file()]
+    if not kept:
+        raise BenchmarkError(
+            f"{path} holds neither entries of a board nor runs. Put a run there: kgedit submit RUN --to {path}"
+        )
+    yield from kept
+
+
+def _read(folder: Path) -> BoardRun:
+    if not (folder / "spec.yaml").is_file():
+        entry = read_entry(folder)
+        submission = entry.submission
+        return BoardRun(
+            entry.run, submission.environment, submission.statement, submission.timesteps, submission.run_files
+        )
+    (run,) = read_runs([folder])
+    try:
+        environment = read_environment(folder)
+    except BenchmarkError:
+        environment = None  # an earlier version's: the board then says less, the numbers are the same
+    return BoardRun(run, environment)
+
+
+def _same_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
+    """Runs whose specs name the same weights alike and other weights differently, and timesteps by their names."""
+    weights = {_weights(one): one.run.model for one in sorted(runs, key=lambda one: one.run.model, reverse=True)}
+    several = {name for name in weights.values() if sum(name == other for other in weights.values()) > 1}
+    named = []
+    for one in runs:
+        model = weights[_weights(one)]
+        model = f"{model} ({_weights(one)[:8]})" if model in several else model
+        steps = one.environment.timesteps if one.environment else ()
+        names = tuple(step.name for step in steps) or one.run.spec.timesteps
+        spec = replace(one.run.spec, model=model, timesteps=names)
+        named.append(replace(one, run=replace(one.run, spec=spec)))
+    return named
+
+
+def _weights(one: BoardRun) -> str:
+    """Fingerprint of the model before any edit; its name where nobody knows."""
+    return one.environment.model.fingerprint if one.environment else one.run.spec.model

@@ -1,0 +1,282 @@
+"""Whether a run is whole, says what it was, and is what its timestep and its answers make of it.
+
+What a check cannot see is a text that the model never gave, scored as if it had: for that the run must be made again,
+from the spec and the seed that its entry holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.benchmark.edit_files import Edits, open_edits
+from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
+from kgedit.records.cases import Case
+from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
+from kgedit.records.scores import RunScores
+from kgedit.records.steps import step
+from kgedit.records.submissions import SubmittedTimestep
+from kgedit.runs.edited_cases import case_table
+from kgedit.runs.run_files import (
+    read_answers,
+    read_edit_costs,
+    read_environment,
+    read_preparation,
+    read_scores,
+    read_spec,
+)
+from kgedit.runs.scoring import measure_run
+from kgedit.runs.selection import choose_cases
+from kgedit.runs.submissions.expected_answers import answer_faults, expected_answers
+from kgedit.runs.submissions.score_differences import score_differences
+
+Found = TypeVar("Found")
+
+_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRun:
+    """A run in which no check found a fault; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
+
+    folder: Path
+    spec: RunSpec
+    environment: RunEnvironment
+    preparation: Preparation | None
+    selection: tuple[Selection, ...]
+    scores: RunScores
+    timesteps: tuple[SubmittedTimestep, ...]
+    cases: pa.Table
+
+
+def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
+    """Check everything that can be checked without the model.
+
+    Args:
+        folder: The run.
+        timesteps: Where its timesteps lie now, in their order; none for where its spec says.
+
+    Raises:
+        SubmissionError: with every reason for which the run is refused.
+    """
+    faults: list[str] = []
+    step("reading the run", 0, _STEPS)
+    spec = _read(lambda: read_spec(folder), faults)
+    environment = _read(lambda: read_environment(folder), faults)
+    scores = _read(lambda: read_scores(folder), faults)
+    preparation = _read(lambda: read_preparation(folder), faults)
+    selection = _read(lambda: _read_selection(folder), faults)
+    if environment is None and (folder / "spec.yaml").is_file():
+        faults.append("environment.json is missing or of another version: nobody can tell what the run was made with")
+    if spec is None or environment is None:
+        raise SubmissionError(folder, faults)
+    faults += _settings_faults(spec, environment, preparation)
+    step("checking timesteps", 1, _STEPS)
+    opened = _open_timesteps(spec, environment, timesteps, faults)
+    edited = None if opened is None else _read(lambda: _edited_cases(folder, spec, opened), faults)
+    step("checking cases and answers", 2, _STEPS)
+    if edited is not None:
+        faults += _case_faults(folder, spec, edited, selection or ())
+    step("computing scores", 3, _STEPS)
+    if scores is not None:
+        faults += _score_faults(folder, spec, scores)
+    if faults or scores is None or opened is None or edited is None:
+        raise SubmissionError(folder, list(dict.fromkeys(faults)))
+    return CheckedRun(
+        folder=folder,
+        spec=spec,
+        environment=environment,
+        preparation=preparation,
+        selection=selection or (),
+        scores=scores,
+        timesteps=tuple(_told(edits) for edits in opened),
+        cases=case_table([case for own in edited.values() for case in own]),
+    )
+
+
+def _read(read: Callable[[], Found], faults: list[str]) -> Found | None:
+    try:
+        return read()
+    except KgeditError as error:
+        faults.append(str(error))
+        return None
+
+
+def _read_selection(folder: Path) -> tuple[Selection, ...]:
+    path = folder / "selection.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[Selection, ...])
+    except (OSError, msgspec.DecodeError) as error:
+        raise BenchmarkError(f"{path} cannot be read: {error}") from error
+
+
+def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:
+    """What the run does not say of itself, or says twice and differently."""
+    if not env.packages.get("kgedit"):
+        yield "environment.json does not tell kgedit's version"
+    if not env.model.fingerprint:
+        yield "environment.json does not tell the hash of the model's weights"
+    if env.model.name != spec.model:
+        yield f"spec.yaml names the model {spec.model}, environment.json {env.model.name}"
+    if env.seed != spec.seed:
+        yield f"the seed is {spec.seed} in spec.yaml and {env.seed} in environment.json"
+    if len(env.timesteps) != len(spec.timesteps):
+        yield f"spec.yaml names {len(spec.timesteps)} timesteps, environment.json {len(env.timesteps)}"
+    without = [preset.name for preset in spec.presets if preset.name not in env.contexts]
+    if without:
+        yield f"environment.json has no hash of the context of {', '.join(without)}"
+    if preparation is None:
+        yield "prepared.json is missing: nobody can tell the settings that the method worked with"
+    elif preparation.settings != env.settings:
+        yield "prepared.json and environment.json tell different settings of the method"
+    other = [name for name, given in spec.settings.items() if given is not None and env.settings.get(name) != given]
+    if other:
+        yield f"spec.yaml sets {', '.join(sorted(other))} to other values than environment.json says were used"
+
+
+def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], faults: list[str]) -> list[Edits] | None:
+    """The run's timesteps; None where one is not there or is another one, which is a fault."""
+    paths = list(given) or [Path(path) for path in spec.timesteps]
+    if len(paths) != len(env.timesteps):
+        faults.append(f"{len(env.timesteps)} timesteps were learned, and {len(paths)} are given")
+        return None
+    opened = []
+    for path, learned in zip(paths, env.timesteps, strict=True):
+        edits = _read(lambda path=path: open_edits(path), faults)  # type: ignore[misc]
+        if edits is None:
+            faults.append(f"Say where {learned.name} lies now: --timestep FOLDER, once for each in their order")
+            continue
+        if edits.sha256 != learned.sha256:
+            faults.append(
+                f"{path} is not the timestep of the run: its hash is {edits.sha256[:16]}…, that of the run's "
+                f"{learned.name} is {learned.sha256[:16]}…"
+            )
+            continue
+        wrong = list(_table_faults(edits))
+        faults += wrong
+        if not wrong:
+            opened.append(edits)
+    return opened if len(opened) == len(paths) else None
+
+
+def _table_faults(edits: Edits) -> Iterator[str]:
+    """Tables of a timestep whose hash is not the one in its timestep.json."""
+    if not isinstance(edits, Timestep):
+        return
+    if not edits.manifest.get("tables"):
+        yield f"{edits.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it"
+    for name, told in edits.manifest.get("tables", {}).items():
+        path = edits.folder / f"{name}.parquet"
+        if not path.is_file():
+            yield f"{path} is missing"
+        elif sha256_of(path) != told["sha256"]:
+            yield f"{path} was changed since it was exported: its hash is not that in timestep.json"
+
+
+def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> dict[str, list[Case]]:
+    """The cases that the spec chooses; what the unedited model answers already only the run itself can tell."""
+    named = set(_edited_names(folder))
+    return {
+        name: [case for case in own if not spec.only_failed or (name, case.case_id) in named]
+        for name, own in choose_cases(timesteps, spec)[0].items()
+    }
+
+
+def _case_faults(
+    folder: Path, spec: RunSpec, edited: Mapping[str, list[Case]], selection: Sequence[Selection]
+) -> Iterator[str]:
+    """Cases, edits and answers that are missing, too many, or not those of the timesteps."""
+    faults: list[str] = []
+    named = _edited_names(folder)
+    every = [case for own in edited.values() for case in own]
+    keys = [(case.timestep, case.case_id) for case in every]
+    if keys != named:
+        away, more = len(set(keys) - set(named)), len(set(named) - set(keys))
+        yield (
+            f"edited_cases.txt does not hold the cases that the spec chooses: {away:,} are missing, {more:,} are not "
+            f"among them, of {len(keys):,}"
+        )
+    if [(one.timestep, one.edited) for one in selection] != [(name, len(own)) for name, own in edited.items()]:
+        yield "selection.json does not tell the numbers of cases that the spec chooses"
+    yield from _table_of_cases(folder, every)
+    yield from _edit_faults(folder, every)
+    answers = _read(lambda: list(read_answers(folder)), faults)
+    yield from faults
+    if answers is not None:
+        yield from answer_faults(answers, expected_answers(spec, edited))
+
+
+def _edited_names(folder: Path) -> list[tuple[str, str]]:
+    path = folder / "edited_cases.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    return [(name, case_id) for name, _, case_id in (line.partition("\t") for line in lines)]
+
+
+def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
+    """Whether cases.parquet says what the timestep says; columns that an earlier kgedit did not write are no fault."""
+    path = folder / "cases.parquet"
+    if not path.is_file():
+        yield "cases.parquet is missing: an earlier kgedit made the run"
+        return
+    try:
+        found = pq.read_table(path)
+        wanted = case_table(cases)
+        names = [name for name in wanted.column_names if name in found.column_names]
+        same = {"case", "object", "old_answers"} <= set(names) and found.select(names).equals(wanted.select(names))
+    except (OSError, pa.ArrowException):
+        same = False
+    if not same:
+        yield "cases.parquet does not hold the edited cases of the timestep"
+
+
+def _edit_faults(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
+    faults: list[str] = []
+    costs = _read(lambda: list(read_edit_costs(folder)), faults)
+    yield from faults
+    if costs is None:
+        return
+    given = {(cost.timestep, case_id) for cost in costs for case_id in cost.case_ids}
+    wanted = {(case.timestep, case.case_id) for case in cases}
+    if wanted - given:
+        first = min(wanted - given)
+        yield f"cases that edits.jsonl did not edit: {len(wanted - given):,}; the first: {first[1]} of {first[0]}"
+    if given - wanted:
+        yield f"edits of cases that the spec does not choose: {len(given - wanted):,}"
+
+
+def _score_faults(folder: Path, spec: RunSpec, scores: RunScores) -> Iterator[str]:
+    faults: list[str] = []
+    computed = _read(lambda: measure_run(folder, also=scores.also), faults)
+    yield from faults
+    if computed is not None:
+        yield from score_differences(scores, computed)
+    measured = {score.text for score in scores.ability}
+    if spec.ability and not measured:
+        yield f"the spec asks for the perplexity of {spec.ability}, and ability.jsonl has none"
+    tasks = {score.task for score in scores.ability_tasks}
+    if spec.ability_tasks and len(tasks) < len(spec.ability_tasks):
+        yield f"the spec asks for {len(spec.ability_tasks)} tasks, and ability_tasks.jsonl has {len(tasks)}"
+
+
+def _told(edits: Edits) -> SubmittedTimestep:
+    tables: Mapping[str, Mapping[str, str]] = edits.manifest.get("tables", {}) if isinstance(edits, Timestep) else {}
+    return SubmittedTimestep(
+        name=edits.name,
+        sha256=edits.sha256,
+        tables={name: told["sha256"] for name, told in sorted(tables.items())},
+        cases=sum(1 for _ in edits.cases()),
+    )
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,232 @@
+"""Entries of a board: written once, whole or not at all; read back with everything in them checked.
+
+ENTRY/entry.json says what the run was and has the hash of every other file; ENTRY/answers.parquet has every answer, so
+that scores are computed again by whoever reads the board; ENTRY/cases.parquet tells what was edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.analysis.runs import Run
+from kgedit.errors import BenchmarkError, SubmissionError
+from kgedit.metrics.answer_table import answer_table
+from kgedit.metrics.bertscore import NAMES as BERTSCORES
+from kgedit.metrics.scores import answers_before, score_answers
+from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
+from kgedit.records.runs import Answer, RunSpec
+from kgedit.records.submissions import ENTRY_FORMAT, Statement, Submission
+from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.run_files import read_answers
+from kgedit.runs.submissions.answer_parquet import read_full_answers, write_full_answers
+from kgedit.runs.submissions.checks import CheckedRun, sha256_of
+from kgedit.runs.submissions.score_differences import score_differences
+from kgedit.store.files import only_writer, replace_folder
+
+ENTRIES = "entries"
+"""The folder of a board that holds its entries."""
+
+_MADE = ("spec.yaml", "environment.json", "answers.jsonl", "edits.jsonl", "scores.json")
+
+_NOT_OF_ANSWERS = frozenset({"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also"})
+"""Fields of RunScores that an entry's answers do not give: they come from other files of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenEntry:
+    """An entry on a board.
+
+    Attributes:
+        folder: Where it lies.
+        submission: What it says.
+        is_new: Whether it was written now; False where the same run was there already.
+    """
+
+    folder: Path
+    submission: Submission
+    is_new: bool
+
+
+def write_entry(
+    run: CheckedRun, board: Path, statement: Statement, *, report: Path | None = None, overwrite: bool = False
+) -> WrittenEntry:
+    """Put a checked run onto a board; the same run and statement give the same bytes.
+
+    Args:
+        run: What check_run found.
+        board: The folder; made where it is not there.
+        statement: What the submitter says.
+        report: File with the run's report page, copied into the entry.
+        overwrite: Whether an entry of the same run is written again, with this statement.
+
+    Raises:
+        SubmissionError: if the entry of the same run that is there was damaged.
+        StoreError: if another process is writing to the board.
+    """
+    entries = board / ENTRIES
+    with only_writer(entries / ".lock", of=str(board)):
+        name = entry_name(run)
+        folder = entries / name
+        if folder.exists() and not overwrite:
+            found = read_entry(folder)
+            return WrittenEntry(folder, found.submission, is_new=False)
+        aside = entries / f".{name}.aside"
+        shutil.rmtree(aside, ignore_errors=True)
+        try:
+            submission = _write(run, aside, name, statement, report)
+            replace_folder(aside, folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return WrittenEntry(folder, submission, is_new=True)
+
+
+def entry_name(run: CheckedRun) -> str:
+    """Method, model, protocol, seed, and a hash of what was run and what was answered."""
+    spec = _nameless(run.spec)
+    parts = (spec.method, spec.model, spec.protocol, f"seed{spec.seed}")
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).lower()[:80]
+    return f"{readable}-{_identity(run)}"
+
+
+def _identity(run: CheckedRun) -> str:
+    content = msgspec.json.encode([_nameless(run.spec), run.environment, run.scores.answers_sha256, run.scores.also])
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _nameless(spec: RunSpec) -> RunSpec:
+    """The spec without the paths of the machine that it ran on; environment.json has the hashes."""
+    names = tuple(path.rstrip("/").rpartition("/")[2] for path in spec.timesteps)
+    only = spec.only_cases and spec.only_cases.rpartition("/")[2]
+    ability = spec.ability and spec.ability.rpartition("/")[2]
+    return replace(spec, model=_short(spec.model), timesteps=names, only_cases=only, ability=ability, backend_url=None)
+
+
+def _short(model: str) -> str:
+    return model.rstrip("/").rpartition("/")[2] or model
+
+
+def _write(run: CheckedRun, folder: Path, name: str, statement: Statement, report: Path | None) -> Submission:
+    folder.mkdir(parents=True)
+    write_full_answers(folder / "answers.parquet", read_answers(run.folder))
+    pq.write_table(run.cases, folder / "cases.parquet", compression="zstd")
+    if report is not None:
+        shutil.copyfile(report, folder / "report.html")
+        statement = replace(statement, report="report.html")
+    environment = run.environment
+    submission = Submission(
+        format=ENTRY_FORMAT,
+        name=name,
+        statement=statement,
+        spec=_nameless(run.spec),
+        environment=replace(environment, model=replace(environment.model, name=_short(environment.model.name))),
+        preparation=run.preparation,
+        selection=run.selection,
+        timesteps=run.timesteps,
+        run_files={file: sha256_of(run.folder / file) for file in _MADE if (run.folder / file).is_file()},
+        files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+        scores=run.scores,
+    )
+    (folder / "entry.json").write_bytes(msgspec.json.format(msgspec.json.encode(submission), indent=1) + b"\n")
+    return submission
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry whose files are whole and whose scores follow from its answers.
+
+    Attributes:
+        submission: What it says.
+        run: What was measured, as reports take it; `folder` is the entry's.
+    """
+
+    submission: Submission
+    run: Run
+
+
+def read_entry(folder: Path) -> Entry:
+    """Read an entry and check it: hashes, the answers behind every score.
+
+    Raises:
+        SubmissionError: with every reason for which the entry cannot be shown.
+    """
+    submission = _read_submission(folder)
+    reasons = [] if submission.name == folder.name else [f"entry.json is that of {submission.name}"]
+    for name, told in submission.files.items():
+        path = folder / name
+        if not path.is_file():
+            reasons.append(f"{name} is missing")
+        elif sha256_of(path) != told:
+            reasons.append(f"{name} was changed: its hash is not that in entry.json")
+    if reasons:
+        raise SubmissionError(folder, reasons)
+    try:
+        answers = list(read_full_answers(folder / "answers.parquet"))
+        run = _as_run(folder, submission, answers)
+    except (pa.ArrowException, msgspec.ValidationError, BenchmarkError, KeyError) as error:
+        raise SubmissionError(folder, [f"answers.parquet cannot be read: {error}"]) from error
+    reasons = _scores_faults(submission, answers, run.cases)
+    if reasons:
+        raise SubmissionError(folder, reasons)
+    return Entry(submission, run)
+
+
+def _read_submission(folder: Path) -> Submission:
+    path = folder / "entry.json"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Submission)
+    except (OSError, msgspec.DecodeError) as error:
+        raise SubmissionError(folder, [f"entry.json cannot be read: {error}"]) from error
+    if found.format != ENTRY_FORMAT:
+        raise SubmissionError(folder, [f"its format is {found.format}, and this kgedit reads {ENTRY_FORMAT}"])
+    return found
+
+
+def _as_run(folder: Path, submission: Submission, answers: Sequence[Answer]) -> Run:
+    """The run as reports take it; its table of answers is made again from the answers."""
+    cases = read_edited_cases(folder)
+    compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in submission.scores.scores)
+    batches = answer_table(
+        answers,
+        _own_metrics(submission.spec),
+        timesteps=submission.scores.timesteps,
+        old_answers=old_answers(cases),
+        before=answers_before(answers) if compared else None,
+    )
+    table = pa.Table.from_batches(batches, schema=ANSWERS)
+    return Run(folder, submission.spec, submission.scores, table, cases)
+
+
+def _own_metrics(spec: RunSpec) -> Mapping[str, str]:
+    return {preset.name: preset.metric for preset in spec.presets}
+
+
+def _scores_faults(submission: Submission, answers: Sequence[Answer], cases: pa.Table) -> list[str]:
+    told, spec = submission.scores, submission.spec
+    # A judge's and an encoder's verdicts are not among the answers; what rules say of them is.
+    also = [name for name in told.also if name != "judge" and name not in BERTSCORES]
+    computed = score_answers(
+        lambda: answers,
+        spec.presets,
+        answers_sha256=told.answers_sha256,
+        train_context=spec.train_context,
+        costs=(),
+        preparation=None,
+        also=also,
+    )
+    known = {score.metric for score in computed.scores}
+    by_rules = tuple(score for score in told.scores if score.metric in known)
+    reasons = score_differences(replace(told, scores=by_rules), computed, leave_out=_NOT_OF_ANSWERS)
+    asked = {(row["timestep"], row["case_id"]) for row in cases.select(["timestep", "case_id"]).to_pylist()}
+    answered = {(answer.timestep, answer.case_id) for answer in answers}
+    if asked != answered:
+        reasons.append(f"cases that only one of cases.parquet and answers.parquet holds: {len(asked ^ answered):,}")
+    return reasons

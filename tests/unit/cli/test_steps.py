@@ -1,0 +1,44 @@
+"""Steps of long work: told by the work, shown by the command, without a listener nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from world.small_timestep import write_timestep
+
+from kgedit.api.publishing import publish
+from kgedit.cli import main, progress
+from kgedit.records.steps import listening, step
+
+
+def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    timesteps = [write_timestep(tmp_path / "step", towns=range(2)).folder]
+    with listening(lambda *said: told.append(said)):
+        publish(tmp_path / "one", timesteps)
+    publish(tmp_path / "other", timesteps)
+    step("heard by nobody", 0, 1)
+    assert told == [("writing questions", 0, 3), ("writing 20200101_20210101", 1, 3), ("writing metadata", 2, 3)]
+
+
+def test_where_stderr_is_no_terminal_a_step_is_a_line_if_the_last_was_long_ago(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step_folder = write_timestep(tmp_path / "step", towns=range(2)).folder
+    arguments = ["publish", str(tmp_path / "one"), "--timestep", str(step_folder)]
+    assert "step 1 of 3" not in CliRunner().invoke(main, arguments).stderr
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)
+    arguments[1] = str(tmp_path / "other")
+    assert "Publishing: writing questions, step 1 of 3\n" in CliRunner().invoke(main, arguments).stderr
+
+
+def test_on_a_terminal_one_bar_names_the_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with progress.steps("Exporting"):
+        step("finding changes", 1, 7)
+    assert "Exporting: finding changes" in capsys.readouterr().err

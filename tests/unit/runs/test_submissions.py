@@ -1,0 +1,215 @@
+"""Runs for a board: a whole one is taken, the same bytes each time; whatever was changed is found and told."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from world.small_runs import write_lines
+from world.small_timestep import OLD_MAYORS
+from world.submitted_runs import write_hashed_timestep, write_submittable
+
+from kgedit.api.boards import submit
+from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import SubmissionError
+from kgedit.records.runs import Answer
+from kgedit.runs.run_files import read_answers
+from kgedit.runs.scoring import write_scores
+from kgedit.runs.submissions.answer_parquet import read_full_answers
+from kgedit.runs.submissions.entries import read_entry
+
+BY = {"submitter": "A. Researcher", "date": "2026-11-23"}
+
+
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_hashed_timestep(tmp_path_factory.mktemp("benchmark") / "mayors").folder
+
+
+@pytest.fixture(scope="module")
+def whole(timestep: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without a fault."""
+    return write_submittable(tmp_path_factory.mktemp("runs") / "ft_m", Timestep.open(timestep), right=6)
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be changed."""
+    return Path(shutil.copytree(whole, tmp_path / "ft_m"))
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def reasons(run: Path, board: Path, **options: object) -> str:
+    """Why a run is refused; nothing is written then."""
+    with pytest.raises(SubmissionError) as refused:
+        submit(run, board, **options)  # type: ignore[arg-type]
+    assert not list(board.glob("entries/[a-z]*"))
+    return "\n".join(refused.value.reasons)
+
+
+def change_answers(run: Path, change: Callable[[list[Answer]], list[Answer]], *, rescore: bool = True) -> None:
+    write_lines(run / "answers.jsonl", change(list(read_answers(run))))
+    if rescore:
+        write_scores(run)
+
+
+def test_a_whole_run_gives_an_entry_with_every_answer(whole: Path, tmp_path: Path) -> None:
+    made = submit(whole, tmp_path, **BY)
+    assert made.is_new
+    assert re.fullmatch(r"ft_m-smollm2-135m-per_timestep-seed7-[0-9a-f]{12}", made.folder.name)
+    assert {path.name for path in made.folder.iterdir()} == {"entry.json", "answers.parquet", "cases.parquet"}
+    assert list(read_full_answers(made.folder / "answers.parquet")) == list(read_answers(whole))
+    assert read_entry(made.folder).run.scores == made.submission.scores
+
+
+def test_an_entry_holds_no_path_of_the_machine(whole: Path, tmp_path: Path) -> None:
+    folder = submit(whole, tmp_path, **BY).folder
+    assert str(whole.parent.parent) not in (folder / "entry.json").read_text(encoding="utf-8")
+
+
+def test_the_same_run_gives_the_same_bytes_and_one_entry(whole: Path, tmp_path: Path) -> None:
+    first = bytes_of(submit(whole, tmp_path / "one", **BY).folder.parent)
+    assert bytes_of(submit(whole, tmp_path / "other", **BY).folder.parent) == first
+    again = submit(whole, tmp_path / "one", submitter="Somebody else", date="2027-01-01")
+    assert not again.is_new
+    assert bytes_of(tmp_path / "one" / "entries") == first
+    said = submit(whole, tmp_path / "one", submitter="Somebody else", date="2027-01-01", overwrite=True)
+    assert said.submission.statement.submitter == "Somebody else"
+    assert len(list((tmp_path / "one" / "entries").glob("ft*"))) == 1
+
+
+def test_a_changed_answer_is_found(run: Path, tmp_path: Path) -> None:
+    path = run / "answers.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace('"text":"Nobody"', '"text":"Olof Gren"', 1), "utf-8")
+    assert "does not belong to the answers.jsonl" in reasons(run, tmp_path / "board")
+
+
+def test_scores_that_do_not_follow_from_the_answers_are_found(run: Path, tmp_path: Path) -> None:
+    path = run / "scores.json"
+    scores = json.loads(path.read_bytes())
+    (score,) = [
+        one
+        for one in scores["scores"]
+        if (one["stage"], one["axis"], one["preset"], one["timestep"], one["main"])
+        == ("own", "update", "wild", None, True)
+    ]
+    assert score["mean"] == 0.6
+    score["mean"] = 0.9
+    path.write_text(json.dumps(scores), encoding="utf-8")
+    assert "scores that do not follow from the answers: 1; the first: own update wild exact_match is 0.9000" in reasons(
+        run, tmp_path / "board"
+    )
+
+
+def test_an_accepted_answer_that_the_timestep_does_not_have_is_found_though_scored_again(
+    run: Path, tmp_path: Path
+) -> None:
+    def accept(answers: list[Answer]) -> list[Answer]:
+        return [dataclasses.replace(one, answers=(*one.answers, "Nobody")) for one in answers]
+
+    change_answers(run, accept)
+    assert "answers whose list of accepted answers is not that of timestep and spec: 200" in reasons(
+        run, tmp_path / "board"
+    )
+
+
+def test_a_missing_answer_and_a_preset_that_was_not_asked_are_found(run: Path, tmp_path: Path) -> None:
+    change_answers(run, lambda answers: answers[1:])
+    told = reasons(run, tmp_path / "board")
+    assert (
+        "questions without an answer in answers.jsonl: 1; the first: Q100:P6:Q20, update, preset synthetic, before"
+        in told
+    )
+    change_answers(run, lambda answers: [one for one in answers if one.preset == "synthetic"])
+    assert "questions without an answer in answers.jsonl: 101" in reasons(run, tmp_path / "board")
+
+
+def test_a_removed_case_is_found(run: Path, tmp_path: Path) -> None:
+    """Removed everywhere in the run's own files, and scored again: the spec chooses it all the same."""
+    gone = "Q103:P6:Q23"
+    change_answers(run, lambda answers: [one for one in answers if one.case_id != gone])
+    names = (run / "edited_cases.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (run / "edited_cases.txt").write_text("".join(line for line in names if gone not in line), encoding="utf-8")
+    table = pq.read_table(run / "cases.parquet")
+    pq.write_table(table.filter([name != gone for name in table["case_id"].to_pylist()]), run / "cases.parquet")
+    told = reasons(run, tmp_path / "board")
+    assert "questions without an answer in answers.jsonl: 20" in told
+    assert "1 are missing, 0 are not among them, of 10" in told
+    assert "cases.parquet does not hold the edited cases" in told
+
+
+def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Path, tmp_path: Path) -> None:
+    other = write_hashed_timestep(tmp_path / "other", names=OLD_MAYORS)
+    assert "is not the timestep of the run" in reasons(run, tmp_path / "board", timesteps=[other.folder])
+    copy = Path(shutil.copytree(timestep, tmp_path / "copy"))
+    assert submit(run, tmp_path / "fine", timesteps=[copy]).is_new
+    shutil.copyfile(other.folder / "cases.parquet", copy / "cases.parquet")
+    assert "cases.parquet was changed since it was exported" in reasons(run, tmp_path / "board", timesteps=[copy])
+
+
+def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) -> None:
+    told = reasons(run, tmp_path / "board", timesteps=[tmp_path / "nowhere"])
+    assert "Say where 20200101_20210101 lies now: --timestep FOLDER" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "told"),
+    [
+        ("environment.json", '"kgedit":"0.1.0"', '"kgedit":null', "does not tell kgedit's version"),
+        ("environment.json", '"28bd84d1"', '""', "does not tell the hash of the model's weights"),
+        ("environment.json", '"seed":7', '"seed":8', "the seed is 7 in spec.yaml and 8 in environment.json"),
+        ("environment.json", '"wild":"bb"', '"tame":"bb"', "no hash of the context of wild"),
+        ("spec.yaml", "settings: {}", "settings: {steps: 99}", "sets steps to other values"),
+        ("edits.jsonl", '"Q100:P6:Q20",', "", "cases that edits.jsonl did not edit: 1"),
+        ("selection.json", '"edited":10', '"edited":9', "selection.json does not tell the numbers"),
+    ],
+)
+def test_what_a_run_does_not_say_of_itself_or_says_twice_is_found(
+    run: Path, tmp_path: Path, name: str, old: str, new: str, told: str
+) -> None:
+    text = (run / name).read_text(encoding="utf-8")
+    assert old in text
+    (run / name).write_text(text.replace(old, new), encoding="utf-8")
+    assert told in reasons(run, tmp_path / "board")
+
+
+def test_every_reason_is_told_at_once(run: Path, tmp_path: Path) -> None:
+    (run / "prepared.json").unlink()
+    (run / "selection.json").unlink()
+    (run / "environment.json").write_text(
+        (run / "environment.json").read_text(encoding="utf-8").replace('"seed":7', '"seed":8'), encoding="utf-8"
+    )
+    told = reasons(run, tmp_path / "board")
+    assert all(part in told for part in ("prepared.json is missing", "selection.json", "the seed is 7"))
+
+
+def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:
+    (run / "scores.json").unlink()
+    assert "is not finished" in reasons(run, tmp_path / "board")
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+def test_an_entry_that_was_changed_on_the_board_is_not_shown(whole: Path, tmp_path: Path, hashed: bool) -> None:
+    """Also when somebody puts the new file's hash into entry.json: the scores do not follow from the answers."""
+    folder = submit(whole, tmp_path, **BY).folder
+    path = folder / "answers.parquet"
+    table = pq.read_table(path)
+    texts = [text.replace("Nobody", "Olof Gren") for text in table["text"].to_pylist()]
+    place = table.schema.get_field_index("text")
+    pq.write_table(table.set_column(place, "text", [texts]), path)
+    if hashed:
+        entry = json.loads((folder / "entry.json").read_bytes())
+        entry["files"]["answers.parquet"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        (folder / "entry.json").write_text(json.dumps(entry), encoding="utf-8")
+    with pytest.raises(SubmissionError, match="that do not follow from the answers" if hashed else "was changed"):
+        read_entry(folder)
