@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from kgedit.benchmark.verbalizing.relations import stems
+from kgedit.benchmark.relation_words import stems
 from kgedit.prompts.templates import ANY_CLASS, template_table
 
 

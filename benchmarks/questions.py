@@ -31,11 +31,12 @@ import pyarrow as pa
 from made_up_facts import make_world
 
 from kgedit.benchmark.labels import usable
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects, is_id
 from kgedit.benchmark.wording import choose_templates, persona_voiced, word_cases
 from kgedit.hparams.in_context import RagSettings
 from kgedit.prompts.templates import ANY_CLASS, template_table
-from kgedit.prompts.voices import overlap
+from kgedit.prompts.voices import overlap, voices
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
 
@@ -77,7 +78,7 @@ def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
         f"""
         SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id,
                f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
-               f.object, o.label AS object_label
+               f.object, o.label AS object_label, o.aliases AS object_aliases
         FROM {table} f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
         LEFT JOIN new_entities p ON p.id = f.property
         WHERE f.kind = 'item' AND {usable("s.label")} AND {usable("o.label")}
@@ -91,7 +92,8 @@ def worded(connection: duckdb.DuckDBPyConnection, facts: pa.Table, seed: int) ->
     chosen = select("FROM facts ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, facts=facts)
     templates = choose_templates(chosen, catalogue=None)
     subjects = describe_subjects(connection, chosen)
-    kept = word_cases(chosen, templates, subjects, seed=seed, personas=None).kept
+    words = RelationWords(templates, voices())
+    kept = word_cases(chosen, templates, subjects, words, seed=seed, personas=None).kept
     return select("FROM kept ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, kept=kept).to_pylist()
 
 
