@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, Case, Fact, KnownFact, Probe
+from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
 
 _FACT = [
     ("subject", pa.string()),
@@ -192,13 +192,20 @@ class Timestep:
             for row in self.table("known_facts").to_pylist()
         ]
 
-    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:  # noqa: ARG002
+    def cases(
+        self,
+        *,
+        neighbours: int | None = None,
+        archive_as: str | None = None,  # noqa: ARG002
+        two_hop_rephrases: bool = False,
+    ) -> Iterator[Case]:
         """Every case with its probes, ordered by case_id.
 
         Args:
             neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
                 None for one of each.
             archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
+            two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
         """
         from kgedit.benchmark.wikifactdiff.probes import subject_popularities
 
@@ -209,14 +216,18 @@ class Timestep:
         for row in self.table("two_hops").to_pylist():
             if row["chosen"]:
                 hops = (facts[row["case_id"]], fact_in(row))
-                probe = Probe("mhop", row["question"], answers_in(row), hops, row["second_case_id"])
-                probes[row["case_id"]].append(probe)
+                asked: list[tuple[Axis, str]] = [("mhop", row["question"])]
+                if two_hop_rephrases:
+                    asked += [("mhop_rephrase", question) for question in row["rephrases"] or ()]
+                probes[row["case_id"]] += [
+                    Probe(axis, question, answers_in(row), hops, row["second_case_id"]) for axis, question in asked
+                ]
         for case_id, probe in self._locality_probes(neighbours):
             probes[case_id].append(probe)
         for row in rows:
             fact = facts[row["case_id"]]
-            asked = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
-            own = tuple(Probe(axis, asked[axis], answers_in(row), (fact,)) for axis in AXES if asked.get(axis))
+            about = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
+            own = tuple(Probe(axis, about[axis], answers_in(row), (fact,)) for axis in AXES if about.get(axis))
             yield Case(
                 case_id=row["case_id"],
                 timestep=self.name,

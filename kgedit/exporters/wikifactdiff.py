@@ -43,7 +43,7 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
         yield {
             "subject": _term(update, "subject"),
             "relation": _term(update, "property"),
-            **_prompts(update["cloze"], update["clozes"]),
+            **_prompts(update["cloze"], update["clozes"] or ()),  # older timesteps have none
             "subject_is_ph_new": update["subject_is_new"],
             "relation_is_temp_func": update["temporal_functional"],
             "is_replace": update["scenario"] == "ReplaceObject",

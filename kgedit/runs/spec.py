@@ -83,6 +83,9 @@ class GivenRun(BaseModel):
     )
     archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
     neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
+    two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask two-hop questions in other words as well"
+    )
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
     stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
@@ -133,13 +136,16 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return raw
 
 
+_LATER_FIELDS = ("archive_as", "neighbours", "two_hop_rephrases", "ability_tasks", "ability_limit")
+
+
 def write_spec(spec: RunSpec) -> str:
     """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back."""
     plain = asdict(spec)
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
     plain["ability_tasks"] = list(spec.ability_tasks)
-    for name in ("archive_as", "neighbours", "ability_tasks", "ability_limit"):  # runs of before there were any resume
+    for name in _LATER_FIELDS:  # runs of before there were any resume
         if not plain[name]:
             del plain[name]
     if spec.backend == DEFAULT:  # runs of before there were others resume
@@ -250,6 +256,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         train_context=_train_context(given.train_context, method, problems),
         archive_as=given.archive_as,
         neighbours=given.neighbours,
+        two_hop_rephrases=bool(given.two_hop_rephrases),
         limit=given.limit,
         sample=given.sample,
         stratify=given.stratify,
