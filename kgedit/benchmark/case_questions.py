@@ -29,13 +29,13 @@ class JudgedQuestions(NamedTuple):
     counts: dict[str, dict[str, Any]]
 
 
-def faults_as_filters(which: str) -> tuple[Filter, ...]:
-    """The final filters over a column ``fault``, their reasons said of a question.
+def faults_as_filters(which: str = "") -> tuple[Filter, ...]:
+    """The final filters over a column ``fault``.
 
     Args:
-        which: What the question is called in a reason.
+        which: What reasons begin with, to tell which question failed.
     """
-    return tuple((f"{which}: {reason}", f"fault = '{reason}'") for reason in REASONS)
+    return tuple((f"{which}{reason}", f"fault = '{reason}'") for reason in REASONS)
 
 
 def judge_cases(worded: pa.Table, words: Words) -> JudgedQuestions:
@@ -105,7 +105,7 @@ def judge_probes(probes: pa.Table, words: Words) -> JudgedQuestions:
 def keep_probes(probes: pa.Table, words: Words) -> Filtered:
     """Locality questions that pass, and the others; see judge_probes."""
     judged = judge_probes(probes, words)
-    parts = split_by_reason(judged.rows.rename_columns({"fault": "reason"}), faults_as_filters("question"))
+    parts = split_by_reason(judged.rows.rename_columns({"fault": "reason"}), faults_as_filters())
     return parts._replace(questions=judged.counts)
 
 

@@ -18,7 +18,7 @@ from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD, TWO_HOP_ST
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),
-    *faults_as_filters("question"),
+    *faults_as_filters("question: "),
     ("the old bridge gives the same answer", "same_by_old_bridge"),
     ("the answer follows from the first subject", "follows_from_subject"),
 )

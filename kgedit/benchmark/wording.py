@@ -138,7 +138,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
 
 FILTERS: tuple[Filter, ...] = (
     ("no label of the property", is_id("property_label")),
-    *faults_as_filters("update question"),
+    *faults_as_filters("update question: "),
 )
 """A case is dropped for the first one that holds; other questions of a case that fail a final filter are left out."""
 
