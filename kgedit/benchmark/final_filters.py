@@ -108,6 +108,8 @@ def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
     Returns:
         The questions, ordered by fact and number, with a column ``reason``: of REASONS, null where all are passed.
     """
+    if not questions.num_rows:
+        return questions.append_column("reason", pa.nulls(0, pa.string()))
     patterns = select(
         f"SELECT DISTINCT {_REST} AS rest, relations, persona FROM questions JOIN facts USING (fact)",  # noqa: S608 - ours
         questions=questions,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgedit.prompts.voices import Voice
 
@@ -52,6 +51,9 @@ class RelationWords:
 
     def __init__(self, templates: pa.Table, voices: Sequence[Voice] = ()) -> None:
         self._templates = templates
+        self._rows: dict[str, list[int]] = {}
+        for number, relation in enumerate(templates["property"].to_pylist()):
+            self._rows.setdefault(relation, []).append(number)
         self._replaced = {voice.persona: _replaced_stems(voice.words) for voice in voices}
         self._found: dict[tuple[str, str | None], frozenset[str]] = {}
 
@@ -66,7 +68,7 @@ class RelationWords:
         return self._found[key]
 
     def _of_templates(self, relation: str) -> frozenset[str]:
-        rows = self._templates.filter(pc.equal(self._templates["property"], relation)).to_pylist()
+        rows = self._templates.take(self._rows.get(relation, [])).to_pylist()
         return expressing_stems(text for row in rows for text in wordings(row))
 
 

@@ -68,8 +68,9 @@ CASES = pa.schema(
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
-clozes is the cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
+No question fails a final filter (kgedit.benchmark.final_filters): personas is null where it would, rephrases lacks such
+texts, and rephrase is the first of what is left, or null; clozes lack texts that give the answer away (the first is the
+cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
 (null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
 phrase, answer the type of its answer. start_time and point_in_time are the statement's own, at its precision ("2021",
 "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
