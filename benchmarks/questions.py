@@ -142,18 +142,18 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
         }
         row = {"case_id": case.case_id, "phrase": template["phrase"], "answer": template["answer"], "name": name}
         rows.append(row | texts)
-    asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded").to_pylist()
-    return [
-        row | {"persona": said["persona"], "personas": said["question"]} for row, said in zip(rows, asked, strict=True)
-    ]
+    asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded")
+    said: list[dict[str, Any]] = asked.to_pylist()
+    return said
 
 
 def recall(rows: list[dict[str, Any]], queries: int, seed: int, embedder: str) -> None:
     """Print, as tables in Markdown, what RAG finds by axis and by persona."""
     from kgedit.llm.embeddings import embedder_on_demand
 
-    framed = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="framed")
-    rows = [row | {"framed": text} for row, text in zip(rows, framed["question"].to_pylist(), strict=True)]
+    plain = pa.Table.from_pylist(rows).select(["case_id", "question"])
+    framed = persona_voiced(plain, seed=seed, personas=None, style="framed")
+    rows = [row | {"framed": text} for row, text in zip(rows, framed["personas"].to_pylist(), strict=True)]
     embed, taken = embedder_on_demand(embedder, device="cpu"), RagSettings().k
     stored = np.asarray(embed([row["question"] for row in rows]))
     asked = [(place, row) for place, row in enumerate(rows) if row["personas"] and row["rephrase"]]
