@@ -132,7 +132,8 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
     """Facts of a made-up world in the shipped wordings, for as many facts as no slice at hand has."""
     said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
     rows = []
-    for case in make_world(facts, seed).cases:
+    world = make_world(facts, seed)
+    for case in map(world.case, range(len(world))):
         kind = case.fact.subject.rstrip("0123456789")
         template = said.get((case.fact.property, _CLASSES[kind])) or said[case.fact.property, ANY_CLASS]
         name = case.fact.subject_label
