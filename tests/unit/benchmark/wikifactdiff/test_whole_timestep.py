@@ -211,8 +211,8 @@ def test_a_line_of_the_published_form_has_its_fields(timestep: Timestep) -> None
     lines = [json.loads(line) for line in write_jsonl(timestep).read_text(encoding="utf-8").splitlines()]
     line = next(line for line in lines if line["subject"]["id"] == "Q1" and line["relation"]["id"] == "P1082")
     assert line["objects"] == [
-        {"label": "27,000", "description": "Quantity", "decision": "new"},
-        {"label": "26,000", "description": "Quantity", "decision": "obsolete"},
+        {"label": "27,000", "description": "Quantity", "aliases": ["27000"], "decision": "new"},
+        {"label": "26,000", "description": "Quantity", "aliases": ["26000"], "decision": "obsolete"},
     ]
     assert (line["is_replace"], line["relation_is_temp_func"], line["subject_is_ph_new"]) == (True, True, False)
     leader = next(line for line in lines if line["subject"]["id"] == "Q1" and line["relation"]["id"] == "P6")
