@@ -217,11 +217,15 @@ def test_a_line_of_the_published_form_has_its_fields(timestep: Timestep) -> None
     assert (line["is_replace"], line["relation_is_temp_func"], line["subject_is_ph_new"]) == (True, True, False)
     leader = next(line for line in lines if line["subject"]["id"] == "Q1" and line["relation"]["id"] == "P6")
     assert leader["update_prompt"] == "The head of government of Arvika is ____"
-    assert leader["objects"][0] == {"id": "Q207", "label": "Leader 207", "description": None, "decision": "new"}
+    assert leader["objects"][0] == {"id": "Q207", "label": "Leader 207"} | {
+        "description": None,
+        "aliases": [],
+        "decision": "new",
+    }
     near = leader["neighborhood"][0]
     assert near["objects"] == [
         {
-            "object": {"id": "Q206", "label": "Leader 206", "description": None},
+            "object": {"id": "Q206", "label": "Leader 206", "description": None, "aliases": []},
             "prompt": "The head of government of Kalix is ____",
         }
     ]
