@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from kgedit.benchmark.verbalizing.relations import stems
+from kgedit.benchmark.relation_words import RelationWords, said_stems
 from kgedit.prompts.templates import ANY_CLASS, template_table
 
 
 def main() -> None:
     """Print the pairs and the share of them that is refused."""
     rows = [row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS]
-    asked = {row["property"]: stems([row["question"]]) for row in rows}
-    expressed = {
-        row["property"]: stems([row["label"] or "", row["question"], row["phrase"], *row["rephrases"], *row["clozes"]])
-        for row in rows
-    }
+    asked = {row["property"]: said_stems(row["question"]) for row in rows}
+    words = RelationWords(template_table())
+    expressed = {name: words(name) for name in asked}
     refused = sum(not asked[one] & expressed[other] for one, other in permutations(asked, 2))
     pairs = len(rows) * (len(rows) - 1)
     print(f"{len(rows)} relations, {pairs:,} pairs, {refused / pairs:.1%} refused")

@@ -31,11 +31,12 @@ import pyarrow as pa
 from made_up_facts import make_world
 
 from kgedit.benchmark.labels import usable
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects, is_id
 from kgedit.benchmark.wording import choose_templates, persona_voiced, word_cases
 from kgedit.hparams.in_context import RagSettings
 from kgedit.prompts.templates import ANY_CLASS, template_table
-from kgedit.prompts.voices import overlap
+from kgedit.prompts.voices import overlap, voices
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
 
@@ -77,7 +78,7 @@ def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
         f"""
         SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id,
                f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
-               f.object, o.label AS object_label
+               f.object, o.label AS object_label, o.aliases AS object_aliases
         FROM {table} f JOIN new_entities s ON s.id = f.subject JOIN new_entities o ON o.id = f.object
         LEFT JOIN new_entities p ON p.id = f.property
         WHERE f.kind = 'item' AND {usable("s.label")} AND {usable("o.label")}
@@ -91,7 +92,8 @@ def worded(connection: duckdb.DuckDBPyConnection, facts: pa.Table, seed: int) ->
     chosen = select("FROM facts ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, facts=facts)
     templates = choose_templates(chosen, catalogue=None)
     subjects = describe_subjects(connection, chosen)
-    kept = word_cases(chosen, templates, subjects, seed=seed, personas=None).kept
+    words = RelationWords(templates, voices())
+    kept = word_cases(chosen, templates, subjects, words, seed=seed, personas=None).kept
     return select("FROM kept ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, kept=kept).to_pylist()
 
 
@@ -130,7 +132,8 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
     """Facts of a made-up world in the shipped wordings, for as many facts as no slice at hand has."""
     said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
     rows = []
-    for case in make_world(facts, seed).cases:
+    world = make_world(facts, seed)
+    for case in map(world.case, range(len(world))):
         kind = case.fact.subject.rstrip("0123456789")
         template = said.get((case.fact.property, _CLASSES[kind])) or said[case.fact.property, ANY_CLASS]
         name = case.fact.subject_label
@@ -140,18 +143,18 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
         }
         row = {"case_id": case.case_id, "phrase": template["phrase"], "answer": template["answer"], "name": name}
         rows.append(row | texts)
-    asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded").to_pylist()
-    return [
-        row | {"persona": said["persona"], "personas": said["question"]} for row, said in zip(rows, asked, strict=True)
-    ]
+    asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded")
+    said: list[dict[str, Any]] = asked.to_pylist()
+    return said
 
 
 def recall(rows: list[dict[str, Any]], queries: int, seed: int, embedder: str) -> None:
     """Print, as tables in Markdown, what RAG finds by axis and by persona."""
     from kgedit.llm.embeddings import embedder_on_demand
 
-    framed = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="framed")
-    rows = [row | {"framed": text} for row, text in zip(rows, framed["question"].to_pylist(), strict=True)]
+    plain = pa.Table.from_pylist(rows).select(["case_id", "question"])
+    framed = persona_voiced(plain, seed=seed, personas=None, style="framed")
+    rows = [row | {"framed": text} for row, text in zip(rows, framed["personas"].to_pylist(), strict=True)]
     embed, taken = embedder_on_demand(embedder, device="cpu"), RagSettings().k
     stored = np.asarray(embed([row["question"] for row in rows]))
     asked = [(place, row) for place, row in enumerate(rows) if row["personas"] and row["rephrase"]]

@@ -106,9 +106,7 @@ def verbalize(
         raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
     wanted = find_wanted(timestep, options)
     replies = verbalizer.word(wanted, progress=progress)
-    chosen = [
-        choose_wordings(one, reply, prompts=options.prompts) for one, reply in zip(wanted, replies.replies, strict=True)
-    ]
+    chosen = choose_wordings(wanted, replies.replies, prompts=options.prompts)
     wordings = wordings_table(wanted, chosen)
     counts = count_wordings(wordings)
     about = _provenance(timestep, verbalizer, replies, options) | {"axes": counts}

@@ -26,6 +26,7 @@ from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.selected import keep_selected, read_selection
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
@@ -39,6 +40,7 @@ from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.records.steps import step
+from kgedit.prompts.voices import voices
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
@@ -174,12 +176,13 @@ def _make(
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
     undated = choose_templates(cases, catalogue=settings.templates)
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
-    subjects = describe_subjects(window.connection, cases)
     step("wording cases", 2, _STEPS)
+    words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
     worded = word_cases(
         cases,
         templates,
-        subjects,
+        describe_subjects(window.connection, cases),
+        words,
         seed=settings.seed,
         personas=settings.personas,
         persona_style=settings.persona_style,
@@ -194,13 +197,15 @@ def _make(
         max_uses=settings.locality_uses,
         changed=find_changed_facts(window, changes, worded.kept) if settings.changed_locality else None,
     )
-    probes = word_probes(locality.probes, templates, describe_subjects(window.connection, locality.probes))
+    near_subjects = describe_subjects(window.connection, locality.probes)
+    near = word_probes(locality.probes, templates, near_subjects, words)
+    probes = near.kept
     step("choosing known facts", 4, _STEPS)
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
     known_subjects = describe_subjects(window.connection, known_facts)
     step("finding two hops", 5, _STEPS)
     chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
-    hops = make_two_hops(chains, worded.kept, templates, seed=settings.seed)
+    hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
     tables = {
         "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
         "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
@@ -208,7 +213,6 @@ def _make(
         "known_facts": word_facts(known_facts, old_templates, known_subjects),
         "dropped": dropped_changes(changes, labels, (selected, filtered, functional, wanted, worded)),
     }
-    given_away = {name: worded.kept[name].null_count for name in ("rephrase", "personas")}
     counts = {
         "funnel": {
             "changed": changes.num_rows,
@@ -218,7 +222,7 @@ def _make(
         "cases": _counts(worded.kept["tag"]),
         "kinds": _counts(worded.kept["kind"]),
         "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
-        "given_away": given_away | {"locality": locality.probes.num_rows - probes.num_rows},
+        "final_filters": {**worded.questions, **near.questions, **hops.questions},
         "locality": _counts(probes["basis"]),
         "fresh_locality": pc.sum(probes["fresh"]).as_py() or 0,
         "two_hops": {"found": chains.num_rows}

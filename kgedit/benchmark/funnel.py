@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +20,14 @@ class Filtered(NamedTuple):
         kept: Rows without a reason to drop them.
         dropped: The others, with a column ``reason``.
         funnel: How many were dropped, by reason, in the order of the filters.
+        questions: Axis -> what the final filters made of its questions (kgedit.benchmark.final_filters.count_faults);
+            none where the filters judge no questions.
     """
 
     kept: pa.Table
     dropped: pa.Table
     funnel: dict[str, int]
+    questions: Mapping[str, dict[str, Any]] = MappingProxyType({})
 
 
 def reason_column(filters: Sequence[Filter]) -> str:

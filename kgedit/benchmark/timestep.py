@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, Case, Fact, KnownFact, Probe
+from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
 
 _FACT = [
     ("subject", pa.string()),
@@ -68,8 +68,9 @@ CASES = pa.schema(
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-rephrase and personas are null where they would give the answer away; rephrases and clozes lack such texts (the first of
-clozes is the cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
+No question fails a final filter (kgedit.benchmark.final_filters): personas is null where it would, rephrases lacks such
+texts, and rephrase is the first of what is left, or null; clozes lack texts that give the answer away (the first is the
+cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
 (null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
 phrase, answer the type of its answer. start_time and point_in_time are the statement's own, at its precision ("2021",
 "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
@@ -192,13 +193,20 @@ class Timestep:
             for row in self.table("known_facts").to_pylist()
         ]
 
-    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:  # noqa: ARG002
+    def cases(
+        self,
+        *,
+        neighbours: int | None = None,
+        archive_as: str | None = None,  # noqa: ARG002
+        two_hop_rephrases: bool = False,
+    ) -> Iterator[Case]:
         """Every case with its probes, ordered by case_id.
 
         Args:
             neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
                 None for one of each.
             archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
+            two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
         """
         from kgedit.benchmark.wikifactdiff.probes import subject_popularities
 
@@ -209,14 +217,18 @@ class Timestep:
         for row in self.table("two_hops").to_pylist():
             if row["chosen"]:
                 hops = (facts[row["case_id"]], fact_in(row))
-                probe = Probe("mhop", row["question"], answers_in(row), hops, row["second_case_id"])
-                probes[row["case_id"]].append(probe)
+                asked: list[tuple[Axis, str]] = [("mhop", row["question"])]
+                if two_hop_rephrases:
+                    asked += [("mhop_rephrase", question) for question in row["rephrases"] or ()]
+                probes[row["case_id"]] += [
+                    Probe(axis, question, answers_in(row), hops, row["second_case_id"]) for axis, question in asked
+                ]
         for case_id, probe in self._locality_probes(neighbours):
             probes[case_id].append(probe)
         for row in rows:
             fact = facts[row["case_id"]]
-            asked = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
-            own = tuple(Probe(axis, asked[axis], answers_in(row), (fact,)) for axis in AXES if asked.get(axis))
+            about = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
+            own = tuple(Probe(axis, about[axis], answers_in(row), (fact,)) for axis in AXES if about.get(axis))
             yield Case(
                 case_id=row["case_id"],
                 timestep=self.name,

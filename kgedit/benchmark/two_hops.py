@@ -5,10 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kgedit.benchmark.agreement import agreed
+from kgedit.benchmark.case_questions import faults_as_filters, judge_two_hops
+from kgedit.benchmark.final_filters import Words
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.timestep import FACT
 from kgedit.benchmark.window import Window
-from kgedit.benchmark.wording import gives_away, say, say_all
+from kgedit.benchmark.wording import say, say_all
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.engine import select
@@ -16,8 +18,7 @@ from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD, TWO_HOP_ST
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),
-    ("the question names the bridge", gives_away("question", "first_label")),
-    ("the question names the answer", gives_away("question", "object_label")),
+    *faults_as_filters("question: "),
     ("the old bridge gives the same answer", "same_by_old_bridge"),
     ("the answer follows from the first subject", "follows_from_subject"),
 )
@@ -69,52 +70,56 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
     )
 
 
-def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, *, seed: int) -> Filtered:
+def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words: Words, *, seed: int) -> Filtered:
     """Chains as questions about the second hop's object.
 
     Args:
         chains: From find_shortcuts.
         cases: From word_cases.
         templates: From choose_templates.
+        words: How relations may be expressed (kgedit.benchmark.relation_words).
         seed: Of several second hops of a case it chooses the one that is asked.
 
     Returns:
         The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question``,
         ``rephrases`` (the second template's, about the same phrase) and ``chosen``, ordered by both ids.
     """
+    judged = judge_two_hops(_nested(chains, cases, templates), words)
+    reasoned = select(f"SELECT *, {reason_column(FILTERS)} FROM judged", judged=judged.rows)  # noqa: S608 - our own names
+    filtered = split_by_reason(reasoned, FILTERS)
+    kept = select(
+        """
+        SELECT *, row_number() OVER (
+            PARTITION BY case_id ORDER BY md5(concat_ws('|', $seed, case_id, second_case_id))) = 1 AS chosen
+        FROM kept ORDER BY case_id, second_case_id
+        """,
+        {"seed": str(seed)},
+        kept=filtered.kept,
+    )
+    return filtered._replace(kept=kept, questions=judged.counts)
+
+
+def _nested(chains: pa.Table, cases: pa.Table, templates: pa.Table) -> pa.Table:
+    """Chains with their questions: the second hop's template about the first one's phrase."""
     bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
     asked, rephrased = (
         write(name, bridge, template="t2") for write, name in ((say, "question"), (say_all, "rephrases"))
     )
-    leaks = " OR ".join(gives_away("w", label) for label in ("first_label", "object_label"))
-    judged = select(
+    return select(
         f"""
-        SELECT *, {reason_column(FILTERS)}
-        FROM (
-            SELECT first.case_id, second.case_id AS second_case_id, second.* EXCLUDE (case_id, name, subject_class),
-                   first.object_label AS first_label, {asked} AS question, {rephrased} AS rephrases,
-                   same_by_old_bridge, follows_from_subject
-            FROM chains
-            LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
-                                 AND first.object = bridge
-            LEFT JOIN cases second ON second.subject = bridge AND second.property = second_property
-                                  AND second.object = chains.object
-            LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
-            LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
-        )
+        SELECT first.case_id, second.case_id AS second_case_id, first.name, first_property,
+               second.* EXCLUDE (case_id, name, subject_class), first.object_label AS first_label,
+               first.object_aliases AS first_aliases, {asked} AS question, {rephrased} AS rephrases,
+               same_by_old_bridge, follows_from_subject
+        FROM chains
+        LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
+                             AND first.object = bridge
+        LEFT JOIN cases second ON second.subject = bridge AND second.property = second_property
+                              AND second.object = chains.object
+        LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
+        LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
         """,  # noqa: S608 - our own names
         chains=chains,
         cases=cases.select(["case_id", *FACT, "object_aliases", "name", "subject_class"]),
         templates=templates,
     )
-    filtered = split_by_reason(judged, FILTERS)
-    kept = select(
-        f"""
-        SELECT * REPLACE (list_filter(rephrases, lambda w: NOT ({leaks})) AS rephrases), row_number() OVER (
-            PARTITION BY case_id ORDER BY md5(concat_ws('|', $seed, case_id, second_case_id))) = 1 AS chosen
-        FROM kept ORDER BY case_id, second_case_id
-        """,  # noqa: S608 - our own names
-        {"seed": str(seed)},
-        kept=filtered.kept,
-    )
-    return filtered._replace(kept=kept)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kgedit.benchmark.agreement import agreed
+from kgedit.benchmark.case_questions import faults_as_filters, judge_cases, keep_probes
+from kgedit.benchmark.final_filters import Words, gives_away
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.profiles import PERSONA_STYLES
 from kgedit.benchmark.subjects import is_id
@@ -134,23 +136,18 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
     )
 
 
-def gives_away(question: str, answer: str) -> str:
-    """SQL: whether a question holds the answer, as whole words and whatever its case."""
-    asked, wanted = (rf"trim(regexp_replace(lower({text}), '[^\pL\pN]+', ' ', 'g'))" for text in (question, answer))
-    return f"contains(' ' || {asked} || ' ', ' ' || {wanted} || ' ')"
-
-
 FILTERS: tuple[Filter, ...] = (
     ("no label of the property", is_id("property_label")),
-    ("the question gives the answer away", gives_away("question", "object_label")),
+    *faults_as_filters("update question: "),
 )
-"""The last one is WikiBigEdit's (section 3, step 7); other questions of a case that do so are left out."""
+"""A case is dropped for the first one that holds; other questions of a case that fail a final filter are left out."""
 
 
 def word_cases(
     cases: pa.Table,
     templates: pa.Table,
     subjects: pa.Table,
+    words: Words,
     *,
     seed: int,
     personas: Path | None,
@@ -163,6 +160,7 @@ def word_cases(
         cases: From make_cases.
         templates: From choose_templates.
         subjects: From kgedit.benchmark.subjects.describe_subjects.
+        words: How relations may be expressed (kgedit.benchmark.relation_words).
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped one.
         persona_style: One of PERSONA_STYLES.
@@ -170,27 +168,18 @@ def word_cases(
 
     Returns:
         The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in
-        its voice), ordered by case_id. rephrase and personas are null where they would give the answer away; rephrases
-        and clozes lack such texts.
+        its voice), ordered by case_id, without questions that fail a final filter
+        (kgedit.benchmark.case_questions.judge_cases).
     """
     worded = word_facts(cases, templates, subjects)
-    voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
     worded = worded.append_column("statement", _statements(worded))
-    worded = worded.append_column("persona", voiced["persona"]).append_column("personas", voiced["question"])
-    shown = ", ".join(
-        [
-            *(
-                f"CASE WHEN {gives_away(name, 'object_label')} THEN NULL ELSE {name} END AS {name}"
-                for name in ("rephrase", "personas")
-            ),
-            *(f"list_filter({name}, lambda w: NOT {gives_away('w', 'object_label')}) AS {name}" for name in LISTS),
-        ]
+    voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
+    judged = judge_cases(voiced, words)
+    reasoned = select(
+        f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id",  # noqa: S608 - our own names
+        judged=judged.rows,
     )
-    judged = select(
-        f"SELECT * REPLACE ({shown}), {reason_column(FILTERS)} FROM worded ORDER BY case_id",  # noqa: S608 - our own names
-        worded=worded,
-    )
-    return split_by_reason(judged, FILTERS)
+    return split_by_reason(reasoned, FILTERS)._replace(questions=judged.counts)
 
 
 _BEFORE_ARTICLES = re.compile(
@@ -232,7 +221,7 @@ def _ended(sentence: str) -> str:
 def persona_voiced(
     worded: pa.Table, *, seed: int, personas: Path | None, style: str, as_of: date | None = None
 ) -> pa.Table:
-    """Cases' questions as personas ask them.
+    """Cases with their question as a persona asks it.
 
     Args:
         worded: Columns case_id, question, phrase, answer and name, as word_facts gives them.
@@ -242,7 +231,7 @@ def persona_voiced(
         as_of: The day that the questions name; None where they name none.
 
     Returns:
-        Columns persona and question, in the order given.
+        The cases, in their order, with persona and personas (the question in its voice).
 
     Raises:
         BenchmarkError: if there is no such style, or the catalogues break their contract.
@@ -250,17 +239,15 @@ def persona_voiced(
     if style not in PERSONA_STYLES:
         raise BenchmarkError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
     if style == "framed":
-        return persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
-    asked = reworded(worded, seed=seed, chosen=voices(personas))
-    if as_of is None:
-        return asked
-    dated = pa.array([date_text(text, as_of) for text in asked["question"].to_pylist()], pa.string())
-    return asked.set_column(asked.column_names.index("question"), "question", dated)
+        asked = persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
+    else:
+        asked = reworded(worded, seed=seed, chosen=voices(personas))
+        if as_of is not None:
+            dated = pa.array([date_text(text, as_of) for text in asked["question"].to_pylist()], pa.string())
+            asked = asked.set_column(asked.column_names.index("question"), "question", dated)
+    return worded.append_column("persona", asked["persona"]).append_column("personas", asked["question"])
 
 
-def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
-    """Facts, in their order, with their question; without those whose question gives the answer away."""
-    worded = word_facts(probes, templates, subjects)
-    kept = f"NOT {gives_away('question', 'object_label')}"
-    numbered = worded.append_column("number", pa.array(range(worded.num_rows), pa.int64()))
-    return select(f"SELECT * EXCLUDE (number) FROM numbered WHERE {kept} ORDER BY number", numbered=numbered)  # noqa: S608
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: Words) -> Filtered:
+    """Facts, in their order, with their question; those whose question fails a final filter are dropped."""
+    return keep_probes(word_facts(probes, templates, subjects), words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +132,27 @@ def _tell_stream(manifest: dict[str, Any]) -> None:
         say(f"{row['timestep']:<18}{counts}")
 
 
-def _tell(manifest: dict[str, dict[str, object]]) -> None:
+def _tell(manifest: dict[str, Any]) -> None:
     funnel = manifest["funnel"]
     say(f"{funnel['changed']:>8,} changed subjects and properties")
-    dropped = funnel["dropped"]
-    if isinstance(dropped, dict):
-        for reason, count in dropped.items():
-            if count:
-                say(f"{-count:>8,} {reason}")
+    for reason, count in funnel["dropped"].items():
+        if count:
+            say(f"{-count:>8,} {reason}")
     cases = ", ".join(f"{count} {tag}" for tag, count in manifest["cases"].items()) or "none"
     say(f"{funnel['kept']:>8,} cases ({cases})")
     kinds = ", ".join(f"{count} {kind}" for kind, count in manifest["kinds"].items()) or "none"
     say(f"         kinds of change: {kinds}")
     probes = ", ".join(f"{count} by {basis}" for basis, count in manifest["locality"].items()) or "none"
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
+    _tell_left_out(manifest["final_filters"])
+
+
+def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
+    """Questions that a final filter keeps from being asked, where there are any."""
+    for axis, counts in final_filters.items():
+        if counts["failed"]:
+            reasons = ", ".join(f"{reason}: {count:,}" for reason, count in counts["failed"].items())
+            say(f"         left out of {counts['judged']:,} {axis} questions: {reasons}")
 
 
 def _tell_updates(manifest: dict[str, Any]) -> None:
@@ -157,3 +165,4 @@ def _tell_updates(manifest: dict[str, Any]) -> None:
     scenarios = ", ".join(f"{count} {name}" for name, count in manifest["scenarios"].items() if count) or "none"
     say(f"{funnel['kept']:>8,} updates ({scenarios})")
     say(f"         cases for editing: {sum(manifest['cases'].values())}; locality: {manifest['locality']}")
+    _tell_left_out(manifest["final_filters"])

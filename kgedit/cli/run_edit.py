@@ -93,6 +93,12 @@ _MOST_FAILURES = 5
     metavar="N",
     help="Of a WikiFactDiff timestep, ask N nearest and N random neighbours of each case. Default 1.",
 )
+@click.option(
+    "--two-hop-rephrases",
+    is_flag=True,
+    default=None,
+    help="Ask two-hop questions in other words as well, on an axis of their own.",
+)
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="N cases of each timestep, drawn by --seed.")
 @click.option("--stratify", metavar="relation", help="A sample with each relation's share.")

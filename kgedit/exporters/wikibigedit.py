@@ -41,13 +41,16 @@ def _row(case: Case) -> dict[str, object]:
         "object_id": case.fact.object,
         "old_object_ids": list(case.old_objects),
         "old_ans": list(case.old_answers),
+        "aliases": list(case.probes[0].answers[1:]),
         "start_time": case.start_time,
         "point_in_time": case.point_in_time,
         "as_of": case.as_of,
         "kind": case.kind,
         "loc_ids": _ids(case, "locality"),
         "loc_changed": locality.changed if locality else None,
+        "loc_aliases": list(locality.answers[1:]) if locality else [],
         "mhop_ids": _ids(case, "mhop"),
+        "mhop_aliases": list(chain.answers[1:]) if chain else [],
     }
 
 

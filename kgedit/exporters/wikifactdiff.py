@@ -43,7 +43,7 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
         yield {
             "subject": _term(update, "subject"),
             "relation": _term(update, "property"),
-            **_prompts(update["cloze"], update["clozes"]),
+            **_prompts(update["cloze"], update["clozes"] or ()),  # older timesteps have none
             "subject_is_ph_new": update["subject_is_new"],
             "relation_is_temp_func": update["temporal_functional"],
             "is_replace": update["scenario"] == "ReplaceObject",
@@ -64,6 +64,7 @@ def _case(case: Case) -> Row:
         for name, label in zip(case.old_objects, case.old_answers, strict=True)
     ]
     own = {"id": case.fact.object, "label": case.fact.object_label, "description": None}
+    aliases = {"aliases": list(case.probes[0].answers[1:])}
     near = locality.facts[0] if locality else None
     return {
         "subject": {"id": case.fact.subject, "label": case.fact.subject_label, "description": None},
@@ -73,20 +74,21 @@ def _case(case: Case) -> Row:
         "relation_is_temp_func": None,
         "is_replace": len(old) == 1,
         "subject_popularity": None,
-        "objects": [own | {"decision": "new"}, *old],
+        "objects": [own | aliases | {"decision": "new"}, *old],
         "neighborhood": [
             {
                 "subject": {"id": near.subject, "label": near.subject_label, "description": None},
                 "objects": [
                     {
-                        "object": {"id": near.object, "label": near.object_label, "description": None},
-                        "prompt": locality.question if locality else None,
+                        "object": {"id": near.object, "label": near.object_label, "description": None}
+                        | {"aliases": list(locality.answers[1:])},
+                        "prompt": locality.question,
                     }
                 ],
                 "dist": None,
             }
         ]
-        if near
+        if near and locality
         else [],
     }
 
@@ -107,8 +109,9 @@ def _term(row: Row, name: str) -> Row:
 
 
 def _object(row: Row) -> Row:
-    """An entity with its id; a literal has none."""
+    """An entity with its id; a literal has none. Of a literal the aliases are its other spellings."""
     told = {"label": row["object_label"], "description": row["object_description"]}
+    told |= {"aliases": list(row["object_aliases"] or ())}
     return told if row["object"].startswith("V") else {"id": row["object"]} | told
 
 

@@ -10,6 +10,7 @@ import re
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
 from kgedit.loaders.rdf_documents import document_form
+from kgedit.loaders.rdf_text import TURTLE
 from kgedit.store.framing import without_mark
 from kgedit.store.sources import DumpFile, is_page
 
@@ -17,7 +18,6 @@ _HEAD = 8 << 20
 """Bytes in which a full RDF dump has a statement: its first entity alone can have a megabyte of labels."""
 
 _NTRIPLES = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+) <[^<>\s]+> \S")
-_TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
 _FULL = re.compile(rb"/entity/statement/|\b(?:wds|s):[QPLqpl]\d+-")
 _TRUTHY = re.compile(rb"/prop/direct/|\bwdt:P\d")
 _PAGES = re.compile(rb"\s*(?:<\?xml[^>]*>)?\s*<(?:mediawiki|page)\b")
@@ -72,7 +72,7 @@ def format_of(head: bytes) -> str | None:
 
 
 def _is_rdf(text: bytes) -> bool:
-    return bool(_NTRIPLES.match(text) or _TURTLE.match(text) or document_form(text))
+    return bool(_NTRIPLES.match(text) or TURTLE.match(text) or document_form(text))
 
 
 def _not_read(head: bytes) -> str | None:

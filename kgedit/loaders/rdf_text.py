@@ -25,7 +25,8 @@ _BEGINS = re.compile(
     re.MULTILINE,
 )
 _PREFIX = re.compile(rb"^[ \t]*(?:@prefix|@base|prefix|base)\s.*$", re.MULTILINE | re.IGNORECASE)
-_TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
+TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
+"""The beginning of a Turtle file."""
 
 
 class RdfFraming(Marked):
@@ -51,7 +52,7 @@ RDF = RdfFraming()
 
 def prefixes_of(text: bytes) -> bytes:
     """The lines with prefixes with which a text of Turtle begins; nothing for N-Triples."""
-    if not _TURTLE.match(text):
+    if not TURTLE.match(text):
         return b""
     begun = _BEGINS.search(text)
     head = text[: begun.start()] if begun else text
@@ -60,7 +61,7 @@ def prefixes_of(text: bytes) -> bytes:
 
 def triples_of(block: bytes) -> Iterator[bytes]:
     """The lines of a block with a triple each, without comments and blank lines; Turtle is turned into such lines."""
-    if _TURTLE.match(block):
+    if TURTLE.match(block):
         yield from _from_turtle(block)
         return
     for line in block.split(b"\n"):

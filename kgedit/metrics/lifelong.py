@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from kgedit.metrics.judged import EXPIRES, FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
-from kgedit.records.cases import AXES, Axis
+from kgedit.records.cases import AXES, TWO_HOP_AXES, Axis
 from kgedit.records.runs import ModelState
 from kgedit.records.scores import Retention, Retrieval
 
@@ -75,7 +75,7 @@ def retrieval(asked: Asked, group: Judged) -> Retrieval:
     first = (group.found & FIRST_HOP) > 0
     known = (group.found & SECOND_HOP_KNOWN) > 0
     second = (group.found & SECOND_HOP) > 0
-    two_hops = asked.axis == "mhop"
+    two_hops = asked.axis in TWO_HOP_AXES
     complete = (first & second)[known] if two_hops else first
     values = (group.values[known] if two_hops else group.values)[complete, 0]
     values = values[~np.isnan(values)]

@@ -14,13 +14,14 @@ AXIS_NAMES: dict[Axis, str] = {
     "personas": "Personas",
     "alias": "Alias",
     "mhop": "Two hops",
+    "mhop_rephrase": "Two hops, rephrased",
     "consequence": "Consequence",
     "locality": "Locality",
     "random_locality": "Random neighbours",
 }
 """Axis -> its name in headings."""
 
-ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "consequence")
+ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "mhop_rephrase", "consequence")
 """Axes on which an edit is to be seen; locality is where it is not."""
 
 

@@ -26,7 +26,7 @@ from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import MethodView, View, run_names
-from kgedit.records.cases import Axis
+from kgedit.records.cases import TWO_HOP_AXES, Axis
 
 _FEW = 5
 _MOST_ROWS = 18
@@ -201,7 +201,7 @@ def _found(rows: pa.Table, axis: Axis) -> list[FoundBar]:
     first, second, right = (
         rows[name].to_numpy(zero_copy_only=False).astype(bool) for name in ("first_found", "second_found", "right")
     )
-    if axis == "mhop":
+    if axis in TWO_HOP_AXES:
         needed = rows["second_case"].is_valid().to_numpy(zero_copy_only=False)
         parts = [
             ("both facts", first & second & needed),

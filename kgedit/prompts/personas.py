@@ -129,8 +129,10 @@ def frame_faults(frame: object) -> list[str]:
         faults.append("must hold {question} exactly once, and no other brace")
     if not rest.strip():
         faults.append("adds nothing to the question")
-    if not frame.endswith(("?", "{question}")):
-        faults.append('does not end in "?", as a question does')
+    if not frame.endswith("{question}"):
+        faults.append("does not end in {question}")
+    if "?" in rest:
+        faults.append("asks a question of its own")
     if " ".join(frame.split()) != frame:
         faults.append("holds spaces at an end or in a row")
     return faults

@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Axis = Literal["update", "rephrase", "personas", "alias", "mhop", "consequence", "locality", "random_locality"]
-"""What a probe tests. Five are WikiBigEdit's (section 3).
+Axis = Literal[
+    "update",
+    "rephrase",
+    "personas",
+    "alias",
+    "mhop",
+    "mhop_rephrase",
+    "consequence",
+    "locality",
+    "random_locality",
+]
+"""What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase asks its two-hop questions in other words.
 
 Two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies). locality asks of
 facts near the edit, random_locality of facts drawn by lot (WikiFactDiff, section 5).
@@ -18,6 +28,7 @@ AXES: tuple[Axis, ...] = (
     "personas",
     "alias",
     "mhop",
+    "mhop_rephrase",
     "consequence",
     "locality",
     "random_locality",
@@ -25,6 +36,9 @@ AXES: tuple[Axis, ...] = (
 
 EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
 """That ask for the edited fact itself: there, and only there, its old value is an old answer."""
+
+TWO_HOP_AXES: tuple[Axis, ...] = ("mhop", "mhop_rephrase")
+"""That need the edited fact and a second one."""
 
 LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
 """Of facts that the edit must leave as they are."""

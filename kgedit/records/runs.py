@@ -408,6 +408,7 @@ class RunSpec:
         archive_as: What facts that ceased without a successor are edited to; None leaves them out.
         neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
             has by itself.
+        two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
         limit: At most so many cases of each timestep, in file order; None for all.
         sample: So many cases of each timestep, drawn by the seed, in file order; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
@@ -443,6 +444,7 @@ class RunSpec:
     limit: int | None
     archive_as: str | None = None
     neighbours: int | None = None
+    two_hop_rephrases: bool = False
     sample: int | None = None
     stratify: Literal["relation"] | None = None
     only_failed: bool = False

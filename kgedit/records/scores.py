@@ -82,7 +82,7 @@ class Retrieval:
     Attributes:
         last_timestep: Timestep whose edits were the last.
         timestep: Timestep of the questions.
-        axis: Axis of the probes; only "mhop" has a second hop.
+        axis: Axis of the probes; only those of TWO_HOP_AXES have a second hop.
         preset: Preset asked under.
         n: Questions.
         first_hop: Share whose retrieved cases include the case itself.

@@ -42,7 +42,13 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
     for timestep in timesteps:
         if timestep.name in chosen:
             raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
-        cases = list(timestep.cases(neighbours=spec.neighbours, archive_as=spec.archive_as))
+        cases = list(
+            timestep.cases(
+                neighbours=spec.neighbours,
+                archive_as=spec.archive_as,
+                two_hop_rephrases=spec.two_hop_rephrases,
+            )
+        )
         if not cases:
             raise BenchmarkError(
                 f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "

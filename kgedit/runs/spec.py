@@ -84,6 +84,9 @@ class GivenRun(BaseModel):
     )
     archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
     neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
+    two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask two-hop questions in other words as well"
+    )
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
     stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
@@ -158,6 +161,7 @@ def write_spec(spec: RunSpec) -> str:
 _NOT_ALWAYS_THERE = (
     "archive_as",
     "neighbours",
+    "two_hop_rephrases",
     "ability_tasks",
     "ability_limit",
     "max_memory",
@@ -271,6 +275,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         train_context=_train_context(given.train_context, method, problems),
         archive_as=given.archive_as,
         neighbours=given.neighbours,
+        two_hop_rephrases=bool(given.two_hop_rephrases),
         limit=given.limit,
         sample=given.sample,
         stratify=given.stratify,

@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from kgedit.benchmark.audit.claims import Claimed
+from kgedit.benchmark.final_filters import gives_away, letters
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import TERM
 from kgedit.store.snapshots import Snapshot
@@ -45,11 +46,9 @@ def open_snapshots(
         yield connection
 
 
-_MACROS = r"""
-    CREATE MACRO spaced(text) AS trim(regexp_replace(lower(text), '[^\p{L}\p{N}]+', ' ', 'g'));
-    -- A name of signs alone, such as "!!!", is its own.
-    CREATE MACRO bare(text) AS CASE WHEN spaced(text) = '' THEN lower(trim(text)) ELSE spaced(text) END;
-    CREATE MACRO names_it(question, name) AS contains(' ' || bare(question) || ' ', ' ' || bare(name) || ' ');
+_MACROS = rf"""
+    CREATE MACRO bare(text) AS {letters("text")};
+    CREATE MACRO names_it(question, name) AS {gives_away("question", "name")};
     CREATE MACRO number_of(text) AS
         CASE WHEN regexp_full_match(replace(ltrim(text, '+'), ',', ''), '-?\d+(\.\d+)?( \D*)?')
              THEN try_cast(regexp_extract(replace(ltrim(text, '+'), ',', ''), '^-?\d+(\.\d+)?') AS DOUBLE) END;

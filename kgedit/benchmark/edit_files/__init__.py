@@ -32,12 +32,15 @@ class Edits(Protocol):
     def unused_fields(self) -> tuple[str, ...]:
         """Fields that are part of no case, in words."""
 
-    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:
+    def cases(
+        self, *, neighbours: int | None = None, archive_as: str | None = None, two_hop_rephrases: bool = False
+    ) -> Iterator[Case]:
         """Every case with its probes, in a fixed order.
 
         Args:
             neighbours: At most so many probes on each locality axis; None for what there is by itself.
             archive_as: What is taught in place of facts that ceased without a successor; None to leave them out.
+            two_hop_rephrases: Whether two-hop questions are asked in other words as well, where there are any.
         """
 
     def known_facts(self) -> list[KnownFact]:

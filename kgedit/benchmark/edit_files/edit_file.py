@@ -108,12 +108,19 @@ class EditFile:
         """What of the file is not used, in words: fields, then objects and questions by reason."""
         return self.unused_fields + tuple(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
-    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> Iterator[Case]:
+    def cases(
+        self,
+        *,
+        neighbours: int | None = None,
+        archive_as: str | None = None,
+        two_hop_rephrases: bool = False,  # noqa: ARG002
+    ) -> Iterator[Case]:
         """The cases of all objects, in file order; archived facts last.
 
         Args:
             neighbours: At most so many probes on each locality axis; None for all.
             archive_as: What is taught in place of archived facts; None to leave them out.
+            two_hop_rephrases: Of no effect: no form has them.
         """
         every = [case for case, _ in self.read]
         every += [_taught(case, archive_as) for case in self.archived] if archive_as else []

@@ -72,7 +72,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 
 def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
-    question, answers = text_at(row, "mhop"), texts_at(row, "mhop_ans")
+    question, answers = text_at(row, "mhop"), _answers(row, "mhop")
     if question and not answers:
         place.left_out["two-hop questions without an answer"] += 1
     elif question:
@@ -91,7 +91,7 @@ def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 
 def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
-    question, answers = text_at(row, "loc"), texts_at(row, "loc_ans")
+    question, answers = text_at(row, "loc"), _answers(row, "loc")
     if not question:
         return
     if not answers:
@@ -103,6 +103,12 @@ def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
         label = fact.property_label if relation == fact.property else ""
         found = Fact(subject, "", relation, label, thing, answers[0])
     yield Probe("locality", question, answers, (found,), changed=row.get("loc_changed") is True)
+
+
+def _answers(row: Row, asked: str) -> tuple[str, ...]:
+    """The answers of a question beside the edit's, with their aliases; none without an answer."""
+    answers = texts_at(row, f"{asked}_ans")
+    return tuple(dict.fromkeys((*answers, *texts_at(row, f"{asked}_aliases")))) if answers else ()
 
 
 def _triples(value: Any) -> list[tuple[str, str, str]]:
@@ -127,9 +133,11 @@ WIKIBIGEDIT = EditFormat(
         "aliases",
         "cloze",
         "loc_ids",
+        "loc_aliases",
         "loc_changed",
         "as_of",
         "mhop_ids",
+        "mhop_aliases",
     ),
     unusable={"projected": "it says how the snapshots were made"},
     read_row=_read_row,

@@ -59,6 +59,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             relation=text_at(relation, "label"),
             object_id=text_at(thing, "id") or f"object-{place.number}-{index}",
         )
+        answers = _names(thing)
         compared = obsolete[0] if archived else thing
         others = [other for other in (*new, *by_decision["static"]) if other is not thing]
         yield (
@@ -75,8 +76,8 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 ),
                 old_answers=tuple(text_at(old, "label") for old in obsolete),
                 probes=(
-                    Probe("update", prompt, (fact.object_label,), (fact,)),
-                    *probes_of("rephrase", generalizations, (fact.object_label,), fact),
+                    Probe("update", prompt, answers, (fact,)),
+                    *probes_of("rephrase", generalizations, answers, fact),
                     *_neighbours(row, fact, "neighborhood", "locality"),
                     *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
@@ -160,7 +161,7 @@ def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Prob
     """Every question about a neighbour; each accepts all objects that the neighbour has."""
     for number, neighbour in enumerate(row.get(field) or ()):
         subject, entries = mapping_at(neighbour, "subject"), neighbour.get("objects") or ()
-        labels = texts_of([text_at(mapping_at(entry, "object"), "label") for entry in entries])
+        labels = texts_of([name for entry in entries for name in _names(mapping_at(entry, "object"))])
         relation, distance = text_at(neighbour, "relation"), _number(neighbour.get("dist"))
         asked = set()
         for index, entry in enumerate(entries):
@@ -189,6 +190,11 @@ def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Prob
             )
 
 
+def _names(thing: Row) -> tuple[str, ...]:
+    """An object's label and aliases, which kgedit's own files have."""
+    return tuple(dict.fromkeys((text_at(thing, "label"), *texts_at(thing, "aliases"))))
+
+
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and value == value else None  # noqa: PLR0124 - NaN
 
@@ -203,7 +209,7 @@ WIKIFACTDIFF = EditFormat(
     used=(
         *(f"subject.{field}" for field in _ENTITY),
         *(f"relation.{field}" for field in _ENTITY),
-        *(f"objects.{field}" for field in (*_ENTITY, "decision")),
+        *(f"objects.{field}" for field in (*_ENTITY, "aliases", "decision")),
         "update_prompt",
         "generalization_prompts",
         "subject_is_ph_new",
@@ -211,7 +217,7 @@ WIKIFACTDIFF = EditFormat(
         "scenario",
         "kind",
         *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
-        *(f"{near}.objects.object.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.objects.object.{field}" for near in _NEAR for field in (*_ENTITY, "aliases")),
         *(f"{near}.{field}" for near in _NEAR for field in ("relation", "objects.prompt", "dist", "popularity")),
     ),
     unusable={

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgedit.benchmark.verbalizing.final_filters import fault_of, letters
-from kgedit.benchmark.verbalizing.rewording import judge_texts
+from kgedit.benchmark.verbalizing.asking import faults_of, letters
+from kgedit.benchmark.verbalizing.rewording import judge_replies
 from kgedit.benchmark.verbalizing.wanted import Wanted
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.prompts.voices import overlap
@@ -61,21 +61,16 @@ class Said:
 def said_by_templates(wanted: Sequence[Wanted]) -> list[Said]:
     """The templates' own wordings of some records."""
     found = []
-    for one in wanted:
-        judged = [(text, fault_of(text, one.asking)) for text in one.templates]
-        found.append(
-            Said(tuple(text for text, fault in judged if fault is None), tuple(fault for _, fault in judged if fault))
-        )
+    for one, faults in zip(wanted, faults_of([(one.asking, one.templates) for one in wanted]), strict=True):
+        passed = tuple(text for text, fault in zip(one.templates, faults, strict=True) if fault is None)
+        found.append(Said(passed, tuple(fault for fault in faults if fault)))
     return found
 
 
 def said_by_model(wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall]) -> list[Said]:
     """A model's wordings of some records."""
-    found = []
-    for one, reply in zip(wanted, replies, strict=True):
-        passed, failed = judge_texts(one, reply)
-        found.append(Said(tuple(passed), tuple(reason for reason, _ in failed)))
-    return found
+    judged = judge_replies(wanted, replies)
+    return [Said(tuple(passed), tuple(reason for reason, _ in failed)) for passed, failed in judged]
 
 
 def summarize(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> pa.Table:

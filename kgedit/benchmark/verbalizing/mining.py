@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from kgedit.benchmark.verbalizing.final_filters import Asking
+from kgedit.benchmark.verbalizing.asking import Asking
 from kgedit.benchmark.verbalizing.prompting import Record, read_prompt
 from kgedit.benchmark.verbalizing.rewording import NO_FORM
 from kgedit.benchmark.verbalizing.wanted import Wanted

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from kgedit.benchmark.timestep import CASES, LOCALITY, TWO_HOPS, Timestep
-from kgedit.benchmark.verbalizing.final_filters import ANSWER_DIFFERS, fault_of, is_answer, letters
+from kgedit.benchmark.verbalizing.asking import ANSWER_DIFFERS, faults_of, is_answer, letters
 from kgedit.benchmark.verbalizing.prompting import read_prompt
 from kgedit.benchmark.verbalizing.wanted import Wanted
 from kgedit.llm.remote.requests import ChatReply, FailedCall
@@ -55,23 +55,47 @@ class Wording:
     said: str | None = None
 
 
-def choose_wordings(wanted: Wanted, reply: ChatReply | FailedCall, *, prompts: Path | None = None) -> list[Wording]:
-    """The questions of one record: the model's that pass, then templates in place of the others."""
-    texts, failed = judge_texts(wanted, reply, prompts=prompts)
+Judged = tuple[list[str], list[tuple[str, str | None]]]
+"""Texts of a reply that pass, and reason and text of those that do not."""
+
+
+def choose_wordings(
+    wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
+) -> list[list[Wording]]:
+    """The questions of each record: the model's that pass, then templates in place of the others."""
+    judged = judge_replies(wanted, replies, prompts=prompts)
+    return [
+        _chosen(one, *texts, read_prompt(one.prompt, prompts).texts) for one, texts in zip(wanted, judged, strict=True)
+    ]
+
+
+def _chosen(wanted: Wanted, texts: list[str], failed: list[tuple[str, str | None]], asked_for: int) -> list[Wording]:
     chosen = [Wording(text, MODEL) for text in texts]
     used = {letters(text) for text in texts}
     spare = [text for text in wanted.templates if letters(text) not in used]
-    missing = max(len(wanted.templates), read_prompt(wanted.prompt, prompts).texts) - len(chosen)
+    missing = max(len(wanted.templates), asked_for) - len(chosen)
     for index, text in enumerate(spare[:missing]):
         reason, said = failed[index] if index < len(failed) else (None, None)
         chosen.append(Wording(text, TEMPLATE, reason, said))
     return chosen
 
 
-def judge_texts(
-    wanted: Wanted, reply: ChatReply | FailedCall, *, prompts: Path | None = None
-) -> tuple[list[str], list[tuple[str, str | None]]]:
-    """Texts that pass, and reason and text of those that do not."""
+def judge_replies(
+    wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
+) -> list[Judged]:
+    """The texts of each record's reply through the filters, all at once."""
+    read = [_read(one, reply, prompts) for one, reply in zip(wanted, replies, strict=True)]
+    faults = faults_of([(one.asking, texts) for one, (texts, _) in zip(wanted, read, strict=True)])
+    judged = []
+    for (texts, failed), reasons in zip(read, faults, strict=True):
+        told = list(zip(reasons, texts, strict=True))
+        passed = [text for reason, text in told if reason is None]
+        judged.append((passed, failed + [(reason, text) for reason, text in told if reason is not None]))
+    return judged
+
+
+def _read(wanted: Wanted, reply: ChatReply | FailedCall, prompts: Path | None) -> Judged:
+    """Texts of a reply that are to be judged; where it is of no use, why, once for each text that was asked for."""
     prompt = read_prompt(wanted.prompt, prompts)
     if isinstance(reply, FailedCall):
         return [], [(f"no reply: {reply.reason}", None)] * prompt.texts
@@ -81,24 +105,16 @@ def judge_texts(
     texts, answer = read
     if not is_answer(answer, wanted.asking):
         return [], [(ANSWER_DIFFERS, f"{text} {answer}") for text in texts]
-    passed: list[str] = []
-    failed: list[tuple[str, str | None]] = []
-    for text in texts:
-        asking = replace(wanted.asking, unlike=(*wanted.asking.unlike, *passed))
-        fault = fault_of(text, asking)
-        if fault is None:
-            passed.append(text)
-        else:
-            failed.append((fault, text))
-    return passed, failed
+    return list(texts), []
 
 
 def wordings_table(wanted: Sequence[Wanted], chosen: Sequence[Sequence[Wording]]) -> pa.Table:
     """Every wording with its source; the schema is WORDINGS."""
+    pairs = list(zip(wanted, chosen, strict=True))
+    faults = faults_of([(one.asking, [wording.question for wording in wordings]) for one, wordings in pairs])
     rows = []
-    for one, wordings in zip(wanted, chosen, strict=True):
-        for number, wording in enumerate(wordings):
-            is_template = wording.source == TEMPLATE
+    for (one, wordings), reasons in zip(pairs, faults, strict=True):
+        for number, (wording, fault) in enumerate(zip(wordings, reasons, strict=True)):
             rows.append(
                 {
                     "axis": one.axis,
@@ -108,7 +124,7 @@ def wordings_table(wanted: Sequence[Wanted], chosen: Sequence[Sequence[Wording]]
                     "source": wording.source,
                     "reason": wording.reason,
                     "said": wording.said,
-                    "template_fault": fault_of(wording.question, one.asking) if is_template else None,
+                    "template_fault": fault if wording.source == TEMPLATE else None,
                 }
             )
     return pa.Table.from_pylist(rows, schema=WORDINGS)

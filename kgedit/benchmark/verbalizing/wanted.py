@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from kgedit.benchmark.relation_words import expressing_stems, voice_stems
 from kgedit.benchmark.timestep import Timestep
-from kgedit.benchmark.verbalizing.final_filters import Asking
+from kgedit.benchmark.verbalizing.asking import Asking
 from kgedit.benchmark.verbalizing.prompting import PromptName, Record
-from kgedit.benchmark.verbalizing.relations import Relation, read_relations, stems, voice_stems
+from kgedit.benchmark.verbalizing.relations import Relation, read_relations
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.voices import Voice, voices
 from kgedit.store.snapshots import Snapshot
@@ -153,7 +154,7 @@ class _Maker:
             )
         key = (case["property"], voice.persona)
         if key not in self.spoken:
-            self.spoken[key] = voice_stems(self.relations[case["property"]], voice.words)
+            self.spoken[key] = voice_stems(self.relations[case["property"]].stems, voice.words)
         return Wanted(
             axis="personas",
             case_id=case["case_id"],
@@ -195,7 +196,7 @@ class _Maker:
 
 def _own_stems(row: dict[str, Any], subject: str) -> frozenset[str]:
     """Stems of the template's question, which may be of a catalogue of the user's."""
-    return stems([str(row["question"]).replace(subject, " ")])
+    return expressing_stems([str(row["question"]).replace(subject, " ")])
 
 
 def _subject(row: dict[str, Any]) -> str:

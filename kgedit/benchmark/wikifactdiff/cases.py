@@ -4,23 +4,27 @@ A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelat
 AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
 is no saying of what it would be the old answer.
 Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own. A question that
-gives its answer away is left out on every axis, and with the update's own question the case.
+fails a final filter is left out on every axis, and with the update's own question the case.
 """
 
 from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from kgedit.benchmark.case_questions import judge_cases, judge_probes
+from kgedit.benchmark.final_filters import Words
 from kgedit.benchmark.wikifactdiff.workspace import read_table
-from kgedit.benchmark.wording import gives_away, persona_voiced
+from kgedit.benchmark.wording import persona_voiced
 from kgedit.prompts.dates import lead
 
 
 def make_cases(
     workspace: duckdb.DuckDBPyConnection,
+    words: Words,
     *,
     known_facts: int,
     seed: int,
@@ -28,30 +32,53 @@ def make_cases(
     persona_style: str,
     as_of: str,
     days: tuple[date, date] | None = None,
-) -> None:
+) -> dict[str, dict[str, Any]]:
     """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
+
+    The question of a neighbour of a case becomes null where it fails a final filter.
 
     Args:
         workspace: With updates, objects and neighbours.
+        words: How relations may be expressed (kgedit.benchmark.relation_words).
         known_facts: Most facts of the older snapshot to write questions for.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped ones.
         persona_style: One of kgedit.benchmark.profiles.PERSONA_STYLES.
         as_of: Day of the newer snapshot.
         days: Where questions begin with a date: the older snapshot's day, and the newer one's, which they have.
+
+    Returns:
+        What the final filters made of the questions (kgedit.benchmark.final_filters.count_faults).
     """
     workspace.execute(_HAD_VALUE)
-    workspace.execute(_UNFRAMED)
-    asked = read_table(workspace, "SELECT case_id, question, phrase, answer, name FROM unframed ORDER BY case_id")
-    framed = persona_voiced(asked, seed=seed, personas=personas, style=persona_style, as_of=days and days[1])
-    framed = framed.rename_columns(["persona", "personas"]).append_column("case_id", asked["case_id"])
-    workspace.register("framed", framed)
-    workspace.execute(_CASES, {"as_of": as_of})
-    workspace.unregister("framed")
+    workspace.execute(_UNJUDGED)
+    asked = read_table(workspace, "FROM unjudged ORDER BY case_id")
+    voiced = persona_voiced(asked, seed=seed, personas=personas, style=persona_style, as_of=days and days[1])
+    judged = judge_cases(voiced, words)
+    workspace.register("judged", judged.rows)
+    workspace.execute(
+        "CREATE TABLE cases AS SELECT * EXCLUDE (fault), $as_of AS as_of FROM judged WHERE fault IS NULL",
+        {"as_of": as_of},
+    )
+    workspace.unregister("judged")
+    counts = judged.counts | _judge_neighbours(workspace, words)
     workspace.execute(_LOCALITY)
     older, newer = (lead(day) for day in days) if days else ("", "")
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
     workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": older, "newer": newer})
+    return counts
+
+
+def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: Words) -> dict[str, dict[str, Any]]:
+    """Take away questions of the cases' neighbours that fail, and count them, each triple once."""
+    judged = judge_probes(read_table(workspace, _NEIGHBOUR_QUESTIONS), words)
+    workspace.register("judged", judged.rows)
+    workspace.execute(
+        "UPDATE neighbours SET question = NULL FROM judged j WHERE j.fault IS NOT NULL AND j.neighbour = "
+        "neighbours.neighbour AND j.property = neighbours.neighbour_property AND j.object = neighbours.object"
+    )
+    workspace.unregister("judged")
+    return judged.counts
 
 
 _HAD_VALUE = """
@@ -63,8 +90,8 @@ _HAD_VALUE = """
 """
 """AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
 
-_UNFRAMED = f"""
-    CREATE TABLE unframed AS
+_UNJUDGED = """
+    CREATE TABLE unjudged AS
     WITH one AS (
         SELECT subject, property, list(object ORDER BY object) AS new_objects FROM objects
         WHERE decision = 'new' GROUP BY subject, property HAVING count(*) = 1
@@ -78,10 +105,7 @@ _UNFRAMED = f"""
            subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_aliases,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, CASE WHEN {gives_away("rephrase", "o.object_label")} THEN NULL ELSE rephrase END AS rephrase,
-           cloze, list_filter(rephrases, lambda w: NOT {gives_away("w", "o.object_label")}) AS rephrases,
-           list_filter(clozes, lambda w: NOT {gives_away("w", "o.object_label")}) AS clozes,
-           name, subject_class, phrase, answer, template,
+           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer, template,
            coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
@@ -90,26 +114,24 @@ _UNFRAMED = f"""
     LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
     WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
           OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))
-          AND NOT {gives_away("question", "o.object_label")}
-"""  # noqa: S608 - our own names
+"""
 
-_CASES = f"""
-    CREATE TABLE cases AS
-    SELECT * REPLACE (CASE WHEN {gives_away("personas", "object_label")} THEN NULL ELSE personas END AS personas),
-           $as_of AS as_of
-    FROM unframed JOIN framed USING (case_id)
-"""  # noqa: S608 - our own names
+_NEIGHBOUR_QUESTIONS = """
+    SELECT DISTINCT ON (neighbour, neighbour_property, object) neighbour, neighbour_property AS property, object,
+           object_label, object_aliases, neighbour_name AS name, question
+    FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
+"""
 
-_LOCALITY = f"""
+_LOCALITY = """
     CREATE TABLE locality AS
     SELECT DISTINCT ON (case_id) case_id, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
            n.object_aliases, n.similarity, n.basis, n.question
     FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
-          AND NOT {gives_away("n.question", "n.object_label")}
+          AND n.question IS NOT NULL
     ORDER BY case_id, n.place
-"""  # noqa: S608 - our own names
+"""
 
 _KNOWN_FACTS = """
     CREATE TABLE known_facts AS
@@ -122,7 +144,7 @@ _KNOWN_FACTS = """
         UNION ALL
         SELECT neighbour, neighbour_label, neighbour_property, neighbour_property_label, object, object_label,
                question, rephrase, cloze, CASE basis WHEN 'nearest' THEN place ELSE 100 + place END
-        FROM neighbours
+        FROM neighbours WHERE question IS NOT NULL
     )
     SELECT * REPLACE (replace(question, $newer, $older) AS question, replace(rephrase, $newer, $older) AS rephrase,
                       replace(cloze, $newer, $older) AS cloze)

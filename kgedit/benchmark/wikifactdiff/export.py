@@ -23,6 +23,7 @@ from kgedit.benchmark.dropped import DROPPED
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.selected import read_selection
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
@@ -50,6 +51,7 @@ from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.records.steps import step
+from kgedit.prompts.voices import voices
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
@@ -176,9 +178,12 @@ def _make_tables(
     find_neighbours(workspace)
     draw_random_neighbours(workspace, seed=settings.seed)
     step("wording questions", 4, _STEPS)
-    _word(workspace, settings, new.day)
-    make_cases(
+    words = RelationWords(
+        _word(workspace, settings, new.day), voices(settings.personas) if settings.persona_style == "reworded" else ()
+    )
+    final_filters = make_cases(
         workspace,
+        words,
         known_facts=settings.known_facts,
         seed=settings.seed,
         personas=settings.personas,
@@ -203,23 +208,25 @@ def _make_tables(
         ),
         "generic_templates": count_rows(workspace, "updates WHERE template LIKE '%:generic'"),
         "cases": count_by(workspace, "tag", "cases"),
+        "final_filters": final_filters,
         "added_relations_with_an_older_value": count_rows(workspace, "had_value"),
         "locality": count_rows(workspace, "locality"),
         "known_facts": count_rows(workspace, "known_facts"),
     }
 
 
-def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings, day: date) -> None:
-    """Tables ``updates``, ``objects`` and ``neighbours``, as they are written."""
+def _word(workspace: duckdb.DuckDBPyConnection, settings: Settings, day: date) -> pa.Table:
+    """Tables ``updates``, ``objects`` and ``neighbours``; returns the templates, without a day."""
     workspace.execute(
         "CREATE TABLE asked_property AS SELECT property FROM update_group "
         "UNION SELECT neighbour_property FROM random_triple"
     )
-    prepare_templates(workspace, settings.templates, as_of=day if settings.ask_as_of else None)
+    templates = prepare_templates(workspace, settings.templates, as_of=day if settings.ask_as_of else None)
     prepare_subjects(workspace, _ASKED_FACTS)
     workspace.execute(_UPDATES)
     workspace.execute(_OBJECTS)
     workspace.execute(_NEIGHBOURS)
+    return templates
 
 
 _ASKED_FACTS = """
@@ -263,7 +270,7 @@ _NEIGHBOURS = f"""
         UNION ALL
         SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
     )
-    SELECT f.*, n.label AS neighbour_label, n.description AS neighbour_description,
+    SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
            {_PROPERTY_LABEL} AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,

@@ -75,7 +75,7 @@ NEIGHBOURS = pa.schema(
         ("object_aliases", pa.list_(pa.string())),
         ("similarity", pa.float64()),  # cosine; null where drawn by lot
         ("popularity", pa.float64()),  # the neighbour's; null without page views
-        ("question", pa.string()),
+        ("question", pa.string()),  # null where it is a case's and fails a final filter
         ("rephrase", pa.string()),
         ("cloze", pa.string()),
     ]

@@ -6,10 +6,12 @@ from datetime import date
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
+from kgedit.benchmark.final_filters import gives_away
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
-from kgedit.benchmark.wording import begun, choose_templates, gives_away
+from kgedit.benchmark.wording import begun, choose_templates
 from kgedit.prompts.dates import date_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
 
@@ -61,13 +63,16 @@ _UNITS = f"""
 
 def prepare_templates(
     workspace: duckdb.DuckDBPyConnection, catalogue: Path | None, *, as_of: date | None = None
-) -> None:
+) -> pa.Table:
     """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``.
 
     Args:
         workspace: With the table ``asked_property``.
         catalogue: Of question templates; None for the shipped one.
         as_of: The day of which the wordings say that they ask; None for none.
+
+    Returns:
+        The templates of all properties, without a day.
     """
     asked = workspace.sql(
         "SELECT property, coalesce(label, property) AS property_label "
@@ -79,6 +84,7 @@ def prepare_templates(
     workspace.unregister("chosen_templates")
     workspace.execute(f"CREATE MACRO say(wording, name) AS {begun('wording', 'name')}")
     workspace.execute("CREATE MACRO say_all(wordings, name) AS list_transform(wordings, lambda w: say(w, name))")
+    return templates
 
 
 def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:

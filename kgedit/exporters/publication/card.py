@@ -24,10 +24,11 @@ _PROJECTED = (
 
 _AXES: dict[Axis, str] = {
     "update": "the edit's own question",
-    "rephrase": "the same in other words",
+    "rephrase": "the edit's question in other words",
     "personas": "the same as somebody else would ask it",
     "alias": "the subject by another name",
     "mhop": "a question that needs the edit and a second fact",
+    "mhop_rephrase": "the same in other words",
     "consequence": "what the fact alone implies",
     "locality": "a fact that the edit must leave alone",
 }

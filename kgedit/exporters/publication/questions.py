@@ -113,7 +113,7 @@ def publish_timestep(timestep: Timestep) -> PublishedTimestep:
 def question_tables(timestep: Timestep) -> dict[str, pa.Table]:
     """Axis -> rows of QUESTIONS, in the order of AXES; axes without a question are left out."""
     rows: dict[str, list[dict[str, object]]] = {axis: [] for axis in AXES}
-    for case in timestep.cases():
+    for case in timestep.cases(two_hop_rephrases=True):
         told = _case(case) | {"projected": timestep.is_projected}
         for probe in case.probes:
             rows[probe.axis].append(_probe(probe) | told)

@@ -10,9 +10,11 @@ import pytest
 from world.dumps import Json, entity
 from world.two_days import about, item, two_snapshots
 
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import choose_templates, word_cases
+from kgedit.prompts.voices import voices
 
 
 def told(name: str, label: str, *statements: Json, description: str = "") -> Json:
@@ -74,9 +76,10 @@ def worded(window: Window, property_id: str, label: str, answer: str, subject: s
         "property_label": label,
         "object_label": answer,
     }
-    cases = pa.Table.from_pylist([case])
+    cases = pa.Table.from_pylist([case]).append_column("object_aliases", pa.array([[]], pa.list_(pa.string())))
+    templates = choose_templates(cases, catalogue=None)
     subjects = describe_subjects(window.connection, cases)
-    return word_cases(cases, choose_templates(cases, catalogue=None), subjects, seed=0, personas=None)
+    return word_cases(cases, templates, subjects, RelationWords(templates, voices()), seed=0, personas=None)
 
 
 def test_a_hint_that_gives_the_answer_away_is_left_out(window: Window) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from world.dumps import Json, entity
 from world.two_days import about, two_snapshots
 
+from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
 from kgedit.benchmark.window import Window
@@ -22,6 +23,7 @@ from kgedit.benchmark.wording import choose_templates, word_cases
 from kgedit.prompts.lint import SUBJECT_CLASSES
 from kgedit.prompts.names import name_rules
 from kgedit.prompts.templates import read_templates, template_table
+from kgedit.prompts.voices import voices
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
 FIRST_SUBJECT, FIRST_COUNTRY = 900_000, 800_000
@@ -93,13 +95,16 @@ def worded(found: list[Example], folder: Path) -> list[dict[str, object]]:
                 "property": one.property,
                 "property_label": labels[one.property],
                 "object_label": one.answer,
+                "object_aliases": ["No such name"],
             }
             for place, one in enumerate(found)
         ]
     )
     with Window(*two_snapshots(folder, items, items), spill=folder / "spill") as window:
         subjects = describe_subjects(window.connection, cases)
-    told = word_cases(cases, choose_templates(cases, catalogue=None), subjects, seed=0, personas=None)
+    templates = choose_templates(cases, catalogue=None)
+    told = word_cases(cases, templates, subjects, RelationWords(templates, voices()), seed=0, personas=None)
+    assert all(not axis["failed"] for axis in told.questions.values()), told.questions
     assert told.kept.num_rows == len(found), told.funnel
     return told.kept.to_pylist()
 

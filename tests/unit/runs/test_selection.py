@@ -7,15 +7,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from world.small_models import save, small_model
 from world.small_timestep import a_case, write_timestep
 
-from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.timestep import TWO_HOPS, Timestep
 from kgedit.errors import BenchmarkError, SpecError
 from kgedit.llm.generation import Asked, ask
 from kgedit.llm.presets import PRESETS
-from kgedit.records.cases import Case, KnownFact
+from kgedit.records.cases import TWO_HOP_AXES, Case, KnownFact, Probe
 from kgedit.records.runs import RunSpec
 from kgedit.runs.runner import run
 from kgedit.runs.selection import choose_cases
@@ -43,7 +45,9 @@ class _Step:
     name: str = "20200101_20210101"
     sha256: str = ""
 
-    def cases(self, *, neighbours: int | None = None, archive_as: str | None = None) -> list[Case]:
+    def cases(
+        self, *, neighbours: int | None = None, archive_as: str | None = None, two_hop_rephrases: bool = False
+    ) -> list[Case]:
         plain = a_case()
         relations = ["P1"] * 70 + ["P2"] * 20 + ["P3"] * 10
         return [
@@ -99,6 +103,29 @@ def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Q3:P9:Q1\n")
     with pytest.raises(BenchmarkError, match="names no case of the timestep 20200101_20210101"):
         _chosen(tmp_path / "step", **named)
+
+
+def test_two_hop_questions_are_asked_in_other_words_only_if_wanted_and_then_in_all_of_them(tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "step", towns=range(2))
+    others = ["In which town was the mayor of Arvika born?", "Where is the mayor of Arvika from?"]
+    rows = [row | {"rephrases": others if not place else None} for place, row in enumerate(timestep_rows(timestep))]
+    pq.write_table(pa.Table.from_pylist(rows, schema=TWO_HOPS), timestep.folder / "two_hops.parquet")
+
+    def asked(**more: object) -> dict[str, list[Probe]]:
+        cases, _ = choose_cases([timestep], _spec(timestep.folder, **more))
+        probes = [probe for case in cases[timestep.name] for probe in case.probes]
+        return {axis: [probe for probe in probes if probe.axis == axis] for axis in TWO_HOP_AXES}
+
+    assert asked()["mhop_rephrase"] == []
+    found = asked(two_hop_rephrases=True)
+    assert [probe.question for probe in found["mhop_rephrase"]] == others
+    assert found["mhop"] == asked()["mhop"]
+    for probe in found["mhop_rephrase"]:
+        assert replace(probe, axis="mhop", question="") == replace(found["mhop"][0], question="")
+
+
+def timestep_rows(timestep: Timestep) -> list[dict[str, object]]:
+    return timestep.table("two_hops").to_pylist()  # type: ignore[no-any-return]
 
 
 @pytest.fixture

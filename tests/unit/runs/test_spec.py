@@ -89,7 +89,13 @@ def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
         "method": "lora",
         "presets": ["wild", "few_shot:5:1", mine],
     }
-    raw |= {"sample": 3, "stratify": "relation", "only_failed": "true", "train_context": "asked"}
+    raw |= {
+        "sample": 3,
+        "stratify": "relation",
+        "only_failed": "true",
+        "train_context": "asked",
+        "two_hop_rephrases": True,
+    }
     spec = resolve(raw)
     (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
 

@@ -49,7 +49,7 @@ def test_a_two_hop_record_hides_the_middle_and_so_must_the_question(timestep: Ti
     assert wanted.record["chain"] == ["Arvika", "head of government", MASK, "place of birth", "Eksjö"]
     assert NEW_MAYORS[0] not in str(wanted.record)
     texts = (GOOD, f"Where was {NEW_MAYORS[0]}, who governs Arvika, born?", "Was the governor of Arvika born in Eksjö?")
-    (first, second) = choose_wordings(wanted, reply(wanted, *texts))
+    (first, second) = choose_wordings([wanted], [reply(wanted, *texts)])[0]
     assert (first.question, first.source, first.reason) == (GOOD, "model", None)
     assert (second.source, second.reason) == ("template", "it names the entity in the middle")
     assert second.said == texts[1]
@@ -57,7 +57,7 @@ def test_a_two_hop_record_hides_the_middle_and_so_must_the_question(timestep: Ti
 
 def test_of_two_equal_texts_one_is_taken(timestep: Timestep) -> None:
     wanted = only(timestep, "mhop")
-    chosen = choose_wordings(wanted, reply(wanted, GOOD, GOOD.upper(), f"{GOOD[:-1]} ?"))
+    chosen = choose_wordings([wanted], [reply(wanted, GOOD, GOOD.upper(), f"{GOOD[:-1]} ?")])[0]
     assert [wording.question for wording in chosen] == [GOOD, wanted.templates[0]]
     assert chosen[1].reason == "it repeats another question of the case"
 
@@ -65,13 +65,14 @@ def test_of_two_equal_texts_one_is_taken(timestep: Timestep) -> None:
 def test_a_reply_that_was_cut_off_and_one_that_failed_are_told_apart(timestep: Timestep) -> None:
     wanted = only(timestep, "update")
     cut = ChatReply(text='{"question": "Who', finished=False, prompt_tokens=1, new_tokens=1)
-    assert choose_wordings(wanted, cut)[0].reason == "the reply was cut off"
-    assert choose_wordings(wanted, FailedCall("timeout"))[0].reason == "no reply: timeout"
+    assert choose_wordings([wanted], [cut])[0][0].reason == "the reply was cut off"
+    assert choose_wordings([wanted], [FailedCall("timeout")])[0][0].reason == "no reply: timeout"
 
 
 def test_only_the_chain_that_is_asked_is_worded(timestep: Timestep) -> None:
     wanted = wanted_wordings(timestep, axes=("mhop",))
-    chosen = [choose_wordings(one, reply(one, GOOD.replace("Arvika", one.asking.subject), "", "")) for one in wanted]
+    replies = [reply(one, GOOD.replace("Arvika", one.asking.subject), "", "") for one in wanted]
+    chosen = choose_wordings(wanted, replies)
     rows = reworded_tables(timestep, wordings_table(wanted, chosen))["two_hops"].to_pylist()
     assert [row["question"] for row in rows if row["chosen"]] == [GOOD, GOOD.replace("Arvika", "Borgholm")]
     assert [row["question"] for row in rows if not row["chosen"]] == ["Not asked?"]
@@ -84,7 +85,7 @@ def test_a_template_that_fails_a_filter_too_stays_and_is_counted(timestep: Times
         pa.Table.from_pylist(rows, schema=timestep.table("locality").schema), timestep.folder / "locality.parquet"
     )
     wanted = wanted_wordings(timestep, axes=("locality",))
-    table = wordings_table(wanted, [choose_wordings(one, FailedCall("500")) for one in wanted])
+    table = wordings_table(wanted, choose_wordings(wanted, [FailedCall("500")] * len(wanted)))
     assert table["question"][0].as_py() == "At which water?"
     assert count_wordings(table)["locality"] == {
         "sources": {"template": 2},

@@ -242,17 +242,21 @@ def test_a_line_of_the_published_form_has_its_fields(timestep: Timestep) -> None
     lines = [json.loads(line) for line in write_jsonl(timestep).read_text(encoding="utf-8").splitlines()]
     line = next(line for line in lines if line["subject"]["id"] == "Q1" and line["relation"]["id"] == "P1082")
     assert line["objects"] == [
-        {"label": "27,000", "description": "Quantity", "decision": "new"},
-        {"label": "26,000", "description": "Quantity", "decision": "obsolete"},
+        {"label": "27,000", "description": "Quantity", "aliases": ["27000"], "decision": "new"},
+        {"label": "26,000", "description": "Quantity", "aliases": ["26000"], "decision": "obsolete"},
     ]
     assert (line["is_replace"], line["relation_is_temp_func"], line["subject_is_ph_new"]) == (True, True, False)
     leader = next(line for line in lines if line["subject"]["id"] == "Q1" and line["relation"]["id"] == "P6")
     assert leader["update_prompt"] == "The head of government of Arvika is ____"
-    assert leader["objects"][0] == {"id": "Q207", "label": "Leader 207", "description": None, "decision": "new"}
+    assert leader["objects"][0] == {"id": "Q207", "label": "Leader 207"} | {
+        "description": None,
+        "aliases": [],
+        "decision": "new",
+    }
     near = leader["neighborhood"][0]
     assert near["objects"] == [
         {
-            "object": {"id": "Q206", "label": "Leader 206", "description": None},
+            "object": {"id": "Q206", "label": "Leader 206", "description": None, "aliases": []},
             "prompt": "The head of government of Kalix is ____",
         }
     ]
