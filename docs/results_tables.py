@@ -48,8 +48,12 @@ def _by_rule(runs: dict[str, list[Run]]) -> str:
     lines = [_row(f"right by `{RULE}`", columns), _row(":--", ["--:"] * len(columns))]
     for method in METHODS:
         shown = [next((run for run in own if run.spec.method == method), None) for own in runs.values()]
-        cells = [_share(_score(run, "update", preset, RULE).mean) if run else "–" for run in shown for preset in FREE]
-        lines += [_row(name, cells) for name in {_name(run) for run in shown if run}]
+        present = [run for run in shown if run]
+        if present:
+            cells = [
+                _share(_score(run, "update", preset, RULE).mean) if run else "–" for run in shown for preset in FREE
+            ]
+            lines.append(_row(_name(present[0]), cells))
     return "\n".join(lines)
 
 

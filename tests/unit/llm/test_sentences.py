@@ -17,6 +17,16 @@ from kgedit.llm.replies import Reply, truncate
 from kgedit.llm.sentences import first_sentence, sentence_end
 
 KEPT = [
+    # said by SmolLM2, and cut by newline_period as "The coach of Kasımpaşa S", "R", "A: A", ...
+    "The coach of Kasımpaşa S.K. is the Turkish national football team.",
+    "R. Nicholas Burns, matey.",
+    "A: A.C. Perugia Calcio",
+    "A.E.K. Athens F.C. is a professional soccer team based in Athens, Greece.",
+    "The head coach of the R.S.C. Anderlecht is the head coach of the Anderlecht League.",
+    "The current chair of Pennsylvania State University is Dr. Emily Carter.",
+    "The head coach of St. Mirren F.C. is the legendary coach named Sir Malcolm St. Mirren.",
+    "UTA Arad is the head coach of the U.S. Women's National Athletic Association (WNAA).",
+    # and further ones
     "The head coach of A.S. Roma is José Mourinho.",
     "The head coach of F.C. Copenhagen is Jacob Neestrup.",
     "The head coach of 1. FC Köln is Steffen Baumgart.",
