@@ -85,8 +85,12 @@ def _ends_sentence(before: str, behind: str, *, is_whole: bool) -> bool | None:
         return _is_run_together(word, behind)
     if not (_is_short(word) or _ORDINAL.fullmatch(word) or word.lower() in _BEFORE_NUMBERS):
         return True
-    is_word_whole = bool(after.group(2)) or is_whole
-    return _opens_sentence(before.removesuffix(word), word, after.group(1) or "") if is_word_whole else None
+    following, next_character = after.group(1) or "", after.group(2)
+    if not (next_character or is_whole):
+        return None
+    if len(following) == 1 and next_character == ".":  # one more initial, were it A or I
+        return False
+    return _opens_sentence(before.removesuffix(word), word, following)
 
 
 def _is_run_together(word: str, behind: str) -> bool:

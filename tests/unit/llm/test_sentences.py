@@ -34,6 +34,7 @@ KEPT = [
     "The current head coach of Birmingham City F.C. is Wayne Rooney.",
     "The U.S. president who signed it was Lyndon B. Johnson.",
     "The author is J. K. Rowling.",
+    "The film is by J. A. Bayona, the tune by H. I. Biber.",
     "It was J.-P. Belmondo.",
     "Dr. John H. Watson, M.D. of London, told it.",
     "The number is 3.5 million.",
@@ -59,10 +60,11 @@ CUT = {
     "Well... The answer is 4.": "Well...",
     "Robert Downey Jr. He is an actor.": "Robert Downey Jr.",
     "It was Elizabeth I. She was queen.": "It was Elizabeth I.",
+    "He plays for Celtic F.C. A friend told me.": "He plays for Celtic F.C.",
 }
 TEXTS = st.text(st.sampled_from([*"AFSUIaxé13.. .\n\"')\N{REPLACEMENT CHARACTER}-—"]), max_size=30) | st.lists(
     st.sampled_from(
-        ["A.S.", "Roma", "The", "Paris.", "1.", "FC", "No.", "10", "St.", "He", "3.5", '."', " ", "...", "é"]
+        ["A.S.", "Roma", "The", "Paris.", "1.", "FC", "A", "J.", "No.", "10", "St.", "He", "3.5", '."', " ", "...", "é"]
     )
 ).map(" ".join)
 
