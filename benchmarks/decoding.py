@@ -28,10 +28,10 @@ from kgedit.benchmark.edit_files import EditFile
 from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Asked, Question, ask
+from kgedit.llm.generation import Asked, Question, ask, end_of_answer
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
-from kgedit.llm.presets import PRESETS, STOPS
+from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import truncate
 from kgedit.records.runs import Preset
 from kgedit.runs.wording import asked_contexts
@@ -91,12 +91,12 @@ def prompts_of(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn]) -> 
 def decode_alone(model: LanguageModel, question: Question, preset: Preset, *, light: bool) -> list[int]:
     """Batch 1, the whole text run again for every token."""
     ids = model.encode(question.prompt)
-    start, stop_ids = len(ids), model.ids_containing(STOPS[preset.truncation]) | model.end_ids
+    start, end = len(ids), end_of_answer(model, preset.truncation)
     for _ in range(preset.max_new_tokens):
         given = torch.tensor([ids], device=model.device)
         options = {"logits_to_keep": 1} if light else {}
         ids.append(int(model.module(given, use_cache=False, **options).logits[0, -1].argmax()))
-        if ids[-1] in stop_ids:
+        if ids[-1] in end.stop_ids or (end.is_over and end.is_over(ids[start:])):
             break
     return ids[start:]
 
@@ -122,7 +122,7 @@ def alone(model: LanguageModel, question: Question, preset: Preset, *, light: bo
         ids = feed_alone(model, question, light=light)
         return model.decode(ids).strip(), len(ids)
     ids = decode_alone(model, question, preset, light=light)
-    return truncate(model.decode(ids), STOPS[preset.truncation]), len(ids)
+    return truncate(model.decode(ids), preset.truncation), len(ids)
 
 
 def timed(measured: Measured, way: str, count: int, work: Callable[[], None]) -> None:

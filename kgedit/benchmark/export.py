@@ -25,8 +25,8 @@ from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import find_locality
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
-from kgedit.benchmark.selected import keep_selected, read_selection
 from kgedit.benchmark.relation_words import RelationWords
+from kgedit.benchmark.selected import keep_selected, read_selection
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
@@ -39,8 +39,8 @@ from kgedit.prompts.dates import date_templates, dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
-from kgedit.records.steps import step
 from kgedit.prompts.voices import voices
+from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 

@@ -6,7 +6,7 @@ the same prompt is decoded once, however many ask it, and up to different stops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -28,15 +28,17 @@ class Decoding:
         prompt: Token ids.
         stop_ids: Tokens that end the answer.
         limit: Most new tokens, at least one.
+        is_over: Whether new tokens hold a whole answer, where no single token tells.
     """
 
     prompt: list[int]
     stop_ids: frozenset[int]
     limit: int
+    is_over: Callable[[Sequence[int]], bool] | None = None
 
 
 def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) -> list[list[int]]:
-    """New tokens of each row, the one that ended it included.
+    """New tokens of each row, those by which its end was known included.
 
     Args:
         most_tokens: Most tokens in the cache, padding and the longest possible answers included, where there is more
@@ -80,7 +82,9 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
 
 
 def _has_ended(row: Decoding, reply: Sequence[int]) -> bool:
-    return len(reply) >= row.limit or reply[-1] in row.stop_ids
+    if len(reply) >= row.limit or reply[-1] in row.stop_ids:
+        return True
+    return row.is_over is not None and row.is_over(reply)
 
 
 @dataclass(slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import torch
 
@@ -15,6 +16,7 @@ from kgedit.llm.forcing import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
+from kgedit.llm.sentences import sentence_end
 from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
@@ -59,6 +61,27 @@ class Asked:
     def is_forced(self) -> bool:
         """Whether answers are fed, not generated."""
         return self.preset.generation == "teacher_forcing"
+
+
+class EndOfAnswer(NamedTuple):
+    """How decoding knows that it has an answer; the fields are those of a Decoding."""
+
+    stop_ids: frozenset[int]
+    is_over: Callable[[Sequence[int]], bool] | None
+
+
+def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
+    """When to stop decoding under a truncation module."""
+    stop_ids = model.ids_containing(STOPS[truncation]) | model.end_ids
+    if truncation != "sentence":
+        return EndOfAnswer(stop_ids, None)
+    with_period = model.ids_containing((".",))
+
+    def is_over(ids: Sequence[int]) -> bool:
+        has_period = not with_period.isdisjoint(ids)
+        return has_period and sentence_end(model.decode(ids), is_whole=False) is not None
+
+    return EndOfAnswer(stop_ids, is_over)
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
@@ -160,28 +183,37 @@ def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> lis
 def _decoded(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
     """Replies by free decoding."""
     golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
-    stop_ids = {
-        truncation: model.ids_containing(STOPS[truncation]) | model.end_ids
-        for truncation in {one.preset.truncation for one in asked}
-    }
+    ends = {truncation: end_of_answer(model, truncation) for truncation in {one.preset.truncation for one in asked}}
     rows = [
         Decoding(
             prompt=model.encode(one.question.prompt),
-            stop_ids=stop_ids[one.preset.truncation],
+            stop_ids=ends[one.preset.truncation].stop_ids,
             limit=len(gold) if one.preset.truncation == "gold_length" else one.preset.max_new_tokens,
+            is_over=ends[one.preset.truncation].is_over,
         )
         for one, gold in zip(asked, golds, strict=True)
     ]
     return [
-        Reply(
-            text=truncate(model.decode(ids), STOPS[one.preset.truncation]),
-            token_match=match_of(ids, gold) if one.question.gold else None,
-            prompt_tokens=len(row.prompt),
-            new_tokens=len(ids),
-            seconds=0.0,
-        )
+        free_reply(model, one, ids, gold, prompt_tokens=len(row.prompt))
         for one, ids, row, gold in zip(asked, decode(model, rows, most_tokens=batch_tokens), rows, golds, strict=True)
     ]
+
+
+def free_reply(
+    model: LanguageModel, asked: Asked, ids: Sequence[int], gold: Sequence[int], *, prompt_tokens: int
+) -> Reply:
+    """What freely decoded tokens say; `seconds` is yet to be told."""
+    truncation, question = asked.preset.truncation, asked.question
+    text = truncate(model.decode(ids), truncation)
+    # Decoding goes on behind a sentence until its end is known.
+    said = model.encode_target(text, after=question.prompt) if truncation == "sentence" else ids
+    return Reply(
+        text=text,
+        token_match=match_of(said, gold) if question.gold else None,
+        prompt_tokens=prompt_tokens,
+        new_tokens=len(ids),
+        seconds=0.0,
+    )
 
 
 def _targets(model: LanguageModel, question: Question, answers: Sequence[str]) -> list[list[int]]:

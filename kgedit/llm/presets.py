@@ -1,7 +1,7 @@
 """Presets: named ways of asking, each a choice of input, generation, truncation and metric.
 
 `synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3). An instruct model ends many
-a raw prompt at once, so `wild_chat` asks it the same in its own chat template.
+a raw prompt at once, so `wild_chat` asks it the same in its own chat template, and keeps its whole first sentence.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PRESETS: dict[str, Preset] = {
             wording="cloze",
         ),
         _freely("wild", context="instruction", truncation="newline_period"),
-        _freely("wild_chat", context="chat:instruction", truncation="newline_period", metric="contains"),
+        _freely("wild_chat", context="chat:instruction", truncation="sentence", metric="contains"),
         _freely("wild_line", context="instruction", truncation="newline"),
         _freely("question_only", context="question_only", truncation="newline_period"),
         _freely("few_shot", context="question_answer", truncation="newline", shots=3),
@@ -60,7 +60,7 @@ MEANINGS = {
     "synthetic": "the bare question; the answer is fed, its arg max counted",
     "cloze": "synthetic, worded as clozes where there are some (WikiFactDiff)",
     "wild": "an instruction as plain text, up to a newline or period",
-    "wild_chat": "the same as a user's turn in the model's chat template",
+    "wild_chat": "a user's turn in the chat template; the whole first sentence",
     "wild_line": "wild up to a newline, for answers as Robert C. Newton",
     "question_only": "the bare question, answered freely",
     "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",
@@ -71,10 +71,12 @@ MEANINGS = {
 STOPS: dict[str, tuple[str, ...]] = {
     "newline_period": ("\n", "."),
     "newline": ("\n",),
+    "sentence": ("\n",),
     "end_of_text": (),
     "gold_length": (),
 }
-"""Truncation module -> texts that end an answer, besides the end of the text. "gold_length" ends by length."""
+"""Truncation module -> texts that end an answer, besides the end of the text. "gold_length" ends by length, "sentence"
+with the first sentence as well, which no stop text can tell (kgedit.llm.sentences)."""
 
 GENERATIONS = ("teacher_forcing", "greedy")
 

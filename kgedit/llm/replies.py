@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from kgedit.llm.presets import STOPS
+from kgedit.llm.sentences import first_sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -44,11 +47,11 @@ def fed_reply(
     )
 
 
-def truncate(text: str, stops: Sequence[str]) -> str:
-    """The text ahead of the first stop, without surrounding space."""
-    for stop in stops:
+def truncate(text: str, truncation: str) -> str:
+    """A whole text as a truncation module leaves it, without surrounding space."""
+    for stop in STOPS[truncation]:
         text = text.partition(stop)[0]
-    return text.strip()
+    return (first_sentence(text) if truncation == "sentence" else text).strip()
 
 
 def match_of(ids: Sequence[int], gold: Sequence[int]) -> float:

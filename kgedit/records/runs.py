@@ -25,8 +25,8 @@ class Preset:
         context: Name of a file under prompts/contexts that turns a question into a prompt; "chat:NAME" for one as a
             user's turn.
         generation: "teacher_forcing" (the gold answer is fed, arg max read off) or "greedy".
-        truncation: "gold_length", "newline_period" (stop at newline, end of text or "."), "newline" (without ".") or
-            "end_of_text".
+        truncation: "gold_length", "newline_period" (stop at newline, end of text or "."), "newline" (without "."),
+            "sentence" (newline, end of text or the end of the first sentence) or "end_of_text".
         max_new_tokens: Limit of free generation.
         metric: Name in the registry of metrics.
         shots: Known facts that are shown as answered questions ahead of every question.

@@ -49,7 +49,7 @@ class GivenPreset(BaseModel):
     name: str = Field(description="what reports call it")
     context: str = Field(description="name of a context, or a file's path; ahead of it chat: for a user's turn")
     generation: Literal["teacher_forcing", "greedy"]
-    truncation: Literal["gold_length", "newline_period", "newline", "end_of_text"]
+    truncation: Literal["gold_length", "newline_period", "newline", "sentence", "end_of_text"]
     max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
     metric: str = Field(description="name of a metric")
     shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0

@@ -22,8 +22,8 @@ from kgedit import __version__
 from kgedit.benchmark.dropped import DROPPED
 from kgedit.benchmark.functional import told_verdict
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
-from kgedit.benchmark.selected import read_selection
 from kgedit.benchmark.relation_words import RelationWords
+from kgedit.benchmark.selected import read_selection
 from kgedit.benchmark.subjects import is_id
 from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.wikifactdiff.cases import make_cases
@@ -50,8 +50,8 @@ from kgedit.prompts.dates import dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
-from kgedit.records.steps import step
 from kgedit.prompts.voices import voices
+from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 

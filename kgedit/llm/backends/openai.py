@@ -86,9 +86,10 @@ class OpenAIBackend(Backend):
 
     def _reply(self, asked: Asked, told: ChatReply) -> Reply:
         model, question = self._model, asked.question
-        ids = model.encode_target(told.text.strip(), after=question.prompt)
+        text = truncate(told.text, asked.preset.truncation)
+        ids = model.encode_target(text, after=question.prompt)
         return Reply(
-            text=truncate(told.text, STOPS[asked.preset.truncation]),
+            text=text,
             token_match=match_of(ids, self._gold(asked)) if question.gold else None,
             prompt_tokens=told.prompt_tokens or len(model.encode(question.prompt)),
             new_tokens=told.new_tokens or len(ids),

@@ -16,9 +16,9 @@ from typing import Any
 
 from kgedit.errors import MissingExtraError
 from kgedit.llm.backends.contract import Backend
-from kgedit.llm.generation import Asked
+from kgedit.llm.generation import Asked, free_reply
 from kgedit.llm.presets import STOPS
-from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
+from kgedit.llm.replies import Reply, fed_reply, match_of
 
 _AT_ONCE = 1024
 """Questions between two writes of a run."""
@@ -80,13 +80,7 @@ class VllmBackend(Backend):
         ]
         said = [list(result.outputs[0].token_ids) for result in self._generate(prompts, options)]
         return [
-            Reply(
-                text=truncate(model.decode(ids), STOPS[one.preset.truncation]),
-                token_match=match_of(ids, gold) if one.question.gold else None,
-                prompt_tokens=len(prompt),
-                new_tokens=len(ids),
-                seconds=0.0,
-            )
+            free_reply(model, one, ids, gold, prompt_tokens=len(prompt))
             for one, prompt, gold, ids in zip(asked, prompts, golds, said, strict=True)
         ]
 

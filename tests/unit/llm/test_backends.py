@@ -165,6 +165,16 @@ def test_a_chat_presets_prompt_goes_to_the_server_without_the_template(server: F
     assert body["messages"] == [{"role": "user", "content": "Who?\nA:"}]
 
 
+def test_a_server_never_stops_at_a_period_of_a_sentence_that_is_cut_here(server: FaultServer) -> None:
+    said = " The head coach of A.S. Roma is Daniele De Rossi. He was born in 1983."
+    server.complete = lambda body: (said, 9, 20)
+    question = Question("Who?", "Daniele De Rossi")
+    (reply,) = OpenAIBackend(small_model(), server.url).ask([Asked(question, PRESETS["wild_chat"])])
+
+    assert reply.text == "The head coach of A.S. Roma is Daniele De Rossi."
+    assert [body["stop"] for body in server.bodies] == [["\n"]]
+
+
 def test_a_reply_of_a_server_is_paid_for_once_and_takes_no_time_again(server: FaultServer) -> None:
     asked = _asked("wild")
     first = OpenAIBackend(small_model(), server.url).ask([*asked, asked[0]])

@@ -122,9 +122,9 @@ def test_old_answers_are_fed_in_the_same_batch_and_the_likeliest_counts() -> Non
 
 
 def test_wild_stops_at_a_newline_or_a_period_and_leaves_them_out() -> None:
-    assert truncate(" Olof Gren\nQ: Who", ("\n", ".")) == "Olof Gren"
-    assert truncate(" Robert C. Newton", ("\n", ".")) == "Robert C"
-    assert truncate(" Robert C. Newton", ("\n",)) == "Robert C. Newton"
+    assert truncate(" Olof Gren\nQ: Who", "newline_period") == "Olof Gren"
+    assert truncate(" Robert C. Newton", "newline_period") == "Robert C"
+    assert truncate(" Robert C. Newton", "newline") == "Robert C. Newton"
 
 
 def test_a_free_answer_is_never_longer_than_its_limit() -> None:
