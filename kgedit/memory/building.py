@@ -164,7 +164,7 @@ def open_memory(path: Path, *, embedder: str, device: str) -> GraphMemory:
     Raises:
         KgeditError: if the file holds no memory.
     """
-    memory = GraphMemory(embedder_on_demand(embedder, device=device), gate=read_gate(embedder))
+    memory = GraphMemory(embedder_on_demand(embedder, device=device, reduced=True), gate=read_gate(embedder))
     memory.load_tables(read_memory_file(path).tables)
     return memory
 

@@ -116,7 +116,7 @@ class Retriever:
         return _Scored(mention, windows, scores, totals, list(walks.values()))
 
     def walks(self, mention: Mention, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
-        """Walks from the subjects of a name by their relations, short ones first, never through the same thing twice."""
+        """Walks from what bears a name by their relations, short ones first, never through the same thing twice."""
         subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
         found: dict[RelationPath, list[Walk]] = {}
         rows: list[Numbers] = []
@@ -179,18 +179,35 @@ class Retriever:
         bearers = Counter(self.facts.label(subject) for subject in subjects)
         shared = {subject for subject in subjects if bearers[self.facts.label(subject)] > 1}
         return tuple(
-            FoundPath(tuple(self._remembered(row, period, shared) for row in each.walk), each.score) for each in taken
+            FoundPath(
+                tuple(
+                    self._remembered(row, before, period, shared)
+                    for before, row in zip((None, *each.walk), each.walk, strict=False)
+                ),
+                each.score,
+            )
+            for each in taken
         )
 
-    def _remembered(self, row: int, period: Period | None, shared: set[int]) -> Remembered:
+    def _remembered(self, row: int, before: int | None, period: Period | None, shared: set[int]) -> Remembered:
+        """A row of a path, and the row before it."""
         subject = self.facts.subject_of(row)
         label = self.facts.label(subject)
+        bridge = ""
+        if before is not None:
+            phrase = self.relations.relations[self._relation_of(before)].phrase
+            bridge = f" ({phrase.replace(SLOT, self.facts.label(self.facts.subject_of(before)))})"
         if subject in shared and (described := self.description(subject)):
             label = f"{label} ({described})"
+        wording = self.wordings[self.facts.wording_of(row)]
         return Remembered(
-            question=self.wordings[self.facts.wording_of(row)].replace(SLOT, label),
+            question=wording.replace(SLOT, label),
             values=tuple(self.facts.values(row, period)),
             row=row,
             subject=self.facts.ids[subject],
-            relation=self.relations.identifiers[int(self.facts.relations_of(np.array([row]))[0])],
+            relation=self.relations.identifiers[self._relation_of(row)],
+            bridged=wording.replace(SLOT, label + bridge),
         )
+
+    def _relation_of(self, row: int) -> int:
+        return int(self.facts.relations_of(np.array([row]))[0])
