@@ -132,10 +132,16 @@ def wilson(right: int, count: int) -> str:
 
 
 def rows_of(
-    model_name: str, preset_name: str, asked: Sequence[TwoHops], ahead: dict[str, list[Prefix]], known: list[KnownFact]
+    model_name: str,
+    preset_name: str,
+    asked: Sequence[TwoHops],
+    ahead: dict[str, list[Prefix]],
+    known: list[KnownFact],
+    *,
+    dtype: str,
 ) -> Iterator[dict[str, object]]:
     """Every answer of a model under a preset."""
-    model, preset = load_model(model_name, device="cpu", dtype="float32"), PRESETS[preset_name]
+    model, preset = load_model(model_name, device="cpu", dtype=dtype), PRESETS[preset_name]
     context = read_context(preset.context).for_model(model.chat if preset.context.startswith("chat") else None)
     context = context.with_demonstrations(choose_demonstrations(known, preset))
     for layout, prefixes in ahead.items():
@@ -164,6 +170,7 @@ def main() -> None:
     parser.add_argument("--presets", nargs="+", default=["few_shot", "wild_chat"])
     parser.add_argument("--questions", type=int, default=120)
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
+    parser.add_argument("--dtype", default="float32", help="of the model: float32 or bfloat16")
     parser.add_argument("--show", type=Path, help="file for all answers, JSON lines")
     given = parser.parse_args()
     timestep = Timestep.open(given.timestep)
@@ -173,7 +180,8 @@ def main() -> None:
     known = [fact for fact in timestep.known_facts() if fact.fact.subject not in used]
     texts = [one.text for one in asked]
     ahead = {
-        name: layout(texts) for name, layout in layouts(cases, load_embedder(given.embedder, device="cpu")).items()
+        name: layout(texts)
+        for name, layout in layouts(cases, load_embedder(given.embedder, device="cpu", reduced=True)).items()
     }
     print(f"{len(cases)} edits, {len(asked)} questions")
     print("| model | preset | ahead | both facts | right, % (95 %) | first hop instead |", flush=True)
@@ -182,7 +190,7 @@ def main() -> None:
         # A model without a chat template has no presets of chats.
         for preset in [name for name in given.presets if model != "tiny" or "chat" not in name]:
             answers: dict[str, list[dict[str, object]]] = defaultdict(list)
-            for row in rows_of(model, preset, asked, ahead, known):
+            for row in rows_of(model, preset, asked, ahead, known, dtype=given.dtype):
                 answers[str(row["layout"])].append(row)
                 if given.show:
                     with given.show.open("a", encoding="utf-8") as file:
