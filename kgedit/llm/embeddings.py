@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,7 +72,7 @@ def _multiplies_bfloat16() -> bool:
     """Whether the processor has instructions for it; older ones emulate it, which is slower than float32."""
     import torch
 
-    told = getattr(torch.cpu, "get_capabilities", dict)()
+    told: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(told.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
