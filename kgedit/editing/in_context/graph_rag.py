@@ -64,7 +64,8 @@ class GraphRetrieval(Editor[GraphRagSettings]):
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The facts of the best paths of each question."""
-        return [prefix_of(finding.paths) for finding in self._memory.find(questions, self._search)]
+        bridged = self.settings.bridged
+        return [prefix_of(finding.paths, bridged=bridged) for finding in self._memory.find(questions, self._search)]
 
     def restore(self) -> None:
         """Forget every edit."""
