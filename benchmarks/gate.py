@@ -73,7 +73,8 @@ def _fit(rows: Numbers, labels: NDArray[np.bool_]) -> Logistic:
 def probabilities_of(gate: Gate, rows: Numbers) -> Numbers:
     """For each row of evidence."""
     short, long = (each.intercept + rows[:, :-1] @ np.array(each.weights) for each in (gate.short, gate.long))
-    return 1 / (1 + np.exp(-np.where(rows[:, -1] == 1, short, long)))
+    found: Numbers = 1 / (1 + np.exp(-np.where(rows[:, -1] == 1, short, long)))
+    return found
 
 
 def held_out(first: Evaluated, second: Evaluated) -> tuple[list[Asked], Numbers]:
