@@ -72,11 +72,13 @@ class Asked:
         kind: How it is worded, and what is missing.
         text: The question.
         needed: Ids of the edits that it needs; none where the memory lacks what is asked.
+        relation: What is asked for; questions about one relation are worded alike and count together in intervals.
     """
 
     kind: str
     text: str
     needed: frozenset[str]
+    relation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,23 @@ class Pool:
     aliases: Mapping[str, Sequence[str]]
 
 
-def make_pools(embed: Embedder, aliases: Mapping[str, Sequence[str]], seed: int) -> tuple[Pool, Pool]:
-    """Two pools without a common relation: to fit with, and to choose the threshold with."""
+def make_pools(embed: Embedder, aliases: Mapping[str, Sequence[str]], seed: int) -> tuple[Pool, Pool, Pool]:
+    """Pools without a common relation: two to fit with and to test each other's fit, and what is reported about."""
     catalogue = CatalogueWordings(embed)
     names = [name for name, rows in catalogue.relations.items() if name not in REPORTED and len(rows[0]["rephrases"])]
-    chosen = np.random.default_rng(seed).random(len(names)) < 0.6
-    vectors = catalogue.questions[[catalogue.places[name] for name in names]]
+    chosen = np.random.default_rng(seed).random(len(names)) < 0.5
+    vectors = _questions(catalogue, names)
     first, second = (_pool(catalogue, names, vectors, each) for each in (chosen, ~chosen))
-    return replace(first, aliases=_unlike(first, aliases)), replace(second, aliases=_unlike(second, aliases))
+    told = [name for name in catalogue.relations if name in REPORTED]
+    third = _pool(catalogue, told, _questions(catalogue, told), np.ones(len(told), dtype=bool))
+    first, second, third = (replace(pool, aliases=_unlike(pool, aliases)) for pool in (first, second, third))
+    return first, second, third
+
+
+def _questions(catalogue: CatalogueWordings, names: Sequence[str]) -> Any:
+    """Vectors of the properties' own questions."""
+    places = [catalogue.places[name] for name in names]
+    return catalogue.vectors.asked[catalogue.vectors.starts[places]]
 
 
 def read_aliases(path: Path | None) -> dict[str, list[str]]:
@@ -189,25 +200,25 @@ def make_questions(pool: Pool, of_subject: Mapping[str, list[Case]], seed: int) 
         case = cases[int(draw.integers(len(cases)))]
         label = case.fact.subject_label
         for kind, text in _worded(pool, (case.fact.property,), label, draw):
-            yield Asked(f"one hop, {kind}", text, frozenset({case.case_id}))
+            yield Asked(f"one hop, {kind}", text, frozenset({case.case_id}), case.fact.property)
         for _ in range(2):
             absent = _absent(pool, own, draw)
             for kind, text in _worded(pool, (absent,), label, draw):
-                yield Asked(f"another relation, {kind}", text, frozenset())
+                yield Asked(f"another relation, {kind}", text, frozenset(), absent)
         seconds = [(first, second) for first in cases for second in of_subject.get(first.fact.object, ())]
         if not seconds:
             continue
         first, second = seconds[int(draw.integers(len(seconds)))]
         for kind, text in _worded(pool, (first.fact.property, second.fact.property), label, draw):
-            yield Asked(f"two hops, {kind}", text, frozenset({first.case_id, second.case_id}))
+            yield Asked(f"two hops, {kind}", text, frozenset({first.case_id, second.case_id}), second.fact.property)
         ends = sorted({after.fact.property for case in cases for after in of_subject.get(case.fact.object, ())} - own)
         if ends:
             end = ends[int(draw.integers(len(ends)))]
             for kind, text in _worded(pool, (end,), label, draw):
-                yield Asked(f"another relation, of what it leads to, {kind}", text, frozenset())
+                yield Asked(f"another relation, of what it leads to, {kind}", text, frozenset(), end)
         absent = _absent(pool, own, draw)
         for kind, text in _worded(pool, (absent, second.fact.property), label, draw):
-            yield Asked(f"two hops, another first relation, {kind}", text, frozenset())
+            yield Asked(f"two hops, another first relation, {kind}", text, frozenset(), absent)
 
 
 def _absent(pool: Pool, own: set[str], draw: np.random.Generator) -> str:

@@ -75,7 +75,7 @@ LACKING = ("P37", "P38", "P106", "P1412", "P166", "P30")
 
 _OTHER_WORDS = {
     "P6": ("Who runs the administration in {}?", "the person in charge of the cabinet of {}"),
-    "P35": ("Who represents {} as its highest dignitary?", "whoever stands first in the state of {}"),
+    "P35": ("Who represents {} as its highest dignitary?", "the highest dignitary of the state of {}"),
     "P36": ("Which city is the seat of {}'s national government?", "the city from which {} is ruled"),
     "P17": ("On which nation's soil does {} lie?", "the nation in which {} lies"),
     "P19": ("In which town did {} come into the world?", "the town where {} came into the world"),

@@ -199,9 +199,10 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=100)
     parser.add_argument("--rag", type=int, default=1000, help="largest memory that rag is measured at: it embeds all")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
+    parser.add_argument("--reduced", action="store_true", help="embed in bfloat16 where the processor can")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    embed = Timed(load_embedder(given.embedder, device="cpu"))
+    embed = Timed(load_embedder(given.embedder, device="cpu", reduced=given.reduced))
     results = []
     for facts in given.facts:
         world = make_world(facts)

@@ -79,9 +79,7 @@ def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, propertie
         held = read_graph_facts(graph, as_of=as_of, properties=properties)
         # The managed server has another port each time, and the same sources must give the same bytes.
         address = "managed" if graph.address.managed else graph.address.uri
-        return builder.add_graph_facts(
-            held.facts, address=address, snapshots=held.snapshots, as_of=held.as_of, properties=properties
-        )
+        return builder.add_graph_facts(held, address=address, properties=properties)
 
 
 @names_extra

@@ -207,7 +207,7 @@ def serve(
 
     if host not in ("127.0.0.1", "::1", "localhost"):
         say(
-            f"Warning: {host} is no address of this machine alone. Whoever reaches it can read the memory's facts "
+            f"Warning: {host} is no address of this machine alone. Anyone who reaches it can read the memory's facts "
             "through the model and see /health; the proxy asks for no password of its own and speaks no TLS."
         )
     server = memory_server(

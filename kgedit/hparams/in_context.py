@@ -42,4 +42,5 @@ class GraphRagSettings(Settings):
     )
     near: float = setting("paths are taken that score at most this much less than the best one", default=0.05, ge=0)
     misspelt: bool = setting("whether names with one wrong letter are found where no other is", default=True)
+    bridged: bool = setting("whether a second hop says in brackets how the first one led to its subject", default=True)
     embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")

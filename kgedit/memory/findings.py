@@ -41,6 +41,8 @@ class Remembered:
         row: Its number.
         subject: Id of its subject.
         relation: Id of its relation.
+        bridged: The question with how the path came to its subject in brackets, "Who owns Ajax (the sports team of
+            Jonas)?"; for the first row of a path the question itself.
     """
 
     question: str
@@ -48,6 +50,7 @@ class Remembered:
     row: int
     subject: str
     relation: str
+    bridged: str
 
     @property
     def answer(self) -> str:

@@ -24,10 +24,13 @@ DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for the best path of a question. Rivals are relations of the catalogue that no path tells.
+    """What speaks for the best path of a question.
+
+    Rivals are relations of the catalogue that no path tells, each in its most similar wording; relations that the
+    subject lacks are those that no path begins with. A phrase is a relation's noun phrase ("the head coach of X").
 
     Attributes:
-        similarity: Cosine of the question's best window with the path's wording.
+        similarity: Cosine of the question's best window with the path's most similar question.
         words: Share of the window's telling words that are the path's, by weight; words of no relation tell nothing.
         covered: The same of all of its content words, those of no relation counted as rare ones.
         margin: Similarity less that of the most similar rival.
@@ -37,6 +40,15 @@ class Evidence:
         bridge: Of a path of several relations, the part of `covered` that speaks for those before the last: words that
             the last one does not have, or that are there twice.
         conflict: 1 where the question's "who", "when" or "how many" asks for another type than the path's answer.
+        phrase: Cosine of the window with the path's phrase.
+        phrase_margin: `phrase` less that of the most similar rival's phrase.
+        phrase_rank: Logarithm of 1 + relations that the subject lacks whose phrases are more similar than the path's.
+        soft_margin: Similarity less a smooth maximum over all relations that the subject lacks.
+        soft_phrase_margin: The same of phrases.
+        over_first: Similarity less that of the path's first relation alone; 0 for a path of one.
+        over_last: Similarity less that of its last relation alone.
+        first_margin: Cosine with the first relation's phrase less that of the best phrase of relations beside the path.
+        last_margin: Cosine with the last relation's question less that of the best relation beside the path.
         hops: Relations of the path.
     """
 
@@ -49,6 +61,15 @@ class Evidence:
     rank: float
     bridge: float
     conflict: float
+    phrase: float
+    phrase_margin: float
+    phrase_rank: float
+    soft_margin: float
+    soft_phrase_margin: float
+    over_first: float
+    over_last: float
+    first_margin: float
+    last_margin: float
     hops: int
 
 

@@ -299,14 +299,22 @@ class GraphMemory:
         ]
         vectors = self._embedded({window for several in windows for each in several for window in each})
         retriever = Retriever(self._facts, self._relations, self._worded, self.description, self._gate)
+        periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
+        walks = [
+            [retriever.walks(mention, search.hops, period) for mention in several]
+            for several, period in zip(mentions, periods, strict=True)
+        ]
+        # Paths that are new to the memory are embedded in one call for all questions.
+        self._relations.vectors([path for several in walks for each in several for path in each])
         return [
             retriever.find(
                 several,
                 [[Window.of(window, vectors[window]) for window in own] for own in each],
+                walked,
                 search,
-                period_of(as_of or (date.as_of if date else "")),
+                period,
             )
-            for several, each, date in zip(mentions, windows, dated, strict=True)
+            for several, each, walked, period in zip(mentions, windows, walks, periods, strict=True)
         ]
 
     def _mentions(self, text: str, *, misspelt: bool) -> list[Mention]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
@@ -19,7 +22,9 @@ from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import Embedder
 from kgedit.memory.gate import Gate
 from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.intervals import DATED_FACTS, learn_dated_facts
+from kgedit.memory.intervals import DATED_FACTS, learn_dated_facts, unhinted_names
+from kgedit.prompts.names import name_rules
+from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
 from kgedit.wikidata.times import day_number
 
 _TIMEOUT = 120.0
@@ -31,11 +36,13 @@ class GraphFacts:
 
     Attributes:
         facts: With the schema DATED_FACTS.
+        subjects: As questions name the subjects, with the schema kgedit.benchmark.subjects.SUBJECTS.
         snapshots: Day numbers of those that the graph holds, up to the day.
         as_of: The day.
     """
 
     facts: pa.Table
+    subjects: pa.Table
     snapshots: tuple[int, ...]
     as_of: datetime.date
 
@@ -52,9 +59,11 @@ def read_graph_facts(graph: Graph, *, as_of: datetime.date | None = None, proper
         GraphError: if the graph holds no snapshot of that day or before.
     """
     snapshots, newest = _snapshots(graph, as_of)
-    pages = list(_pages(graph, newest, properties))
-    facts = pa.Table.from_pylist([row for page in pages for row in page], schema=DATED_FACTS)
-    return GraphFacts(facts, snapshots, as_of or _day(newest))
+    read = sorted({*properties, *_showing_classes()}) if properties else ()
+    rows = [row for page in _pages(graph, newest, read) for row in page]
+    every = pa.Table.from_pylist(rows, schema=DATED_FACTS)
+    facts = every.filter(pc.is_in(every["property"], pa.array(properties, pa.string()))) if properties else every
+    return GraphFacts(facts, _names_of_subjects(facts, every), snapshots, as_of or _day(newest))
 
 
 def memory_of_question(
@@ -83,6 +92,31 @@ def memory_of_question(
         facts = pa.Table.from_pylist(rows, schema=DATED_FACTS)
         learn_dated_facts(memory, facts, as_of=as_of or _day(newest))
     return memory
+
+
+def _showing_classes() -> set[str]:
+    """Properties that show of which class an item is."""
+    return {INSTANCE_OF, SUBCLASS_OF, *(name for names in name_rules().evidence.values() for name in names)}
+
+
+def _names_of_subjects(facts: pa.Table, every: pa.Table) -> pa.Table:
+    """Names of the subjects of some facts, by the classes that facts between items show.
+
+    A class that nothing but a date or a number shows is not seen here, as it is in the store.
+    """
+    with closing(duckdb.connect()) as connection:
+        connection.register("every", every)
+        connection.execute(
+            """
+            CREATE VIEW new_facts AS SELECT subject, property, object FROM every WHERE until IS NULL;
+            CREATE VIEW old_facts AS FROM new_facts;
+            CREATE VIEW new_entities AS SELECT DISTINCT ON (id) * FROM (
+                SELECT subject AS id, subject_label AS label, subject_description AS description, 'item' AS kind
+                FROM every UNION ALL SELECT object, object_label, NULL, 'item' FROM every
+            ) ORDER BY id, description NULLS LAST;
+            """
+        )
+        return unhinted_names(connection, facts)
 
 
 def _pages(graph: Graph, newest: int, properties: Sequence[str]) -> Iterator[list[dict[str, Any]]]:

@@ -10,10 +10,11 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import date
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.benchmark.subjects import SUBJECTS, is_id
+from kgedit.benchmark.subjects import SUBJECTS, describe_subjects, is_id
 from kgedit.benchmark.wording import choose_templates, word_facts
 from kgedit.memory.graph_memory import GraphMemory
 from kgedit.memory.learning import LEARNED
@@ -79,6 +80,18 @@ def learn_dated_facts(
     if kept.num_rows:
         _learn(memory, kept, SUBJECTS.empty_table() if subjects is None else subjects)
     return Learned(kept.num_rows, dict(sorted(left_out.items())))
+
+
+def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa.Table:
+    """Names of subjects without the hints that tell namesakes apart: the memory gives hints itself, where needed.
+
+    Args:
+        connection: As for kgedit.benchmark.subjects.describe_subjects.
+        facts: With the schema DATED_FACTS.
+    """
+    found = describe_subjects(connection, facts.filter(facts["subject_label"].is_valid()))
+    place = found.schema.get_field_index("hinted_name")
+    return found.set_column(place, "hinted_name", pa.nulls(found.num_rows, pa.string()))
 
 
 def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:

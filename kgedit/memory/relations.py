@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +79,38 @@ class RelationWording:
                 self.questions.append(text)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogueVectors:
+    """Vectors of a catalogue's wordings.
+
+    Attributes:
+        asked: (wordings, dimensions), those of one property together.
+        starts: (properties,), the first wording of each.
+        phrases: (properties, dimensions).
+    """
+
+    asked: Vectors
+    starts: NDArray[np.int64]
+    phrases: Vectors
+
+    def asked_like(self, vector: Vectors) -> NDArray[np.float64]:
+        """The best cosine of each property's questions with a window, (properties,)."""
+        return np.maximum.reduceat((self.asked @ vector).astype(np.float64), self.starts)
+
+
+@dataclass(frozen=True, slots=True)
+class PathVectors:
+    """Vectors of a path's wordings.
+
+    Attributes:
+        asked: (wordings, dimensions), of its questions.
+        phrase: (dimensions,), of its noun phrase.
+    """
+
+    asked: Vectors
+    phrase: Vectors
+
+
 class CatalogueWordings:
     """What a catalogue of templates says of relations, whether or not any fact has them.
 
@@ -103,9 +134,14 @@ class CatalogueWordings:
         return {name: place for place, name in enumerate(self.relations)}
 
     @cached_property
-    def questions(self) -> Vectors:
-        """The vector of each property's question, (properties, dimensions): what a question may be about."""
-        return self._embed([rows[0]["question"].replace(SLOT, MASK) for rows in self.relations.values()])
+    def vectors(self) -> CatalogueVectors:
+        """What a question may be about, as vectors; computed once, by some seconds of the embedder."""
+        first = [rows[0] for rows in self.relations.values()]
+        asked = [[row["question"], *row["rephrases"]] for row in first]
+        texts = [text for several in asked for text in several] + [row["phrase"] for row in first]
+        vectors = self._embed([text.replace(SLOT, MASK) for text in texts])
+        starts = np.cumsum([0, *(len(several) for several in asked)])
+        return CatalogueVectors(vectors[: starts[-1]], starts[:-1], vectors[starts[-1] :])
 
     @cached_property
     def answers(self) -> list[str]:
@@ -161,7 +197,7 @@ class RelationIndex:
         self.identifiers: list[str] = []
         self._numbers: dict[str, int] = {}
         self._with_stem: Counter[str] = Counter()
-        self._paths: dict[tuple[int, ...], Vectors] = {}
+        self._paths: dict[tuple[int, ...], PathVectors] = {}
 
     def number(self, identifier: str, name: str) -> int:
         """The number of a relation, new where it is."""
@@ -187,15 +223,17 @@ class RelationIndex:
             for path in [path for path in self._paths if number in path]:
                 del self._paths[path]
 
-    def vectors(self, paths: Sequence[tuple[int, ...]]) -> list[Vectors]:
-        """For each path the vectors of its wordings, (wordings, dimensions); all that are new in one call."""
+    def vectors(self, paths: Sequence[tuple[int, ...]]) -> list[PathVectors]:
+        """For each path the vectors of its wordings; all that are new in one call."""
         missing = [path for path in dict.fromkeys(paths) if path not in self._paths]
         texts = [list(self._wordings(path)) for path in missing]
         if missing:
             vectors = self._embed([text for several in texts for text in several])
             start = 0
             for path, several in zip(missing, texts, strict=True):
-                self._paths[path] = vectors[start : start + len(several)]
+                self._paths[path] = PathVectors(
+                    vectors[start : start + len(several) - 1], vectors[start + len(several) - 1]
+                )
                 start += len(several)
         return [self._paths[path] for path in paths]
 
@@ -260,12 +298,14 @@ class RelationIndex:
             self._with_stem.update(relation.stems - before)
 
     def _wordings(self, path: tuple[int, ...]) -> Iterator[str]:
+        """Its questions, then its noun phrase."""
         questions = self.relations[path[-1]].questions or [f"What is the {self.relations[path[-1]].name} of {SLOT}?"]
         nested = MASK
         for number in path[:-1]:
             nested = self.relations[number].phrase.replace(SLOT, nested)
         most = _MOST_QUESTIONS if len(path) == 1 else _MOST_PATH_WORDINGS
-        yield from (question.replace(SLOT, phrase) for question, phrase in islice(product(questions, [nested]), most))
+        yield from (question.replace(SLOT, nested) for question in questions[:most])
+        yield self.relations[path[-1]].phrase.replace(SLOT, nested)
 
 
 def all_stems(text: str) -> list[str]:

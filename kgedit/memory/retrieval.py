@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,7 @@ class Retriever:
         self,
         mentions: Sequence[Mention],
         windows: Sequence[Sequence[Window]],
+        walks: Sequence[Mapping[RelationPath, list[Walk]]],
         search: Search,
         period: Period | None,
     ) -> Finding:
@@ -81,13 +82,14 @@ class Retriever:
         Args:
             mentions: The names in it.
             windows: What is compared with wordings, for each mention.
+            walks: What `walks` returned for each mention.
             search: How.
             period: Time that is asked about; None for now.
         """
         scored = [
-            self._scored(mention, own, walks, search)
-            for mention, own in zip(mentions, windows, strict=True)
-            if (walks := self._walks(np.array(mention.subjects, dtype=np.int32), search.hops, period))
+            self._scored(mention, own, walked, search)
+            for mention, own, walked in zip(mentions, windows, walks, strict=True)
+            if walked
         ]
         if not scored:
             return Finding()
@@ -104,7 +106,7 @@ class Retriever:
         self,
         mention: Mention,
         windows: Sequence[Window],
-        walks: dict[RelationPath, list[Walk]],
+        walks: Mapping[RelationPath, list[Walk]],
         search: Search,
     ) -> _Scored:
         paths = list(walks)
@@ -113,8 +115,9 @@ class Retriever:
         totals = scores.totals + _PER_HOP * longer - _NESTED * mention.nested
         return _Scored(mention, windows, scores, totals, list(walks.values()))
 
-    def _walks(self, subjects: Numbers, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
-        """Walks by their relations, short ones first, never through the same thing twice."""
+    def walks(self, mention: Mention, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
+        """Walks from what bears a name by their relations, short ones first, never through the same thing twice."""
+        subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
         found: dict[RelationPath, list[Walk]] = {}
         rows: list[Numbers] = []
         seen: list[Numbers] = [subjects]
@@ -176,18 +179,35 @@ class Retriever:
         bearers = Counter(self.facts.label(subject) for subject in subjects)
         shared = {subject for subject in subjects if bearers[self.facts.label(subject)] > 1}
         return tuple(
-            FoundPath(tuple(self._remembered(row, period, shared) for row in each.walk), each.score) for each in taken
+            FoundPath(
+                tuple(
+                    self._remembered(row, before, period, shared)
+                    for before, row in zip((None, *each.walk), each.walk, strict=False)
+                ),
+                each.score,
+            )
+            for each in taken
         )
 
-    def _remembered(self, row: int, period: Period | None, shared: set[int]) -> Remembered:
+    def _remembered(self, row: int, before: int | None, period: Period | None, shared: set[int]) -> Remembered:
+        """A row of a path, and the row before it."""
         subject = self.facts.subject_of(row)
         label = self.facts.label(subject)
+        bridge = ""
+        if before is not None:
+            phrase = self.relations.relations[self._relation_of(before)].phrase
+            bridge = f" ({phrase.replace(SLOT, self.facts.label(self.facts.subject_of(before)))})"
         if subject in shared and (described := self.description(subject)):
             label = f"{label} ({described})"
+        wording = self.wordings[self.facts.wording_of(row)]
         return Remembered(
-            question=self.wordings[self.facts.wording_of(row)].replace(SLOT, label),
+            question=wording.replace(SLOT, label),
             values=tuple(self.facts.values(row, period)),
             row=row,
             subject=self.facts.ids[subject],
-            relation=self.relations.identifiers[int(self.facts.relations_of(np.array([row]))[0])],
+            relation=self.relations.identifiers[self._relation_of(row)],
+            bridged=wording.replace(SLOT, label + bridge),
         )
+
+    def _relation_of(self, row: int) -> int:
+        return int(self.facts.relations_of(np.array([row]))[0])

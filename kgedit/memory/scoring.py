@@ -21,6 +21,7 @@ from kgedit.memory.relations import RelationIndex, all_stems, question_word
 RelationPath = tuple[int, ...]
 Scores = NDArray[np.float64]
 _CONFLICT = 0.1
+_SHARPNESS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def score_paths(
 ) -> PathScores:
     """Score paths from one name by the window that is most like each."""
     wordings = relations.vectors(paths)
-    starts = np.cumsum([0, *(len(each) for each in wordings[:-1])])
-    every = np.stack([window.vector for window in windows]) @ np.concatenate(wordings).T
+    starts = np.cumsum([0, *(len(each.asked) for each in wordings[:-1])])
+    every = np.stack([window.vector for window in windows]) @ np.concatenate([each.asked for each in wordings]).T
     similarities = np.maximum.reduceat(every.astype(np.float64), starts, axis=1)
     words = np.stack([relations.shares(window.stems, paths) for window in windows])
     conflicts = np.stack([relations.conflicts(window.asking, paths) for window in windows])
@@ -86,25 +87,44 @@ def evidence_for(scores: PathScores, best: int, windows: Sequence[Window], relat
     path, index = scores.paths[best], int(scores.windows[best])
     window = windows[index]
     similarity, words = float(scores.similarities[index, best]), float(scores.words[index, best])
-    told = {relations.relations[number].identifier for each in scores.paths for number in each}
-    held = {relations.relations[each[0]].identifier for each in scores.paths}
-    catalogue = relations.catalogue
-    cosines = (catalogue.questions @ window.vector).astype(np.float64)
-    possible = ~catalogue.conflicting(window.asking)
-    rivals, lacking = ~catalogue.mask_of(told) & possible, catalogue.mask_of(told - held) & possible
+    told, held, own = (
+        relations.catalogue.mask_of(relations.relations[number].identifier for number in numbers)
+        for numbers in ({n for each in scores.paths for n in each}, {each[0] for each in scores.paths}, path)
+    )
+    possible = ~relations.catalogue.conflicting(window.asking)
+    rivals, lacked = ~told & possible, ~held & possible
+    asked = relations.catalogue.vectors.asked_like(window.vector)
+    phrases = (relations.catalogue.vectors.phrases @ window.vector).astype(np.float64)
+    whole, first, last = relations.vectors([path, path[:1], path[-1:]])
+    phrase, as_first = (float(each.phrase @ window.vector) for each in (whole, first))
+    first_asked, last_asked = (float((each.asked @ window.vector).max()) for each in (first, last))
     [covered] = relations.covered(window.stems, [path])
     return Evidence(
         similarity=similarity,
         words=words,
         covered=covered,
-        margin=similarity - _most(cosines[rivals]),
+        margin=similarity - _most(asked[rivals]),
         words_margin=covered - _most(relations.catalogue_covered(window.stems)[rivals]),
-        end_margin=similarity - _most(cosines[lacking]),
-        rank=math.log1p(int((cosines[rivals] > similarity).sum())),
+        end_margin=similarity - _most(asked[told & ~held & possible]),
+        rank=math.log1p(int((asked[rivals] > similarity).sum())),
         bridge=relations.bridged(window.stems, window.repeated, path),
         conflict=float(relations.conflicts(window.asking, [path])[0]),
+        phrase=phrase,
+        phrase_margin=phrase - _most(phrases[rivals]),
+        phrase_rank=math.log1p(int((phrases[lacked] > phrase).sum())),
+        soft_margin=similarity - _softly_most(asked[lacked]),
+        soft_phrase_margin=phrase - _softly_most(phrases[lacked]),
+        over_first=similarity - first_asked,
+        over_last=similarity - last_asked,
+        first_margin=as_first - _most(phrases[~own]),
+        last_margin=last_asked - _most(asked[~own]),
         hops=len(path),
     )
+
+
+def _softly_most(values: Scores) -> float:
+    """A maximum that many values almost as great raise: a window that is like everything is like nothing."""
+    return float(np.log(np.exp(_SHARPNESS * values).sum()) / _SHARPNESS) if values.size else 0.0
 
 
 def _most(values: Scores) -> float:

@@ -175,5 +175,5 @@ class ServedMemory:
 
     def _warm(self, memory: GraphMemory) -> None:
         self._embed(["X"])
-        _ = self._catalogue.questions, self._catalogue.postings
+        _ = self._catalogue.vectors, self._catalogue.postings
         memory.find(["Who is it?"], self.search)

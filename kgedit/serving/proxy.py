@@ -1,7 +1,7 @@
 """The proxy: requests to an OpenAI-compatible server, with facts ahead of what is asked; answers as they come.
 
-What it does not understand it passes on unchanged, and what the upstream answers, errors included, it passes back:
-whoever calls it sees the upstream's own API. Headers and texts are never logged.
+Requests that it does not understand are passed on unchanged, and answers, errors included, are passed back, so that
+clients see the upstream's own API. Headers and texts are never logged.
 """
 
 from __future__ import annotations

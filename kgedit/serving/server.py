@@ -50,7 +50,7 @@ def make_server(
     metrics = Metrics()
     memory = ServedMemory(
         path,
-        embedder_on_demand(embedder, device=device),
+        embedder_on_demand(embedder, device=device, reduced=True),
         gate=read_gate(embedder),
         search=search,
         metrics=metrics,

@@ -66,7 +66,8 @@ class GraphRetrieval(Editor[GraphRagSettings]):
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """The facts of the best paths of each question."""
-        return [prefix_of(finding.paths) for finding in self._memory.find(questions, self._search)]
+        bridged = self.settings.bridged
+        return [prefix_of(finding.paths, bridged=bridged) for finding in self._memory.find(questions, self._search)]
 
     def restore(self) -> None:
         """Forget every edit."""
@@ -81,13 +82,18 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         self._memory.load(state.record)
 
 
-def prefix_of(paths: Sequence[FoundPath]) -> Prefix:
-    """Paths as they are read: the best one last, each from its first hop to its last, every fact once."""
-    return Prefix(tuple(part for row in reading_order(paths) for part in _parts(row)))
+def prefix_of(paths: Sequence[FoundPath], *, bridged: bool = False) -> Prefix:
+    """Paths as they are read: the best one last, each from its first hop to its last, every fact once.
+
+    Args:
+        paths: Best first.
+        bridged: Whether a second hop's question says in brackets whose head, owner or team its subject is.
+    """
+    return Prefix(tuple(part for row in reading_order(paths) for part in _parts(row, bridged=bridged)))
 
 
-def _parts(row: Remembered) -> list[PrefixPart]:
+def _parts(row: Remembered, *, bridged: bool) -> list[PrefixPart]:
     """A fact as question and answer; further edits of the same row are named and add no text."""
     first, *others = row.case_ids or ("",)
-    pair = PrefixPart("", first, pair=(row.question, row.answer), ending="\n")
+    pair = PrefixPart("", first, pair=(row.bridged if bridged else row.question, row.answer), ending="\n")
     return [*(PrefixPart("", case_id) for case_id in others), pair]

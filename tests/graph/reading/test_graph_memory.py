@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graph.worlds import kgedit
 from kgedit.graph.connection import Graph
 from kgedit.llm.embeddings import load_embedder
 from kgedit.memory.asking import ask_memory
@@ -16,6 +17,7 @@ from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import GraphMemory
 from kgedit.memory.graph_store import memory_of_question, read_graph_facts
 from kgedit.memory.intervals import learn_dated_facts
+from kgedit.memory.memory_file import read_memory_file
 from kgedit.store.snapshots import list_snapshots
 
 pytestmark = pytest.mark.graph
@@ -46,6 +48,19 @@ def test_the_graph_has_the_facts_of_the_store(sample_home: Path, properties: tup
     assert held.snapshots == tuple(one.date for one in snapshots)
     assert held.facts.select(told).sort_by([(key, "ascending") for key in keys]).equals(expected)
     assert held.facts.num_rows > 50
+
+
+@pytest.mark.parametrize("chosen", [(), ("--as-of", "2023-02-27", "--property", "P6", "--property", "P26")])
+def test_the_command_builds_the_same_memory_from_the_graph_as_from_the_store(
+    chosen: tuple[str, ...], sample_home: Path, tmp_path: Path
+) -> None:
+    for source in ("graph", "home"):
+        kgedit(sample_home, "memory", "build", f"--{source}", *chosen, "--out", tmp_path / source)
+    of_graph, of_home = (read_memory_file(tmp_path / source) for source in ("graph", "home"))
+    assert of_graph.manifest["counts"] == of_home.manifest["counts"]
+    assert of_graph.manifest["counts"]["facts"] > 50
+    for name, table in of_home.tables.items():
+        assert of_graph.tables[name].equals(table), name
 
 
 def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: Path) -> None:

@@ -12,18 +12,10 @@ from kgedit.memory.relations import question_word
 
 
 def _evidence(*, margin: float, hops: int) -> Evidence:
-    return Evidence(
-        similarity=0.9,
-        words=1.0,
-        covered=1.0,
-        margin=margin,
-        words_margin=0.0,
-        end_margin=0.0,
-        rank=0.0,
-        bridge=0.0,
-        conflict=0.0,
-        hops=hops,
-    )
+    """A path that exceeds its rivals by as much in every respect."""
+    margins = {name: margin for name in FEATURES if name.endswith("margin")}
+    others = {name: 0.0 for name in FEATURES if name not in margins}
+    return Evidence(**{**others, **margins, "similarity": 0.9, "words": 1.0, "covered": 1.0}, hops=hops)
 
 
 def test_paths_of_one_relation_and_longer_ones_have_weights_of_their_own() -> None:

@@ -287,3 +287,10 @@ def test_facts_learned_at_once_or_one_by_one_answer_alike() -> None:
         apart.learn([case])
     for question in [case.question for case in cases]:
         assert _rows(together, question) == _rows(apart, question)
+
+
+def test_a_second_hop_says_how_the_first_one_led_to_its_subject() -> None:
+    [finding] = _memory(*NORWAY).find(["Who is the spouse of the head of government of Norway?"], OPEN)
+    first, second = finding.paths[0].rows
+    assert first.bridged == first.question
+    assert second.bridged == second.question.replace("?", " (the head of government of Norway)?")
