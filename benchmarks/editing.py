@@ -114,6 +114,7 @@ GOALS = {
     "ft_l": None,
     "ft_m": 4.0,
     "locft_bf": None,
+    "crispedit": None,
     "lora": None,
     "lora_merge": None,
     "grace": 4.0,

@@ -21,6 +21,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "ft_l": "kgedit.editing.fine_tuning.ft_l:ClampedFineTuning",
         "ft_m": "kgedit.editing.fine_tuning.ft_m:MaskedFineTuning",
         "locft_bf": "kgedit.editing.fine_tuning.locft_bf:BreadthFirstFineTuning",
+        "crispedit": "kgedit.editing.fine_tuning.crispedit:CrispEdit",
         "lora": "kgedit.editing.lora.lora:LoraFineTuning",
         "lora_merge": "kgedit.editing.lora.lora_merge:LoraMerge",
         "mend": "kgedit.editing.gradient_transform.mend:Mend",

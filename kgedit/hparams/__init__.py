@@ -17,6 +17,7 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "ft_l": "kgedit.hparams.fine_tuning:FtlSettings",
         "ft_m": "kgedit.hparams.fine_tuning:FtmSettings",
         "locft_bf": "kgedit.hparams.fine_tuning:LocFtSettings",
+        "crispedit": "kgedit.hparams.fine_tuning:CrispEditSettings",
         "lora": "kgedit.hparams.lora:LoraSettings",
         "lora_merge": "kgedit.hparams.lora:LoraMergeSettings",
         "mend": "kgedit.hparams.gradient_transform:MendSettings",

@@ -35,6 +35,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
     "locft_bf": {"steps": 3, "batch": 1},
+    "crispedit": {"steps": 3, "batch": 1, "layers": "0-1", "tokens": 400, "length": 32, "chunk": 1},
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
@@ -49,7 +50,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
-RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "encore", "rlsedit", "alphaedit"}
+RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"}
 """Methods whose calls may take hours."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))

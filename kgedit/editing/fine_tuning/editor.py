@@ -1,12 +1,12 @@
-"""Fine-tuning of one MLP down-projection with a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
+"""Fine-tuning of MLP down-projections with a few steps of Adam, one of them in all methods but `crispedit`.
 
-The layers below the matrix are computed once per call; the methods differ in the loss and in the bound on weights.
+The layers below the lowest matrix are computed once per call; methods differ in the loss and in the bound on weights.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
 from kgedit.editing.training_examples import examples
-from kgedit.hparams.fine_tuning import FineTuningSettings
+from kgedit.hparams.fine_tuning import TrainingSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
@@ -23,18 +23,18 @@ from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
 
-TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
+TuningSettings = TypeVar("TuningSettings", bound=TrainingSettings)
 
 
 class MatrixTuning(Editor[TuningSettings]):
-    """Trains one matrix, found by structure; a subclass defines the loss and the bound on each weight's change."""
+    """Trains matrices, found by structure; a subclass defines the loss and the bound on each weight's change."""
 
     def __init__(
         self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        self.layer = check_layer(model, settings.layer)
-        self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
+        self.layers = tuple(check_layer(model, layer) for layer in settings.trained_blocks)
+        self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
 
     @staticmethod
     @abstractmethod
@@ -54,22 +54,24 @@ class MatrixTuning(Editor[TuningSettings]):
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """A new optimizer of the matrix, which requires a gradient within the block and changes by `norm` at most."""
-        weight = self._matrix.editable()
-        start = weight.detach().clone()
-        optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
-        optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
-        weight.requires_grad_(True)
+        """A new optimizer of the matrices, which require a gradient within the block and change by `norm` at most."""
+        weights = [matrix.editable() for matrix in self._matrices.values()]
+        optimizer = torch.optim.Adam(weights, lr=self.settings.learning_rate)
+        if self.norm is not None:
+            optimizer.register_step_post_hook(_clamp(weights, self.norm))
+        for weight in weights:
+            weight.requires_grad_(True)
         try:
             yield optimizer
         finally:
-            weight.requires_grad_(False)
-            weight.grad = None
+            for weight in weights:
+                weight.requires_grad_(False)
+                weight.grad = None
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
         """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
         targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
-        with forward_above(self.model, self.layer, targets) as logits, torch.enable_grad():
+        with forward_above(self.model, self.layers[0], targets) as logits, torch.enable_grad():
             for _ in range(most):
                 loss = self.loss(logits(), targets)
                 last = loss.item()
@@ -81,18 +83,21 @@ class MatrixTuning(Editor[TuningSettings]):
         return last
 
     def restore(self) -> None:
-        """Give the model its own matrix back."""
-        self._matrix.restore()
+        """Give the model its own matrices back."""
+        for matrix in self._matrices.values():
+            matrix.restore()
 
     def state(self) -> EditorState:
-        """The one matrix."""
-        return EditorState(
-            tensors={"weight": self._matrix.weight.detach().float().clone()}, record={"layer": self.layer}
-        )
+        """The trained matrices."""
+        tensors = {
+            f"weight.{layer}": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()
+        }
+        return EditorState(tensors)
 
     def load_state(self, state: EditorState) -> None:
-        """Take the matrix over."""
-        self._matrix.write(state.tensors["weight"])
+        """Take the matrices over."""
+        for layer, matrix in self._matrices.items():
+            matrix.write(state.tensors[f"weight.{layer}"])
 
 
 class PromptLastTuning(MatrixTuning[TuningSettings]):
@@ -113,7 +118,13 @@ class MaskedTuning(MatrixTuning[TuningSettings]):
         return target_loss(logits, targets)
 
 
-def _clamp(weight: Any, start: torch.Tensor, norm: float | None) -> None:
-    if norm is not None:
+def _clamp(weights: Sequence[torch.Tensor], norm: float) -> Callable[..., None]:
+    """A hook that keeps weights within `norm` of what they are now."""
+    starts = [weight.detach().clone() for weight in weights]
+
+    def hook(*_: Any) -> None:
         with torch.no_grad():
-            weight.copy_(torch.clamp(weight, start - norm, start + norm))
+            for weight, start in zip(weights, starts, strict=True):
+                weight.copy_(torch.clamp(weight, start - norm, start + norm))
+
+    return hook
