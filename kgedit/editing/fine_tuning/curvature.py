@@ -78,7 +78,8 @@ class Projection:
     def __call__(self, change: torch.Tensor) -> torch.Tensor:
         """What is left of a gradient or a change, outputs x inputs."""
         turned = (self._outputs.T @ change @ self._inputs) * self.kept
-        return self._outputs @ turned @ self._inputs.T
+        left: torch.Tensor = self._outputs @ turned @ self._inputs.T
+        return left
 
 
 def text_curvatures(

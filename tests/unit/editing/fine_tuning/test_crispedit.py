@@ -68,7 +68,8 @@ def test_factors_are_second_moments_of_inputs_and_of_gradients_of_the_summed_los
     matrix.weight.requires_grad_(True)
     for row in rows:
         logits = model.module(torch.tensor([row])).logits[0, :-1]
-        torch.nn.functional.cross_entropy(logits, torch.tensor(row[1:]), reduction="sum").backward()
+        loss = torch.nn.functional.cross_entropy(logits, torch.tensor(row[1:]), reduction="sum")
+        loss.backward()  # type: ignore[no-untyped-call]
     handle.remove()
     slopes = torch.cat([output.grad.reshape(-1, output.shape[-1])[:-1].double() for output in written])  # type: ignore[union-attr]
     inputs = torch.cat([own.reshape(-1, own.shape[-1]) for own in read])
@@ -137,7 +138,8 @@ def test_each_step_of_adam_takes_the_projected_gradients(timestep: Timestep, cas
     for _ in range(3):
         targets = encode_targets(plain, pairs, learn_end=True)
         optimizer.zero_grad()
-        target_loss(plain.forward(targets.ids, targets.mask, last=targets.last).logits, targets).backward()
+        loss = target_loss(plain.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+        loss.backward()  # type: ignore[no-untyped-call]
         for layer, weight in enumerate(trained):
             projection = editor.projection(layer)  # type: ignore[attr-defined]
             assert 0 < projection.kept.sum() < projection.kept.numel()
@@ -151,7 +153,7 @@ def _loss_of_text(model: LanguageModel, timestep: Timestep) -> float:
     texts = [f"{fact.question} {fact.answer}\n{fact.cloze} {fact.answer}." for fact in timestep.known_facts()]
     with torch.no_grad():
         rows = [torch.tensor([model.encode(text)]) for text in texts]
-        return sum(model.module(row, labels=row).loss.item() for row in rows) / len(rows)
+        return float(sum(model.module(row, labels=row).loss.item() for row in rows)) / len(rows)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
