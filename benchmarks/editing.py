@@ -119,6 +119,7 @@ GOALS = {
     "lora_merge": None,
     "grace": 4.0,
     "ultraedit": 1.0,
+    "stableedit": None,
     "wise": None,
     "mend": None,
     "rome": 6.0,

@@ -28,6 +28,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "grace": "kgedit.editing.side_memory.grace:Grace",
         "wise": "kgedit.editing.side_memory.wise:Wise",
         "ultraedit": "kgedit.editing.gradient_transform.ultraedit:UltraEdit",
+        "stableedit": "kgedit.editing.gradient_transform.stableedit:StableEdit",
         "prompt": "kgedit.editing.in_context.prompt:Prompting",
         "ike": "kgedit.editing.in_context.ike:InContextEditing",
         "graph_rag": "kgedit.editing.in_context.graph_rag:GraphRetrieval",

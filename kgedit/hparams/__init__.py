@@ -24,6 +24,7 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "grace": "kgedit.hparams.side_memory:GraceSettings",
         "wise": "kgedit.hparams.side_memory:WiseSettings",
         "ultraedit": "kgedit.hparams.gradient_transform:UltraEditSettings",
+        "stableedit": "kgedit.hparams.gradient_transform:StableEditSettings",
         "prompt": "kgedit.hparams.in_context:PromptSettings",
         "ike": "kgedit.hparams.in_context:IkeSettings",
         "graph_rag": "kgedit.hparams.in_context:GraphRagSettings",

@@ -39,6 +39,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
+    "stableedit": {"warm_up": 5, "batch": 3},
     "ike": {"embedder": "character-ngrams", "k": 2},
     "graph_rag": {"embedder": "character-ngrams"},
     "rag": {"embedder": "character-ngrams"},

@@ -66,9 +66,12 @@ class UltraEdit(Editor[UltraEditSettings]):
             pairs = examples(cases[done : done + self.settings.batch], self.contexts)
             keys, loss = self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
             for name, (inputs, gradients) in keys.items():
-                running = self._running[name]
-                self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate))
+                self._edited[name].add(self._update(name, inputs, gradients))
         return AppliedEdits(loss=loss)
+
+    def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
+        """The change of one matrix, inputs x outputs."""
+        return update_of(inputs, gradients, self._running[name], learning_rate=self.settings.learning_rate)
 
     def details(self) -> dict[str, Any]:
         """Blocks and matrices that are edited."""
@@ -117,8 +120,6 @@ def update_of(
 ) -> torch.Tensor:
     """The closed form for one matrix, in float64.
 
-    (H'H + I)^-1 H'V is computed as H'(HH' + I)^-1 V: the same, but as large as the batch and not as the layer.
-
     Args:
         inputs: H, vectors x inputs.
         gradients: vectors x outputs.
@@ -129,9 +130,26 @@ def update_of(
     """
     scores = running.normalize(torch.cat([inputs, gradients], dim=1))
     keys, slopes = scores[:, : inputs.shape[1]], scores[:, inputs.shape[1] :]
+    return closed_form(inputs, keys, slopes, learning_rate=learning_rate)
+
+
+def closed_form(
+    inputs: torch.Tensor, keys: torch.Tensor, slopes: torch.Tensor, *, learning_rate: float, penalty: float = 1.0
+) -> torch.Tensor:
+    """(H'H + penalty I)^-1 H'V with V = -rate |k|^2 g, in float64, computed as H'(HH' + penalty I)^-1 V.
+
+    Args:
+        inputs: H, vectors x inputs.
+        keys: k, the same normalised, float64.
+        slopes: g, normalised gradients, vectors x outputs, float64.
+
+    Returns:
+        inputs x outputs.
+    """
     values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
     read = inputs.double()
-    gram = read @ read.T + torch.eye(len(read), dtype=torch.float64, device=read.device)
+    gram = read @ read.T
+    gram.diagonal().add_(penalty)
     update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)
     return update
 

@@ -92,6 +92,7 @@ def test_a_setting_that_was_given_wins_over_the_published_and_that_over_defaults
 def _another(value: Any, name: str) -> Any:
     """A legal value that is neither the default nor what would be derived."""
     special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "length": 17, "stop": "target"}
+    special["project"] = "step"
     if name in special:
         return special[name]
     if isinstance(value, bool):

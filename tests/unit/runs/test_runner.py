@@ -64,6 +64,7 @@ QUICK: dict[str, dict[str, object]] = {
     "crispedit": {"steps": 2, "batch": 1, "tokens": 400, "length": 32, "chunk": 2},
     "grace": {"steps": 3},
     "ultraedit": {"warm_up": 5},
+    "stableedit": {"warm_up": 5},
     "wise": {"steps": 3, "shard": 2, "merge_every": 3},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 3},
