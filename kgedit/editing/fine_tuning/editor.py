@@ -82,6 +82,10 @@ class MatrixTuning(Editor[TuningSettings]):
                 optimizer.step()
         return last
 
+    def details(self) -> dict[str, Any]:
+        """Full names of the trained matrices: in a mixture of experts, one that every token passes."""
+        return {**super().details(), "matrices": [self.model.blocks[layer].down.name for layer in self.layers]}
+
     def restore(self) -> None:
         """Give the model its own matrices back."""
         for matrix in self._matrices.values():
