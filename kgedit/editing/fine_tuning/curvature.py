@@ -14,10 +14,10 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, pack
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.targets import TargetBatch
 from kgedit.resources import home

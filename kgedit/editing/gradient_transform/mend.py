@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import TrainingPlan, train, vectors_of
 from kgedit.editing.randomness import seeded
@@ -26,6 +25,7 @@ from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import encode_targets

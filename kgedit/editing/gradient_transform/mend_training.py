@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import Advance
-from kgedit.editing.gradient_transform.gradient_factors import GradientFactors, gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factors
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses

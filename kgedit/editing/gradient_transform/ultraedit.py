@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets

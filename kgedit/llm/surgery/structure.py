@@ -199,7 +199,7 @@ def _mixture_block(
         rest: Those of a shared expert, with its gate.
     """
     width = _width(model)
-    downs = [call for call in rest if int(call.module.weight.shape[0]) == width]
+    downs = [call for call in rest if Linear(call.name, call.module).out_width == width]
     down = (downs or own)[-1:]
     if not down:
         raise ModelError(f"{type(model).__name__} has blocks without attention; editors cannot work on it.")

@@ -123,7 +123,7 @@ def test_an_edit_of_a_mixture_is_learned(name: str, timestep: Timestep, cases: l
     for steps in (1, 40):
         given = {"epochs": steps} if name == "lora" else {"steps": steps}
         losses.append(_editor(name, small_model("mixtral"), timestep, **given).apply(cases[:1]).loss)
-    assert losses[1] < losses[0] / 2  # type: ignore[operator]
+    assert losses[1] < losses[0] - 1.5  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("architecture", MIXTURES)

@@ -11,11 +11,11 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningCovariance
 from kgedit.editing.gradient_transform.ultraedit import closed_form
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case

@@ -1,7 +1,7 @@
 """The rank-one factors of a matrix's gradient: what a layer read, and how the loss changes with what it wrote.
 
 The gradient of a linear layer's weight is the sum over tokens of input times output gradient; editors that work on the
-factors (UltraEdit, MEND) never need the sum.
+factors (UltraEdit, MEND, CrispEdit) never need the sum.
 """
 
 from __future__ import annotations
