@@ -37,7 +37,9 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
 
     Differs from the paper: targets end with the end of text, as LocFT-BF's do; each call begins with a new Adam, where
     the paper's goes on with its first moment projected; past edits' curvature is taken by the loss of their targets
-    alone, their prompts masked; directions are not chosen anew when weights have moved far.
+    alone, their prompts masked; directions are not chosen anew when weights have moved far. As in the paper, Adam
+    divides element by element, so that its steps leave the open directions a little, and where nearly all of a gradient
+    is closed it makes whole steps of the rounding that is left; `project: step` projects each step too.
     """
 
     capabilities = Capabilities(
