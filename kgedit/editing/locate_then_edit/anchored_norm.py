@@ -3,9 +3,10 @@
 Values grow from edit to edit when they are searched for in a model that has been edited before, and with them the
 weights; the length of what an MLP writes then says nothing of the edit any more.
 
-Differs from the paper (arXiv 2602.02543): pilot edits are known facts of the older snapshot turned to other answers, 100
-by default instead of 1,000, and none of the longest is left out of the mean, as its code does; an edit that is dropped is
-reported as failed, and its value stays what the block gives already, so that its key still counts among past edits.
+Differs from the paper (arXiv 2602.02543): pilot edits are known facts of the older snapshot turned to other answers,
+100 by default instead of 1,000, and none of the longest is left out of the mean, as its code does; an edit that is
+dropped is reported as failed, and its value stays what the block gives already, so that its key still counts among past
+edits.
 """
 
 from __future__ import annotations

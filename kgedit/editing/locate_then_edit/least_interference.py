@@ -3,8 +3,8 @@
 With W_i the weights that call i would leave and K_i what the layer reads at all tokens of its edits, the weights
 minimise sum |(W - W_i) K_i|^2 + lambda |W - W0|^2: the same least squares as that of edits, with W_i K_i as values.
 
-Differs from its code: sums are float64, kept for each editor; W_i is what the method makes of the current weights, never
-of the original ones; keys are those of the bare prompts with their targets, read before the call.
+Differs from its code: sums are float64, kept for each editor; W_i is what the method makes of the current weights,
+never of the original ones; keys are those of the bare prompts with their targets, read before the call.
 """
 
 from __future__ import annotations
