@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -60,7 +60,17 @@ class Needs:
 
 def _fine_tuning(model: LanguageModel, own: Any) -> Needs:
     matrix = _down(model, own.layer)
-    return Needs(4 * matrix, 16 * matrix, own.layer)  # the matrix before, Adam's two moments, the gradient
+    before = 4 * matrix if getattr(own, "norm", None) else 0
+    return Needs(4 * matrix, 12 * matrix + before, own.layer)  # Adam's two moments and the gradient
+
+
+def _crispedit(model: LanguageModel, own: Any) -> Needs:
+    layers = parse_layers(own.layers)
+    down = model.blocks[layers[0]].down
+    matrix, squares = _down(model, layers[0]), down.in_width**2 + down.out_width**2
+    each = 4 * matrix + (8 + 4) * squares + matrix  # the matrix; factors and their eigenvectors; which are open
+    # Gradient, Adam and the matrix before; eigenvalues of one layer at a time.
+    return Needs(len(layers) * each, len(layers) * 16 * matrix + 3 * 8 * matrix, layers[0])
 
 
 def _rome(model: LanguageModel, own: Any) -> Needs:
@@ -111,6 +121,15 @@ def _ultraedit(model: LanguageModel, own: Any) -> Needs:
     return Needs(held, 8 * max(inputs * outputs for inputs, outputs in widths), min(one.block for one in matrices))
 
 
+def _stableedit(model: LanguageModel, own: Any) -> Needs:
+    matrices = choose_matrices(model, own.layers, own.matrices)
+    needs, shapes = _ultraedit(model, own), [matrix.shape for matrix in matrices]
+    warmed = sum(4 * inputs * outputs for inputs, outputs in shapes)
+    # As they are, and as the warm-up left them; means and squares are in `needs` once.
+    scatter = sum(2 * 8 * (outputs**2 + outputs) + 2 * 8 * (inputs + outputs) for inputs, outputs in shapes)
+    return replace(needs, held=needs.held + warmed + scatter)
+
+
 def _mend(model: LanguageModel, own: Any) -> Needs:
     depth = len(model.blocks)
     matrices = mlp_matrices(model, list(range(depth - own.blocks, depth)), own.matrices)
@@ -137,6 +156,7 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "ft_l": _fine_tuning,
     "ft_m": _fine_tuning,
     "locft_bf": _fine_tuning,
+    "crispedit": _crispedit,
     "rome": _rome,
     "r_rome": _rome,
     "c_rome": _rome,
@@ -149,6 +169,7 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "grace": _grace,
     "wise": _wise,
     "ultraedit": _ultraedit,
+    "stableedit": _stableedit,
     "mend": _mend,
 }
 

@@ -6,7 +6,7 @@ set -eu
 sets=$1 out=$2
 shift 2
 [ $# -gt 0 ] || set -- none prompt ike rag ft ft_l ft_m locft_bf lora lora_merge rome r_rome c_rome memit alphaedit \
-  mend grace wise ultraedit
+  mend grace wise ultraedit crispedit stableedit
 
 mkdir -p "$out"
 python - "$sets" "$out" <<'END'
@@ -28,7 +28,7 @@ for set in counterfact qaedit; do
   for method in "$@"; do
     # Facts stated ahead of a prompt and adapters are made for all edits at once, as published.
     case $method in
-      none) protocols=per_timestep ;;
+      none | crispedit | stableedit) protocols=per_timestep ;;
       prompt | lora | lora_merge) protocols="single per_timestep" ;;
       locft_bf | memit | alphaedit | ultraedit) protocols="single sequential per_timestep" ;;
       *) protocols="single sequential" ;;

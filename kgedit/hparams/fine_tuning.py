@@ -1,12 +1,14 @@
-"""Settings of fine-tuning one MLP matrix."""
+"""Settings of fine-tuning MLP matrices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LayerList
 from kgedit.hparams.settings import Settings, setting
-from kgedit.llm.surgery.layers import choose_layer
+from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.llm.surgery.layers import blocks_between, choose_layer
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:
@@ -16,21 +18,35 @@ _GPT2_XL = 6400
 """Inner units of GPT-2 XL."""
 
 
-class FineTuningSettings(Settings):
-    """Hyperparameters of fine-tuning one matrix."""
+class TrainingSettings(Settings):
+    """Hyperparameters of training down-projections with Adam."""
 
-    layer: int = setting("block whose matrix is trained", derived="by `depth`", ge=0)
-    depth: float = setting("block as a fraction of all blocks: 20 of 32", default=0.65, ge=0, le=1, instead_of="layer")
     steps: int = setting("most steps of Adam per call", default=25, ge=1)
     learning_rate: float = setting("of Adam, fresh at each call", derived="by width", gt=0)
     stop_loss: float = setting("a call ends at this loss", default=1e-2, ge=0)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
+    @property
+    def trained_blocks(self) -> tuple[int, ...]:
+        """Blocks whose matrices are trained, lowest first."""
+        raise NotImplementedError
+
+
+class FineTuningSettings(TrainingSettings):
+    """Hyperparameters of fine-tuning one matrix."""
+
+    layer: int = setting("block whose matrix is trained", derived="by `depth`", ge=0)
+    depth: float = setting("block as a fraction of all blocks: 20 of 32", default=0.65, ge=0, le=1, instead_of="layer")
+
+    @property
+    def trained_blocks(self) -> tuple[int, ...]:
+        """The one."""
+        return (self.layer,)
+
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
         """Layer by depth, learning rate by width."""
-        layer = choose_layer(model, layer=known.get("layer"), depth=known["depth"])
-        return {"layer": layer, "learning_rate": _learning_rate(model.blocks[layer].inner_width)}
+        return _layer_and_rate(model, known)
 
 
 class FtlSettings(FineTuningSettings):
@@ -56,16 +72,69 @@ class FtmSettings(FineTuningSettings):
     )
 
 
-class LocFtSettings(FineTuningSettings):
-    """Hyperparameters of LocFT-BF."""
+class BreadthFirstSettings(TrainingSettings):
+    """Hyperparameters of training in epochs over all edits of a call."""
 
-    depth: float = setting("block as a fraction of all blocks: 22 of 32", default=0.69, ge=0, le=1, instead_of="layer")
     steps: int = setting("most epochs per call", default=25, ge=1)
     stop_loss: float = setting(
         "a step is left out at this loss; a call ends after an epoch of this mean loss", default=1e-2, ge=0
     )
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
     batch: int = setting("examples per step of Adam", default=100, ge=1)
+
+
+class LocFtSettings(BreadthFirstSettings):
+    """Hyperparameters of LocFT-BF."""
+
+    layer: int = setting("block whose matrix is trained", derived="by `depth`", ge=0)
+    depth: float = setting("block as a fraction of all blocks: 22 of 32", default=0.69, ge=0, le=1, instead_of="layer")
+
+    @property
+    def trained_blocks(self) -> tuple[int, ...]:
+        """The one."""
+        return (self.layer,)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Layer by depth, learning rate by width."""
+        return _layer_and_rate(model, known)
+
+
+class CrispEditSettings(BreadthFirstSettings):
+    """Hyperparameters of CrispEdit."""
+
+    layers: LayerList = setting("blocks whose matrices are trained, such as 19-23", derived="by depth")
+    batch: int = setting("examples per step of Adam", default=32, ge=1)
+    project: Literal["gradient", "step", "none"] = setting(
+        "what is kept out of the directions that text depends on: each gradient as published, each whole step of Adam, "
+        "or nothing, which is LocFT-BF",
+        default="gradient",
+    )
+    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.99, gt=0, le=1)
+    corpus: str = setting(
+        "text of the curvature: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
+    )
+    tokens: int = setting("most tokens of that text", default=51_200, ge=2)
+    length: int = setting("tokens of a row of it", default=512, ge=2)
+    history: bool = setting("whether past edits' own curvature joins that of the text", default=True)
+    chunk: int = setting("past edits that join at once, after which directions are chosen anew", default=100, ge=1)
+
+    @property
+    def trained_blocks(self) -> tuple[int, ...]:
+        """Those of the setting."""
+        return parse_layers(self.layers)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+        """Blocks by depth, 19-23 in a model of 32; the learning rate by their width."""
+        blocks = blocks_between(model, first=0.6, last=0.72)
+        rate = _learning_rate(model.blocks[blocks[0]].inner_width)
+        return {"layers": f"{blocks[0]}-{blocks[-1]}", "learning_rate": rate}
+
+
+def _layer_and_rate(model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+    layer = choose_layer(model, layer=known.get("layer"), depth=known["depth"])
+    return {"layer": layer, "learning_rate": _learning_rate(model.blocks[layer].inner_width)}
 
 
 def _learning_rate(inner_width: int) -> float:

@@ -1,4 +1,4 @@
-"""Settings of MEND and UltraEdit."""
+"""Settings of MEND, UltraEdit and StableEdit."""
 
 from __future__ import annotations
 
@@ -60,6 +60,14 @@ class UltraEditSettings(Settings):
         lowest = min(block for block, _ in parse_matrices(layers, known["matrices"]))
         check_layers(model, [lowest])
         return {"layers": layers, "learning_rate": _learning_rate(model.blocks[lowest].inner_width)}
+
+
+class StableEditSettings(UltraEditSettings):
+    """Hyperparameters of StableEdit."""
+
+    warm_up: int = setting("known facts that are edited in before the first edit", default=2000, ge=0)
+    penalty: float = setting("alpha: weight of the change's own size", default=10.0, gt=0)
+    floor: float = setting("least eigenvalue of the gradients' covariance", default=1e-6, gt=0)
 
 
 def _learning_rate(inner_width: int) -> float:

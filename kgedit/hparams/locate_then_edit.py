@@ -92,6 +92,20 @@ class SeveralLayersSettings(LocateSettings):
         "keep each edit's keys and values, so that it can be withdrawn; `kgedit.edit` does unless told otherwise",
         default=False,
     )
+    blue: bool = setting(
+        "edit only the lowest and the highest of the layers, each by a value of its own, undivided (BLUE, 2502.03748)",
+        default=False,
+    )
+    nas: bool = setting(
+        "scale what the MLP should write to the mean norm of pilot edits of known facts (NAS, 2602.02543)",
+        default=False,
+    )
+    pilots: int = setting("known facts that `nas` makes pilot edits of; the paper's code 1,000", default=100, ge=1)
+    simie: float | None = setting(
+        "lambda of SimIE: bring each call's change to where all interfere least; published 10 for MEMIT; null: off",
+        default=None,
+        gt=0,
+    )
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
@@ -141,7 +155,6 @@ class AlphaEditSettings(SeveralLayersSettings):
     penalty: float = setting("L2: weight of the change's own size", default=10.0, gt=0)
     threshold: float = setting("eigenvalues of C below it make the null space", default=RELATIVE_THRESHOLD, gt=0)
     relative: bool = setting("whether threshold is the share of C's trace that the null space may hold", default=True)
-    anchor: bool = setting("scale each z to the norm that the unedited model gives (arXiv 2602.02543)", default=False)
 
 
 def statistics_tokens(width: int) -> int:

@@ -28,6 +28,7 @@ from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
+CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2}
 QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 3},
     "lora_merge": {"epochs": 3},
@@ -35,9 +36,12 @@ QUICK: dict[str, dict[str, Any]] = {
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
     "locft_bf": {"steps": 3, "batch": 1},
+    # Where a share of nearly 1 is closed, Adam makes whole steps of the rounding that is left of a gradient.
+    "crispedit": {**CURVATURE, "steps": 3, "batch": 1, "layers": "0-1", "chunk": 1},
     "grace": {"steps": 4},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
+    "stableedit": {"warm_up": 5, "batch": 3},
     "ike": {"embedder": "character-ngrams", "k": 2},
     "graph_rag": {"embedder": "character-ngrams"},
     "rag": {"embedder": "character-ngrams"},
@@ -49,7 +53,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
-RESUMABLE = {"lora", "lora_merge", "locft_bf", "memit", "encore", "rlsedit", "alphaedit"}
+RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"}
 """Methods whose calls may take hours."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))

@@ -97,6 +97,15 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
 }
 """The rest of those that every method is tried on."""
 
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+
+MIXTURES: dict[str, Callable[[], Any]] = {
+    "mixtral": lambda: _build("Mixtral", _COMMON, num_local_experts=4, num_experts_per_tok=2),
+    "qwen2_moe": lambda: _build("Qwen2Moe", _COMMON, **_EXPERTS, shared_expert_intermediate_size=40),
+    "qwen3_moe": lambda: _build("Qwen3Moe", _COMMON, **_EXPERTS, mlp_only_layers=[0]),
+}
+"""Mixtures of experts: none shared; one shared; none shared, with a first block that is no mixture."""
+
 ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
 
 KEEP_TOKENS = [name for name in ALL_ARCHITECTURES if name != "qwen3_5"]
@@ -122,7 +131,7 @@ def _prototype(architecture: str, seed: int) -> Any:
     """Made once and never handed out: a copy costs a tenth of a new model."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = {**ALL_ARCHITECTURES, **_OTHERS}[architecture]()
+        module = {**ALL_ARCHITECTURES, **MIXTURES, **_OTHERS}[architecture]()
     return module.eval().requires_grad_(False)
 
 

@@ -1,1 +1,1 @@
-"""Fine-tuning of one MLP matrix: `ft`, `ft_l`, `ft_m`, `locft_bf`."""
+"""Fine-tuning of MLP matrices: `ft`, `ft_l`, `ft_m`, `locft_bf`, `crispedit`."""

@@ -55,3 +55,31 @@ LOCFT_BF = Deviations((
         why="the model's vocabulary stays as it was",
     ),
 ))  # fmt: skip
+
+CRISPEDIT = Deviations((
+    Deviation(
+        what="what past edits leave of the optimizer",
+        published="Adam goes on, its first moment projected",
+        ours="each call begins with a new Adam",
+        why="a call can then be resumed from the matrices and the curvature alone",
+    ),
+    Deviation(
+        what="curvature of past edits",
+        published="of prompt and target",
+        ours="of the loss of the targets, with their prompts masked",
+        why="it is the loss that edits are trained with",
+    ),
+    Deviation(
+        what="directions when weights have moved far",
+        published="chosen anew",
+        ours="chosen anew only when past edits join",
+        why="no measure of far is given that holds for models of other sizes",
+    ),
+    Deviation(
+        what="end of text",
+        published="no part of the target",
+        ours="part of the target (`learn_end`)",
+        why="the trainer is LocFT-BF's",
+    ),
+    _RATE,
+))  # fmt: skip

@@ -1,6 +1,6 @@
-"""Fine-tuning of one MLP down-projection with a few steps of Adam: shared by `ft`, `ft_l`, `ft_m` and `locft_bf`.
+"""Fine-tuning of MLP down-projections with a few steps of Adam, one of them in all methods but `crispedit`.
 
-The layers below the matrix are computed once per call; the methods differ in the loss and in the bound on weights.
+The layers below the lowest matrix are computed once per call; methods differ in the loss and in the bound on weights.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
-from kgedit.editing.gradients import backward, loss_scaler, take_step
 from kgedit.editing.training_examples import examples
-from kgedit.hparams.fine_tuning import FineTuningSettings
+from kgedit.hparams.fine_tuning import TrainingSettings
 from kgedit.llm.contexts import Context
+from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
@@ -25,7 +25,7 @@ from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
 
-TuningSettings = TypeVar("TuningSettings", bound=FineTuningSettings)
+TuningSettings = TypeVar("TuningSettings", bound=TrainingSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class _Forward:
 
 
 class MatrixTuning(Editor[TuningSettings]):
-    """Trains one matrix, found by structure; a subclass defines the loss and the bound on each weight's change."""
+    """Trains matrices, found by structure; a subclass defines the loss and the bound on each weight's change."""
 
     def __init__(
         self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        self.layer = check_layer(model, settings.layer)
-        self._matrix = EditedMatrix(model.blocks[self.layer].down_projection)
+        self.layers = tuple(check_layer(model, layer) for layer in settings.trained_blocks)
+        self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
         self._scaler = loss_scaler(model)
 
     @staticmethod
@@ -64,18 +64,20 @@ class MatrixTuning(Editor[TuningSettings]):
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """A new optimizer of the matrix, which requires a gradient within the block and changes by `norm` at most."""
-        weight = self._matrix.editable()
-        start = weight.detach().clone()
-        optimizer = torch.optim.Adam([weight], lr=self.settings.learning_rate)
+        """A new optimizer of the matrices, which require a gradient within the block and change by `norm` at most."""
+        weights = [matrix.editable() for matrix in self._matrices.values()]
+        optimizer = torch.optim.Adam(weights, lr=self.settings.learning_rate)
         self._scaler = loss_scaler(self.model)
-        optimizer.register_step_post_hook(lambda *_: _clamp(weight, start, self.norm))
-        weight.requires_grad_(True)
+        if self.norm is not None:
+            optimizer.register_step_post_hook(_clamp(weights, self.norm))
+        for weight in weights:
+            weight.requires_grad_(True)
         try:
             yield optimizer
         finally:
-            weight.requires_grad_(False)
-            weight.grad = None
+            for weight in weights:
+                weight.requires_grad_(False)
+                weight.grad = None
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
         """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
@@ -99,24 +101,32 @@ class MatrixTuning(Editor[TuningSettings]):
                 if last is None or last.pairs != pairs:
                     held.close()
                     targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
-                    last = _Forward(pairs, targets, held.enter_context(forward_above(self.model, self.layer, targets)))
+                    above = held.enter_context(forward_above(self.model, self.layers[0], targets))
+                    last = _Forward(pairs, targets, above)
                 return self.loss(last.logits(), last.targets)
 
             yield loss_of
 
+    def details(self) -> dict[str, Any]:
+        """Full names of the trained matrices: in a mixture of experts, one that every token passes."""
+        return {**super().details(), "matrices": [self.model.blocks[layer].down.name for layer in self.layers]}
+
     def restore(self) -> None:
-        """Give the model its own matrix back."""
-        self._matrix.restore()
+        """Give the model its own matrices back."""
+        for matrix in self._matrices.values():
+            matrix.restore()
 
     def state(self) -> EditorState:
-        """The one matrix."""
-        return EditorState(
-            tensors={"weight": self._matrix.weight.detach().float().clone()}, record={"layer": self.layer}
-        )
+        """The trained matrices."""
+        tensors = {
+            f"weight.{layer}": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()
+        }
+        return EditorState(tensors)
 
     def load_state(self, state: EditorState) -> None:
-        """Take the matrix over."""
-        self._matrix.write(state.tensors["weight"])
+        """Take the matrices over."""
+        for layer, matrix in self._matrices.items():
+            matrix.write(state.tensors[f"weight.{layer}"])
 
 
 class PromptLastTuning(MatrixTuning[TuningSettings]):
@@ -137,7 +147,13 @@ class MaskedTuning(MatrixTuning[TuningSettings]):
         return target_loss(logits, targets)
 
 
-def _clamp(weight: Any, start: torch.Tensor, norm: float | None) -> None:
-    if norm is not None:
+def _clamp(weights: Sequence[torch.Tensor], norm: float) -> Callable[..., None]:
+    """A hook that keeps weights within `norm` of what they are now."""
+    starts = [weight.detach().clone() for weight in weights]
+
+    def hook(*_: Any) -> None:
         with torch.no_grad():
-            weight.copy_(torch.clamp(weight, start - norm, start + norm))
+            for weight, start in zip(weights, starts, strict=True):
+                weight.copy_(torch.clamp(weight, start - norm, start + norm))
+
+    return hook

@@ -1,4 +1,4 @@
-"""Where MEND and UltraEdit here differ from their papers and code."""
+"""Where MEND, UltraEdit and StableEdit here differ from their papers and code."""
 
 from __future__ import annotations
 
@@ -71,5 +71,22 @@ ULTRAEDIT = Deviations((
         published="chosen for each model",
         ours="down-projections from 0.6 to 0.9 of the depth",
         why="the span of the published ones",
+    ),
+))  # fmt: skip
+
+STABLEEDIT = Deviations((
+    *ULTRAEDIT.rows,
+    Deviation(
+        what="edits of the warm-up",
+        published="other edits of the same data set",
+        ours="known facts of the older snapshot, as many as there are up to `warm_up`",
+        why="a timestep has no second set of edits",
+        effect="SmolLM2-135M, 600 facts: nearly all of the change is the warm-up's (docs/methods.md)",
+    ),
+    Deviation(
+        what="statistics",
+        published="shared by matrices of one shape (in the code)",
+        ours="of each matrix",
+        why="matrices of different blocks read different inputs",
     ),
 ))  # fmt: skip

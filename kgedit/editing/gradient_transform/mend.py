@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform import deviations
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import PUBLISHED_STEPS, TrainingPlan, train, vectors_of
 from kgedit.editing.randomness import seeded
@@ -28,6 +27,7 @@ from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import encode_targets

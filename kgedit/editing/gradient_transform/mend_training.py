@@ -20,12 +20,12 @@ import torch
 from safetensors import safe_open
 
 from kgedit.editing.editor import Advance
-from kgedit.editing.gradient_transform.gradient_factors import GradientFactors, gradient_factors
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factors
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses

@@ -1,4 +1,4 @@
-"""Running mean and spread of vectors, one pass, any batch size; the same numbers as over all vectors at once."""
+"""Running mean, spread and covariance of vectors, one pass, any batch size; the same numbers as over all at once."""
 
 from __future__ import annotations
 
@@ -50,3 +50,55 @@ class RunningStatistics:
         spread = (self.squares / (self.count - 1)).sqrt()
         # A feature that never varies says nothing; dividing by its spread would.
         return torch.where(spread > 1e-12, (vectors - self.mean) / spread.clamp(min=1e-12), 0.0)
+
+
+@dataclass(slots=True)
+class RunningCovariance:
+    """Count, mean and scatter matrix of vectors, in float64 (Chan, Golub and LeVeque 1979).
+
+    Attributes:
+        count: Vectors seen.
+        mean: Of each feature.
+        scatter: Sum of (v - mean)(v - mean)^T, features x features.
+    """
+
+    count: int
+    mean: torch.Tensor
+    scatter: torch.Tensor
+
+    @classmethod
+    def empty(cls, width: int, device: torch.device) -> RunningCovariance:
+        """Of no vectors yet."""
+        zeros = torch.zeros(width, width, dtype=torch.float64, device=device)
+        return cls(0, zeros[0].clone(), zeros)
+
+    def add(self, vectors: torch.Tensor) -> None:
+        """Take more vectors in: vectors x features, at least one."""
+        vectors = vectors.double()
+        more, mean = len(vectors), vectors.mean(0)
+        total, step, centred = self.count + more, mean - self.mean, vectors - mean
+        self.scatter = self.scatter + centred.T @ centred + torch.outer(step, step) * (self.count * more / total)
+        self.mean = self.mean + step * more / total
+        self.count = total
+
+    def copy(self) -> RunningCovariance:
+        """One that can be changed without changing this one."""
+        return RunningCovariance(self.count, self.mean.clone(), self.scatter.clone())
+
+    @property
+    def can_whiten(self) -> bool:
+        """Whether enough vectors were seen for the covariance to have an inverse."""
+        return self.count > len(self.mean) + 1
+
+    def whiten(self, vectors: torch.Tensor, *, floor: float) -> torch.Tensor:
+        """(v - mean) S^(-1/2), with S the scatter over count - features - 1, if `can_whiten`.
+
+        Args:
+            vectors: vectors x features.
+            floor: Least eigenvalue that S is taken to have.
+        """
+        spread = self.scatter / (self.count - len(self.mean) - 1)
+        values, axes = torch.linalg.eigh(spread)
+        turned = (vectors.double() - self.mean) @ axes
+        found: torch.Tensor = turned * values.clamp(min=floor).rsqrt() @ axes.T
+        return found

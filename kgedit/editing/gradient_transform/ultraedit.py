@@ -13,12 +13,12 @@ import torch
 
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform import deviations
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import TargetBatch, encode_targets
@@ -68,9 +68,12 @@ class UltraEdit(Editor[UltraEditSettings]):
             pairs = examples(cases[done : done + self.settings.batch], self.contexts)
             keys, loss = self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
             for name, (inputs, gradients) in keys.items():
-                running = self._running[name]
-                self._edited[name].add(update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate))
+                self._edited[name].add(self._update(name, inputs, gradients))
         return AppliedEdits(loss=loss)
+
+    def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
+        """The change of one matrix, inputs x outputs."""
+        return update_of(inputs, gradients, self._running[name], learning_rate=self.settings.learning_rate)
 
     def details(self) -> dict[str, Any]:
         """Blocks and matrices that are edited."""
@@ -119,8 +122,6 @@ def update_of(
 ) -> torch.Tensor:
     """The closed form for one matrix, in float64.
 
-    (H'H + I)^-1 H'V is computed as H'(HH' + I)^-1 V: the same, but as large as the batch and not as the layer.
-
     Args:
         inputs: H, vectors x inputs.
         gradients: vectors x outputs.
@@ -131,9 +132,26 @@ def update_of(
     """
     scores = running.normalize(torch.cat([inputs, gradients], dim=1))
     keys, slopes = scores[:, : inputs.shape[1]], scores[:, inputs.shape[1] :]
+    return closed_form(inputs, keys, slopes, learning_rate=learning_rate)
+
+
+def closed_form(
+    inputs: torch.Tensor, keys: torch.Tensor, slopes: torch.Tensor, *, learning_rate: float, penalty: float = 1.0
+) -> torch.Tensor:
+    """(H'H + penalty I)^-1 H'V with V = -rate |k|^2 g, in float64, computed as H'(HH' + penalty I)^-1 V.
+
+    Args:
+        inputs: H, vectors x inputs.
+        keys: k, the same normalised, float64.
+        slopes: g, normalised gradients, vectors x outputs, float64.
+
+    Returns:
+        inputs x outputs.
+    """
     values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
     read = inputs.double()
-    gram = read @ read.T + torch.eye(len(read), dtype=torch.float64, device=read.device)
+    gram = read @ read.T
+    gram.diagonal().add_(penalty)
     update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)
     return update
 

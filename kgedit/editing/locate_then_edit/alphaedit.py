@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -12,7 +10,6 @@ from kgedit.editing.editor import Capabilities
 from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
-from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
 from kgedit.hparams.locate_then_edit import RELATIVE_THRESHOLD, AlphaEditSettings
 
 
@@ -26,7 +23,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         protocols=("sequential", "per_timestep", "single"),
         changes_weights=True,
         needs_known_facts=True,
-        source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670; anchor, arXiv 2602.02543",
+        source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
     )
     deviations = deviations.ALPHAEDIT
     settings_type = AlphaEditSettings
@@ -66,15 +63,3 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         """The projection on the null space over L2: a change out of it would cost infinitely much."""
         basis = self.basis(layer)
         return basis @ basis.T / self.settings.penalty
-
-    def wanted(self, found: FoundValues, requests: Sequence[EditRequest]) -> torch.Tensor:
-        """With the anchor, z scaled to the norm of the unedited model's output for the same prompt."""
-        wanted = super().wanted(found, requests)
-        if not self.settings.anchor:
-            return wanted
-        with ExitStack() as stack:
-            for matrix in self.matrices.values():
-                stack.enter_context(matrix.original())
-            norm = self.reached(requests).norm(dim=1, keepdim=True)
-        scaled: torch.Tensor = wanted * norm / wanted.norm(dim=1, keepdim=True).clamp(min=1e-12)
-        return scaled

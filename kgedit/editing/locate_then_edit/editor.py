@@ -27,7 +27,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
 )
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
 from kgedit.editing.locate_then_edit.whitening import damped
-from kgedit.errors import SpecError
+from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.locate_then_edit import LocateSettings
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.contexts import Context
@@ -47,6 +47,7 @@ class LocateThenEdit(Editor[Settings]):
     def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layers = tuple(check_layers(model, self.layers_of(self.settings)))
+        self._refuse_experts()
         self.matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
         self._random_prefixes: list[list[int]] | None = None
         self._corpus: Corpus | None = None
@@ -56,6 +57,21 @@ class LocateThenEdit(Editor[Settings]):
     @abstractmethod
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
         """Blocks whose matrices are edited, lowest first."""
+
+    def _refuse_experts(self) -> None:
+        """Raise where several down-projections make together what is solved for in one.
+
+        Raises:
+            ModelError: naming the blocks.
+        """
+        mixed = [layer for layer in self.layers if self.model.blocks[layer].mixture]
+        if mixed:
+            raise ModelError(
+                f"{type(self).__name__} finds one down-projection that makes what an MLP adds, but in blocks "
+                f"{', '.join(map(str, mixed))} of {type(self.model.module).__name__} a router mixes several experts' "
+                "for each token. Edit blocks with a single MLP (--set layers=...), where there are any; or take a "
+                "method that assumes no such matrix: ft_m, locft_bf, crispedit, lora, grace, wise or rag."
+            )
 
     @property
     def patience(self) -> int | None:

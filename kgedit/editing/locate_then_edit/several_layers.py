@@ -7,38 +7,84 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
+from safetensors.torch import load_file
 
-from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, EditorState, RunContext
 from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
+from kgedit.editing.locate_then_edit.anchored_norm import anchor_path, anchored, pilot_cases
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
+from kgedit.editing.locate_then_edit.least_interference import LeastInterference
+from kgedit.editing.locate_then_edit.search_stages import search_stage
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
 from kgedit.editing.row_tables import RowTable, TableRows
-from kgedit.errors import SpecError
+from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.locate_then_edit import SeveralLayersSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.layer_lists import parse_layers
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import EditFailure
 
 Settings = TypeVar("Settings", bound=SeveralLayersSettings)
 
 
+@dataclass(frozen=True, slots=True)
+class _MadeEdits:
+    """What the edits of one call left behind.
+
+    Attributes:
+        losses: Of each edit's search, the last one's.
+        dropped: Whether each edit was left out in every stage.
+        solved: Keys and values by name, edits x width, where they are kept.
+    """
+
+    losses: tuple[float, ...]
+    dropped: tuple[bool, ...]
+    solved: dict[str, torch.Tensor]
+
+
 class SeveralLayersEditor(LocateThenEdit[Settings]):
-    """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing."""
+    """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing.
+
+    With `blue`, the lowest and the highest layer each search for a z of their own and bring all of it.
+    """
 
     def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._solves: dict[int, AccumulatedSolve] = {}
         self._kept = RowTable()  # a case's id, and its keys and values at each layer
         self._on_edited_weights = False
+        self._anchors: dict[int, float] = {}  # with `nas`: norms by layer
+        self._interference = (
+            LeastInterference(model, self.matrices, penalty=settings.simie) if settings.simie is not None else None
+        )
 
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
-        """Those of the setting."""
-        return parse_layers(settings.layers)
+        """Those of the setting; with `blue` the lowest and the highest of them."""
+        layers = parse_layers(settings.layers)
+        return tuple(dict.fromkeys((layers[0], layers[-1]))) if settings.blue else layers
+
+    @property
+    def stages(self) -> tuple[tuple[int, ...], ...]:
+        """Layers that bring about one z together, which is searched for at the last of them."""
+        return tuple((layer,) for layer in self.layers) if self.settings.blue else (self.layers,)
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """The pilot edits' norms too, where values are scaled to them."""
+        super().prepare(known, advance=advance)
+        if self.settings.nas:
+            self._anchors = {stage[-1]: self._anchor(known, stage[-1]) for stage in self.stages}
+
+    def details(self) -> dict[str, Any]:
+        """The norms that values are scaled to, too."""
+        anchors = {str(layer): norm for layer, norm in self._anchors.items()}
+        return {**super().details(), **({"anchors": anchors} if anchors else {})}
 
     @property
     def remembers(self) -> bool:
@@ -64,24 +110,57 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             fine = list({case.case_id: case for case in fine}.values())
             again = {case.case_id for case in fine}
             self._withdraw([index for index, label in enumerate(self._kept.labels) if label in again])
-        requests, top = [self.request_of(case) for case in fine], self.layers[-1]
-        found = self.search(self.model.blocks[top].module, requests, layer=top, run=run)
-        wanted = self.wanted(found, requests)
+        requests = [self.request_of(case) for case in fine]
+        if self._interference is None:
+            made = self._edit(requests, run)
+        else:
+            calls: list[_MadeEdits] = []
+            self._interference.bring(requests, lambda: calls.append(self._edit(requests, run)))
+            made = calls[0]
+        if self.overwrites:
+            for row, case in enumerate(fine):
+                self._kept.add(case.case_id, **{name: rows[row] for name, rows in made.solved.items()})
+        reason = f"its value is over twice as long as the mean of {self.settings.pilots} pilot edits (nas)"
+        dropped = [case for case, out in zip(fine, made.dropped, strict=True) if out]
+        failures += tuple(EditFailure(case_id=case.case_id, reason=reason) for case in dropped)
+        return AppliedEdits(loss=sum(made.losses) / len(made.losses), failures=failures)
+
+    def _edit(self, requests: Sequence[EditRequest], run: RunContext) -> _MadeEdits:
+        """Bring about the values of all stages, one after the other."""
+        earlier: list[FoundValues] = []
         solved: dict[str, torch.Tensor] = {}
-        for index, layer in enumerate(self.layers):
+        dropped = [True] * len(requests)
+        for stage in self.stages:
+            top = stage[-1]
+            found = search_stage(
+                lambda own, top=top: self.search(self.model.blocks[top].module, requests, layer=top, run=own),  # type: ignore[misc]
+                earlier,
+                stages=len(self.stages),
+                run=run,
+                device=self.matrices[top].weight.device,
+            )
+            earlier.append(found)
+            wanted, left_out = self.wanted(found, requests, layer=top)
+            dropped = [one and other for one, other in zip(dropped, left_out, strict=True)]
+            solved |= self._bring_about(wanted, requests, stage)
+        return _MadeEdits(earlier[-1].losses, tuple(dropped), solved)
+
+    def _bring_about(
+        self, wanted: torch.Tensor, requests: Sequence[EditRequest], stage: Sequence[int]
+    ) -> dict[str, torch.Tensor]:
+        """Change the layers of a stage; returns each edit's keys and values by name, where they are kept."""
+        solved: dict[str, torch.Tensor] = {}
+        for index, layer in enumerate(stage):
             matrix, solve = self.matrices[layer], self.solve(layer)
             # In the matrix's own precision, in which keys are kept: what is withdrawn is what was added.
             keys = self.keys(requests, layer=layer).to(matrix.wide).to(self.solving_device(layer)).double()
-            missing = wanted - self.reached(requests)
-            share = self._before_norm(missing / (len(self.layers) - index), requests, layer=layer).T.to(keys.device)
+            missing = wanted - self.reached(requests, layer=stage[-1])
+            share = self._before_norm(missing / (len(stage) - index), requests, layer=layer).T.to(keys.device)
             if self.overwrites:
                 own = {"keys": keys, "values": matrix.products(keys) + share}
                 solved |= {f"{name}.{layer}": rows.T.to(matrix.wide).cpu() for name, rows in own.items()}
             matrix.add((solve.add(share, keys) if self.remembers else solve.change(share, keys)).T)
-        if self.overwrites:
-            for row, case in enumerate(fine):
-                self._kept.add(case.case_id, **{name: rows[row] for name, rows in solved.items()})
-        return AppliedEdits(loss=sum(found.losses) / len(found.losses), failures=failures)
+        return solved
 
     def withdraw(self, case_ids: Sequence[str]) -> None:
         """Take edits out of each layer's problem: its solution becomes that over the others' keys and values.
@@ -93,6 +172,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         """
         if not self.overwrites:
             how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
+            how += ", and no simie" if self.settings.simie is not None else ""
             raise SpecError([f"no edit can be withdrawn, since none was kept; give the settings {how}"])
         rows = {label: index for index, label in enumerate(self._kept.labels)}
         if missing := [name for name in case_ids if name not in rows]:
@@ -103,6 +183,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         """Restore the matrices and forget every edit."""
         super().restore()
         self._kept = RowTable()
+        if self._interference is not None:
+            self._interference.clear()
         self._solves = {layer: solve for layer, solve in self._solves.items() if not solve.folded}
         for solve in self._solves.values():
             solve.clear()
@@ -146,6 +228,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         # What is not folded is the start, which statistics give again.
         folded = {layer: solve for layer, solve in solves.items() if solve.folded}
         problems |= {f"problem.{layer}": solve.matrix.clone() for layer, solve in folded.items()}
+        if self._interference is not None:
+            problems |= self._interference.tensors()
         record = {**state.record, "largest": {str(layer): solve.largest for layer, solve in folded.items()}}
         return EditorState({**state.tensors, **problems}, record, tables if self.overwrites else {})
 
@@ -153,6 +237,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         self._kept = RowTable()
         if "edits" in state.tables:
             self._kept.apply(state.tables["edits"], device=torch.device("cpu"))
+        if self._interference is not None:
+            self._interference.load(state.tensors)
         for layer in self.layers if self.remembers else ():
             matrix, waiting = (state.tensors.get(f"{name}.{layer}") for name in ("problem", "waiting"))
             device = self.solving_device(layer)
@@ -165,7 +251,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     @property
     def overwrites(self) -> bool:
         """Where edits are kept, so that they can be withdrawn."""
-        return self.settings.withdrawable and self.remembers
+        return self.settings.withdrawable and self.remembers and self.settings.simie is None
 
     def _withdraw(self, rows: list[int]) -> None:
         """Take out the edits with these indexes among those kept."""
@@ -188,15 +274,49 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         keys, values = (self._kept.column(f"{name}.{layer}")[rows].to(device).double().T for name in ("keys", "values"))
         return keys, values
 
-    def wanted(self, found: FoundValues, requests: Sequence[EditRequest]) -> torch.Tensor:  # noqa: ARG002 - for those who override
-        """z of each edit, edits x width, in float64."""
-        return found.before.double() + found.added.double()
+    def wanted(
+        self, found: FoundValues, requests: Sequence[EditRequest], *, layer: int
+    ) -> tuple[torch.Tensor, list[bool]]:
+        """z of each edit, edits x width, in float64, and whether the edit was dropped for its length."""
+        before, added = found.before.double(), found.added.double()
+        if not self.settings.nas:
+            return before + added, [False] * len(requests)
+        if layer not in self._anchors:
+            raise SpecError(["nas needs pilot edits: call prepare() with known facts first"])
+        values = anchored(before, self._written(requests, layer=layer), added, norm=self._anchors[layer])
+        return values.wanted, values.dropped.tolist()
 
-    def reached(self, requests: Sequence[EditRequest]) -> torch.Tensor:
-        """Outputs of the highest layer for the bare prompts now, edits x width, in float64."""
-        top = self.layers[-1]
+    def reached(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
+        """Outputs of a layer for the bare prompts now, edits x width, in float64."""
         bare = [request.prompts[0] for request in requests]
-        return outputs_at(self.model, self.model.blocks[top].module, bare, layer=top).double()
+        return outputs_at(self.model, self.model.blocks[layer].module, bare, layer=layer).double()
+
+    def _written(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
+        """What a block's MLP adds to the bare prompts now, edits x width, in float64."""
+        block, bare = self.model.blocks[layer], [request.prompts[0] for request in requests]
+        last = block.norm_after_mlp or block.down_projection
+        return outputs_at(self.model, last, bare, layer=layer).double()
+
+    def _anchor(self, known: Sequence[KnownFact], layer: int) -> float:
+        """Mean norm of v0 + d over pilot edits of the unedited model, read from the home folder or found.
+
+        Raises:
+            ModelError: if no known fact can be an edit.
+        """
+        cases, _ = self.editable(pilot_cases(known, self.settings.pilots))
+        if not cases:
+            raise ModelError(
+                "nas needs pilot edits, but no known fact has its subject in its question. "
+                "Export the timestep again with known facts, or leave nas out."
+            )
+        requests = [self.request_of(case) for case in cases]
+        key = [self.settings.model_dump(), [[[*prompt.ids] for prompt in own.prompts] for own in requests]]
+        path = anchor_path(self.model.fingerprint, layer, [*key, [own.target for own in requests]])
+        if not path.is_file():
+            written = self._written(requests, layer=layer)
+            found = self.search(self.model.blocks[layer].module, requests, layer=layer)
+            save_tensors(path, {"norm": (written + found.added.double()).norm(dim=1).mean()})
+        return float(load_file(path)["norm"])
 
     def keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
         """One key per edit, inputs x edits: the mean of the bare prompt's and of the mean over the others."""

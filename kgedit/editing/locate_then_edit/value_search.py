@@ -13,8 +13,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from kgedit.editing.gradients import loss_scaler, take_step
 from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt
+from kgedit.llm.gradients import loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.positions import by_row

@@ -13,9 +13,9 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import RunContext
-from kgedit.editing.gradients import backward, loss_scaler, take_step
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.hparams.lora import LoraSettings
+from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import encode_targets, target_loss
 

@@ -4,6 +4,9 @@ One token is sent through the model and the modules of each block are watched. T
 same tensor first are the attention's projections, and what else their module runs last is its output projection; the
 last linear layer of a block is the MLP's down-projection, those between are its up-projection and gate. This holds for
 fused projections (GPT-2, Falcon), for attention and MLP side by side (GPT-J, Phi) and for Llama and its kin.
+
+Where an MLP is a mixture of experts (Mixtral, Qwen-MoE), no token passes through all of it: what counts then are the
+layers that every token passes, the shared expert's, or the attention's where no expert is shared.
 """
 
 from __future__ import annotations
@@ -55,18 +58,21 @@ class Block:
     Attributes:
         module: The block itself.
         attention_inputs: Query, key and value projection; one layer where they are fused.
-        up: The MLP's up-projection; with the gate where they are fused.
+        up: The MLP's up-projection; with the gate where they are fused. None in a mixture without a shared expert.
         gate: The layer whose output goes through the activation and multiplies that of `up`; None where there is none.
-        down: The MLP's down-projection, the last linear layer of the block.
+        down: The MLP's down-projection, the last linear layer of the block. In a mixture of experts the shared
+            expert's; where there is none, the attention's output projection, the last layer that every token passes.
         norm_after_mlp: The norm that the down-projection's output goes through before it is added (Gemma 2 and 3).
+        mixture: Whether the MLP is a mixture of experts, so that `down` does not make all that the MLP adds.
     """
 
     module: nn.Module
     attention_inputs: tuple[Linear, ...]
-    up: Linear
+    up: Linear | None
     gate: Linear | None
     down: Linear
     norm_after_mlp: nn.Module | None
+    mixture: bool = False
 
     @property
     def down_projection(self) -> Any:
@@ -155,10 +161,16 @@ def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
 
 
 def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
-    linear = [call for call in calls if is_linear(call.module)]
+    routed = _routed_layers(module, calls)
+    mixture = bool(routed) or any(parameter.dim() > 2 for parameter in module.parameters())
+    linear = [call for call in calls if is_linear(call.module) and call.module not in routed]
     first = linear[0]
     inputs = [call for call in linear if call.seen is first.seen and call.parent == first.parent]
     own = [call for call in linear if call.parent == first.parent and call not in inputs]
+    if mixture:
+        return _mixture_block(
+            model, module, inputs, own, [call for call in linear if call not in (*inputs, *own)], calls
+        )
     down = linear[-1]
     _check_down(model, Linear(down.name, down.module))
     rest = [call for call in linear if call not in inputs and call not in own and call is not down]
@@ -174,6 +186,48 @@ def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
         down=Linear(down.name, down.module),
         norm_after_mlp=after[0] if after else None,
     )
+
+
+def _mixture_block(
+    model: Any, module: nn.Module, inputs: list[_Call], own: list[_Call], rest: list[_Call], calls: list[_Call]
+) -> Block:
+    """A block with experts, by the linear layers that every token passes.
+
+    Args:
+        inputs: Attention's projections.
+        own: The other layers of attention.
+        rest: Those of a shared expert, with its gate.
+    """
+    width = _width(model)
+    downs = [call for call in rest if Linear(call.name, call.module).out_width == width]
+    down = (downs or own)[-1:]
+    if not down:
+        raise ModelError(f"{type(model).__name__} has blocks without attention; editors cannot work on it.")
+    _check_down(model, Linear(down[0].name, down[0].module))
+    shared = [call for call in rest if call.parent == down[0].parent and call is not down[0]] if downs else []
+    up, gate = _up_and_gate(shared, calls) if shared else (None, None)
+    return Block(
+        module=module,
+        attention_inputs=tuple(Linear(call.name, call.module) for call in inputs),
+        up=None if up is None else Linear(up.name, up.module),
+        gate=None if gate is None else Linear(gate.name, gate.module),
+        down=Linear(down[0].name, down[0].module),
+        norm_after_mlp=None,
+        mixture=True,
+    )
+
+
+def _routed_layers(module: nn.Module, calls: list[_Call]) -> set[nn.Module]:
+    """Linear layers of experts that are modules: those in a list of which one token passed through some only."""
+    called = {call.module for call in calls}
+    return {
+        layer
+        for group in module.modules()
+        if isinstance(group, nn.ModuleList)
+        and any(is_linear(layer) and layer not in called for layer in group.modules())
+        for layer in group.modules()
+        if is_linear(layer)
+    }
 
 
 def _up_and_gate(layers: list[_Call], calls: list[_Call]) -> tuple[_Call, _Call | None]:

@@ -52,8 +52,8 @@ def test_a_number_is_no_text() -> None:
 def test_every_wrong_setting_is_told_at_once() -> None:
     _, problems = read_settings(FtmSettings, {"steps": 0, "depth": 2, "lr": 1, "norm": "wide"}, method="ft_m")
     assert [problem.partition(" ")[0] for problem in problems] == [
-        "settings.depth:",
         "settings.steps:",
+        "settings.depth:",
         "settings.norm:",
         "there",
     ]

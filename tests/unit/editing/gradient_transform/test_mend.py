@@ -14,11 +14,11 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
-from kgedit.editing.gradient_transform.gradient_factors import gradient_factors
 from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.targets import encode_targets, target_loss
 from kgedit.records.cases import Case
 from kgedit.resources import home

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from world.small_models import changed, small_model, weights
+from world.small_models import small_model
 from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
@@ -137,11 +137,11 @@ def test_memit_brings_the_output_of_its_highest_layer_to_z(
     editor = _editor("memit", model, timestep, **near_zero)
     requests = [editor.request_of(case) for case in cases[:3]]
     found = editor.search(model.blocks[1].module, requests, layer=1)
-    wanted, start = editor.wanted(found, requests), editor.reached(requests)
+    (wanted, _), start = editor.wanted(found, requests, layer=1), editor.reached(requests, layer=1)
 
     editor.apply(cases[:3])
 
-    missing = (editor.reached(requests) - wanted).norm() / (start - wanted).norm()
+    missing = (editor.reached(requests, layer=1) - wanted).norm() / (start - wanted).norm()
     # A norm behind the down-projection is followed to first order only.
     assert missing < (0.9 if model.blocks[1].norm_after_mlp else 1e-4)
 
@@ -203,22 +203,6 @@ def test_alphaedits_edits_in_sequence_are_one_solve_over_all_of_them(cases: list
     dense = (wanted - before @ every) @ reduced.T @ torch.linalg.inv(gram) @ basis.T
     assert torch.allclose(_matrix(model, 1) - before, dense, atol=1e-6)
     assert dense.norm() > 1e-2
-
-
-def test_the_anchor_gives_each_value_the_norm_that_the_unedited_model_gives(
-    cases: list[Case], timestep: Timestep
-) -> None:
-    model = _double()
-    editor = _editor("alphaedit", model, timestep, layers="0-1", steps=6, anchor=True, learning_rate=1.0)
-    requests = [editor.request_of(case) for case in cases[4:6]]
-    unedited = editor.reached(requests).norm(dim=1)
-    editor.apply(cases[:4])
-    edited = weights(model)
-    found = editor.search(model.blocks[1].module, requests, layer=1)
-
-    assert torch.allclose(editor.wanted(found, requests).norm(dim=1), unedited, atol=1e-9)
-    assert not torch.allclose((found.before + found.added).norm(dim=1), unedited, atol=1e-3)
-    assert changed(edited, model) == []
 
 
 def test_a_layer_that_is_not_there_is_refused(timestep: Timestep) -> None:

@@ -1,7 +1,7 @@
 """The rank-one factors of a matrix's gradient: what a layer read, and how the loss changes with what it wrote.
 
 The gradient of a linear layer's weight is the sum over tokens of input times output gradient; editors that work on the
-factors (UltraEdit, MEND) never need the sum.
+factors (UltraEdit, MEND, CrispEdit) never need the sum.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.gradients import gradients
+from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import MlpMatrix

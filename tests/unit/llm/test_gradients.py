@@ -13,9 +13,9 @@ from world.small_models import small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.editing.gradients import backward, gradients, loss_scaler, take_step
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.llm.contexts import read_context
+from kgedit.llm.gradients import backward, gradients, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import hooks
 from kgedit.records.cases import Case

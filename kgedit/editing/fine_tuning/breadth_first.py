@@ -1,0 +1,48 @@
+"""Training breadth first: epochs of mini-batches over all edits of a call, shared by `locft_bf` and `crispedit`.
+
+Fine-tuning edit by edit drives each loss down before it looks at the next, and later edits undo earlier ones; here
+every edit comes by once per epoch. The end of text is part of the target, as in ordinary fine-tuning.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+from kgedit.editing.editor import NO_RUN, AppliedEdits, RunContext
+from kgedit.editing.fine_tuning.editor import MaskedTuning
+from kgedit.editing.randomness import seed_for
+from kgedit.editing.resuming import resume_training, training_state
+from kgedit.editing.training_examples import examples
+from kgedit.hparams.fine_tuning import BreadthFirstSettings
+from kgedit.records.cases import Case
+
+EpochSettings = TypeVar("EpochSettings", bound=BreadthFirstSettings)
+
+
+class BreadthFirstTuning(MaskedTuning[EpochSettings]):
+    """Trains matrices in epochs over all edits of a call, shuffled in each epoch."""
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
+        """Train for some epochs; the loss is the mean of the last one's steps."""
+        epochs, batch = self.settings.steps, self.settings.batch
+        pairs = examples(cases, self.contexts)
+        if len(pairs) <= batch:
+            return super().apply(cases, run)
+        order = random.Random(seed_for(self.seed, cases))
+        with self._training() as optimizer:
+            begun = resume_training(optimizer, run.resume, scaler=self._scaler) if run.resume else 0
+            for epoch in range(epochs):
+                order.shuffle(pairs)
+                if epoch < begun:
+                    continue
+                losses = []
+                for start in range(0, len(pairs), batch):
+                    run.progress((epoch + start / len(pairs)) / epochs)
+                    losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
+                if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
+                    break
+                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
+        return AppliedEdits(loss=sum(losses) / len(losses))

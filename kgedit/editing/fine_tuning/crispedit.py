@@ -1,0 +1,168 @@
+"""`crispedit`: LocFT-BF kept out of the directions that a text's loss depends on (CrispEdit).
+
+The loss on text then changes to second order only, while edits still go down the rest of their gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, EditorState, RunContext
+from kgedit.editing.fine_tuning import deviations
+from kgedit.editing.fine_tuning.breadth_first import BreadthFirstTuning
+from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_curvatures
+from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, corpus_of
+from kgedit.editing.training_examples import examples
+from kgedit.errors import SpecError
+from kgedit.hparams.fine_tuning import CrispEditSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import encode_targets
+from kgedit.records.cases import Case, KnownFact
+
+_MERGED_AT_ONCE = 16
+"""Past edits of one batch when their curvature is taken."""
+
+
+class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
+    """Trains several MLP matrices breadth first, with each gradient kept out of directions that text depends on.
+
+    The curvature of each matrix is taken over text as two Kronecker factors (K-FAC); of the directions, pairs of their
+    eigenvectors, those that hold `share` of it are closed. After each `chunk` of edits their own curvature joins it.
+
+    As in the paper, Adam divides element by element, so that its steps leave the open directions a little, and where
+    nearly all of a gradient is closed it makes whole steps of the rounding that is left; `project: step` projects each
+    step too.
+    """
+
+    capabilities = Capabilities(
+        protocols=("per_timestep", "sequential", "single"),
+        changes_weights=True,
+        needs_known_facts=True,
+        source="CrispEdit, arXiv 2602.15823; the trainer is LocFT-BF, arXiv 2509.22072",
+    )
+    deviations = deviations.CRISPEDIT
+    settings_type = CrispEditSettings
+
+    def __init__(
+        self, model: LanguageModel, settings: CrispEditSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._corpus: Corpus | None = None
+        self._of_text: dict[int, Curvature] = {}
+        self._curvatures: dict[int, Curvature] = {}
+        self._projections: dict[int, Projection] = {}
+        self._past: list[tuple[str, str]] = []  # edits whose curvature has not joined yet
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
+        """Read or build the curvature over text, on the unedited model."""
+        if self.settings.project == "none":
+            return
+        self._corpus = corpus_of(self.settings.corpus, known)
+        budget = TextBudget(self.settings.tokens, self.settings.length)
+        self._of_text = text_curvatures(self.model, self.layers, self._corpus, budget=budget, progress=advance)
+        self._curvatures = dict(self._of_text)
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
+        """Train on the cases; past edits join the curvature first, once there are enough of them."""
+        self._join_past()
+        applied = super().apply(cases, run)
+        if self.settings.history and self.settings.project != "none":
+            self._past += examples(cases, self.contexts)
+        return applied
+
+    def details(self) -> dict[str, Any]:
+        """Layers, and the text that the curvature is of."""
+        text = None
+        if self._corpus is not None:
+            tokens = self._of_text[self.layers[0]].tokens
+            text = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
+        return {**super().details(), "layers": list(self.layers), "curvature": text}
+
+    def projection(self, layer: int) -> Projection:
+        """What keeps changes of a layer out of closed directions.
+
+        Raises:
+            SpecError: if `prepare` was not called.
+        """
+        if layer not in self._curvatures:
+            raise SpecError(["crispedit needs the curvature of text: call prepare() with known facts first"])
+        if layer not in self._projections:
+            wide = self._matrices[layer].wide
+            self._projections[layer] = Projection(self._curvatures[layer], share=self.settings.share, dtype=wide)
+        return self._projections[layer]
+
+    def restore(self) -> None:
+        """Restore the matrices, and the curvature of text alone."""
+        super().restore()
+        self._past = []
+        if any(own is not self._of_text[layer] for layer, own in self._curvatures.items()):
+            self._curvatures, self._projections = dict(self._of_text), {}
+
+    def state(self) -> EditorState:
+        """The matrices, the curvature where edits have joined it, and those that have not yet."""
+        state = super().state()
+        joined = {layer: own for layer, own in self._curvatures.items() if own is not self._of_text[layer]}
+        factors = {f"inputs.{layer}": own.inputs.clone() for layer, own in joined.items()}
+        factors |= {f"outputs.{layer}": own.outputs.clone() for layer, own in joined.items()}
+        record = {
+            "past": [list(pair) for pair in self._past],
+            "tokens": {str(layer): own.tokens for layer, own in joined.items()},
+        }
+        return EditorState({**state.tensors, **factors}, record)
+
+    def load_state(self, state: EditorState) -> None:
+        """Load what `state` gave."""
+        super().load_state(state)
+        self._past = [(prompt, answer) for prompt, answer in state.record["past"]]
+        self._curvatures, self._projections = dict(self._of_text), {}
+        for name, tokens in state.record["tokens"].items():
+            device = self._matrices[int(name)].weight.device
+            inputs, outputs = (state.tensors[f"{kind}.{name}"].to(device) for kind in ("inputs", "outputs"))
+            self._curvatures[int(name)] = Curvature(inputs, outputs, tokens)
+
+    def _join_past(self) -> None:
+        if len(self._past) < self.settings.chunk * len(self.contexts):
+            return
+        batches = [
+            encode_targets(self.model, self._past[start : start + _MERGED_AT_ONCE], learn_end=self.settings.learn_end)
+            for start in range(0, len(self._past), _MERGED_AT_ONCE)
+        ]
+        found = curvatures(self.model, self.layers, batches)
+        self._curvatures = {layer: own.merged(found[layer]) for layer, own in self._curvatures.items()}
+        self._projections, self._past = {}, []
+
+    @contextmanager
+    def _training(self) -> Iterator[torch.optim.Optimizer]:
+        """As for all, with gradients, and where asked for whole steps, kept out of closed directions."""
+        own = [] if self.settings.project == "none" else [self.projection(layer) for layer in self.layers]
+        with super()._training() as optimizer:
+            weights = [matrix.weight for matrix in self._matrices.values()]
+            before: list[torch.Tensor] = []
+
+            def project_gradients(*_: Any) -> None:
+                before[:] = [weight.detach().clone() for weight in weights]
+                for weight, projection in zip(weights, own, strict=True):
+                    weight.grad = self._projected(weight.grad, projection)
+
+            def project_step(*_: Any) -> None:
+                with torch.no_grad():
+                    for weight, start, projection in zip(weights, before, own, strict=True):
+                        weight.copy_(start + self._projected(weight - start, projection))
+
+            if own:
+                optimizer.register_step_pre_hook(project_gradients)
+            if self.settings.project == "step":
+                # Adam divides element by element, which leads out of the open directions.
+                optimizer.register_step_post_hook(project_step)
+            yield optimizer
+
+    def _projected(self, change: torch.Tensor | None, projection: Projection) -> torch.Tensor:
+        """A gradient or a change as the layer stores its weight."""
+        assert change is not None
+        stored_by_inputs = self.model.blocks[self.layers[0]].down.rows_are_inputs
+        return projection(change.T).T if stored_by_inputs else projection(change)

@@ -1,0 +1,174 @@
+"""How much a text's loss depends on each direction of a matrix: Kronecker factors, and the projection made of them.
+
+The Gauss-Newton matrix of a linear layer is taken as A x B (K-FAC, arXiv 1503.05671), with A the second moment of its
+inputs and B that of the loss's gradients at its outputs. In the eigenvectors of both, a direction's curvature is the
+product of two eigenvalues; changes are kept out of the directions that hold most of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+
+from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, pack
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors
+from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.layers import mlp_matrices
+from kgedit.llm.targets import TargetBatch
+from kgedit.resources import home
+
+_MOST_TOKENS = 1024
+"""Tokens of a batch: each has logits over the whole vocabulary, and a gradient."""
+
+_IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Curvature:
+    """Kronecker factors of one matrix.
+
+    Attributes:
+        inputs: A = E[a a^T] over tokens, inputs x inputs, float64.
+        outputs: B = E[g g^T] over tokens, outputs x outputs, float64; g is the gradient of the summed cross-entropy.
+        tokens: Number of tokens that they are means over.
+    """
+
+    inputs: torch.Tensor
+    outputs: torch.Tensor
+    tokens: int
+
+    def merged(self, other: Curvature) -> Curvature:
+        """The factors over the tokens of both."""
+        total = self.tokens + other.tokens
+        share = other.tokens / total
+        return Curvature(
+            torch.lerp(self.inputs, other.inputs, share), torch.lerp(self.outputs, other.outputs, share), total
+        )
+
+
+class Projection:
+    """Takes the directions that hold most of the curvature out of a gradient or a change of one matrix.
+
+    Args:
+        curvature: Of the matrix.
+        share: The directions taken out are the fewest that hold this share of the sum of all curvatures.
+        dtype: Number format of what is projected.
+
+    Attributes:
+        threshold: Curvature of the least curved direction that is taken out; those kept lie below it.
+        kept: Which pairs of eigenvectors are kept, outputs x inputs.
+    """
+
+    def __init__(self, curvature: Curvature, *, share: float, dtype: torch.dtype) -> None:
+        values_in, vectors_in = torch.linalg.eigh(curvature.inputs)
+        values_out, vectors_out = torch.linalg.eigh(curvature.outputs)
+        product = values_out.clamp(min=0)[:, None] * values_in.clamp(min=0)
+        falling = product.flatten().sort(descending=True).values
+        sums = falling.cumsum(0)
+        taken = int((sums < share * sums[-1]).sum())
+        self.threshold = float(falling[min(taken, len(falling) - 1)])
+        self.kept = product < self.threshold
+        self._inputs, self._outputs = vectors_in.to(dtype), vectors_out.to(dtype)
+
+    def __call__(self, change: torch.Tensor) -> torch.Tensor:
+        """What is left of a gradient or a change, outputs x inputs."""
+        turned = (self._outputs.T @ change @ self._inputs) * self.kept
+        left: torch.Tensor = self._outputs @ turned @ self._inputs.T
+        return left
+
+
+def text_curvatures(
+    model: LanguageModel,
+    layers: Sequence[int],
+    corpus: Corpus,
+    *,
+    budget: TextBudget,
+    progress: Callable[[int, int], None],
+) -> dict[int, Curvature]:
+    """Factors of the down-projections of some blocks over text, read from the home folder or built.
+
+    Args:
+        model: Unedited.
+        layers: Lowest first.
+        progress: Called with the tokens done and the number of tokens.
+
+    Raises:
+        ModelError: if the corpus holds no text.
+    """
+    paths = {layer: _path(model, layer, corpus, budget) for layer in layers}
+    if missing := [layer for layer, path in paths.items() if not path.is_file()]:
+        rows = pack(model, corpus, budget)
+        batches = [_row_targets(model, own) for own in _batches(rows)]
+        for layer, found in curvatures(model, missing, batches, progress=progress).items():
+            tensors = {"inputs": found.inputs.float(), "outputs": found.outputs.float()}
+            save_tensors(paths[layer], tensors, {"tokens": str(found.tokens), "corpus": corpus.sha256})
+    return {layer: _read(path, model.blocks[layer].down_projection.weight.device) for layer, path in paths.items()}
+
+
+def curvatures(
+    model: LanguageModel,
+    layers: Sequence[int],
+    batches: Sequence[TargetBatch],
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - what is called
+) -> dict[int, Curvature]:
+    """Factors over every token that something is predicted after, with the loss summed over a row's targets.
+
+    Args:
+        layers: Lowest first.
+    """
+    matrices = mlp_matrices(model, layers, "down")
+    inputs = [_square(matrix.linear.in_width, matrix.module.weight.device) for matrix in matrices]
+    outputs = [_square(matrix.linear.out_width, matrix.module.weight.device) for matrix in matrices]
+    tokens, total = 0, sum(int(targets.mask.sum()) - len(targets.mask) for targets in batches)
+    for targets in batches:
+        seen = targets.mask.bool()
+        seen[:, -1] = False  # nothing is predicted after it
+        counts = (targets.labels != _IGNORED).sum(1)[:, None, None]
+        factors, _ = gradient_factors(model, matrices, targets)
+        for index, found in enumerate(factors):
+            # The factors are those of each row's mean loss.
+            read, slopes = found.inputs[seen], (found.gradients * counts)[seen]
+            inputs[index].add_((read.T @ read).to(inputs[index]))
+            outputs[index].add_((slopes.T @ slopes).to(outputs[index]))
+        tokens += int(seen.sum())
+        progress(tokens, total)
+    return {
+        layer: Curvature(sum_in / tokens, sum_out / tokens, tokens)
+        for layer, sum_in, sum_out in zip(layers, inputs, outputs, strict=True)
+    }
+
+
+def _square(width: int, device: torch.device) -> torch.Tensor:
+    return torch.zeros(width, width, dtype=torch.float64, device=device)
+
+
+def _batches(rows: Sequence[list[int]]) -> list[Sequence[list[int]]]:
+    """Rows of one token have nothing to predict."""
+    own = [row for row in rows if len(row) > 1]
+    size = max(1, _MOST_TOKENS // max(map(len, own)))
+    return [own[start : start + size] for start in range(0, len(own), size)]
+
+
+def _row_targets(model: LanguageModel, rows: Sequence[list[int]]) -> TargetBatch:
+    """Every token of a row but the first is to be predicted."""
+    ids, mask = model.pad_left(rows)
+    predicted = mask[:, 1:].bool() & mask[:, :-1].bool()
+    return TargetBatch(ids, mask, ids[:, 1:].masked_fill(~predicted, _IGNORED))
+
+
+def _path(model: LanguageModel, layer: int, corpus: Corpus, budget: TextBudget) -> Path:
+    dtype = str(model.module.dtype).removeprefix("torch.")
+    name = f"curvature{layer:03d}-{corpus.sha256[:16]}-{budget.tokens}x{budget.length}-{dtype}.safetensors"
+    return home() / "stats" / model.fingerprint / name
+
+
+def _read(path: Path, device: torch.device) -> Curvature:
+    with safe_open(path, framework="pt") as file:
+        inputs, outputs = (file.get_tensor(name).to(device).double() for name in ("inputs", "outputs"))
+        return Curvature(inputs, outputs, int(file.metadata()["tokens"]))

@@ -1,0 +1,84 @@
+"""Values of one length: each scaled to the mean norm that pilot edits give the unedited model (NAS).
+
+Values grow from edit to edit when they are searched for in a model that has been edited before, and with them the
+weights; the length of what an MLP writes then says nothing of the edit any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kgedit.records.cases import Case, KnownFact
+from kgedit.resources import home
+
+_LONGEST = 2.0
+"""A value over so many times the anchor's length is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredValues:
+    """Values after scaling.
+
+    Attributes:
+        wanted: What the block should give, edits x width; where an edit was dropped, what it gives already.
+        dropped: Whether each edit was.
+    """
+
+    wanted: torch.Tensor
+    dropped: torch.Tensor
+
+
+def anchored(before: torch.Tensor, written: torch.Tensor, added: torch.Tensor, *, norm: float) -> AnchoredValues:
+    """z = (h - v0) + norm * v* / |v*|, with v* = v0 + d; edits whose |v*| is over twice the norm are dropped.
+
+    Args:
+        before: h, the block's outputs, edits x width.
+        written: v0, what the MLP adds to them.
+        added: d.
+        norm: a, the anchor.
+    """
+    values = written + added
+    lengths = values.norm(dim=1, keepdim=True).clamp(min=1e-12)
+    dropped = lengths.squeeze(1) > _LONGEST * norm
+    scaled = before - written + norm * values / lengths
+    return AnchoredValues(torch.where(dropped[:, None], before, scaled), dropped)
+
+
+def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
+    """Known facts as edits, each to the answer of the next fact of the same relation that has another."""
+    by_relation: dict[str, list[str]] = {}
+    for fact in known:
+        by_relation.setdefault(fact.fact.property, []).append(fact.answer)
+    seen = dict.fromkeys(by_relation, 0)
+    cases = []
+    for index, fact in enumerate(known[:count]):
+        answers = by_relation[fact.fact.property]
+        start = seen[fact.fact.property] = seen[fact.fact.property] + 1
+        others = (answer for answer in [*answers[start:], *answers[:start]] if answer != fact.answer)
+        cases.append(
+            Case(
+                case_id=f"pilot:{index}",
+                timestep="",
+                tag="update",
+                fact=fact.fact,
+                question=fact.question,
+                answer=next(others, fact.answer),
+                cloze=fact.cloze,
+                old_objects=(),
+                old_answers=(),
+                probes=(),
+            )
+        )
+    return cases
+
+
+def anchor_path(fingerprint: str, layer: int, key: object) -> Path:
+    """File of a layer's anchor for a model, by everything else that it depends on."""
+    digest = hashlib.sha256(json.dumps(key, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
+    return home() / "stats" / fingerprint / f"anchor{layer:03d}-{digest}.safetensors"

@@ -1,0 +1,99 @@
+"""Each call's change brought to where all calls' changes interfere least (SimIE), around any closed form.
+
+With W_i the weights that call i would leave and K_i what the layer reads at all tokens of its edits, the weights
+minimise sum |(W - W_i) K_i|^2 + lambda |W - W0|^2: the same least squares as that of edits, with W_i K_i as values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
+from kgedit.editing.locate_then_edit.value_search import EditRequest
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import hooks
+
+_MOST_TOKENS = 4096
+
+
+class LeastInterference:
+    """The least-squares problems of some layers over all calls so far.
+
+    Args:
+        matrices: Edited matrices by layer.
+        penalty: lambda.
+    """
+
+    def __init__(self, model: LanguageModel, matrices: Mapping[int, EditedMatrix], *, penalty: float) -> None:
+        self._model, self._matrices, self._penalty = model, matrices, penalty
+        self._solves: dict[int, AccumulatedSolve] = {}
+
+    def bring(self, requests: Sequence[EditRequest], edit: Callable[[], None]) -> None:
+        """Run an edit, and replace the change that it makes.
+
+        Args:
+            requests: The edits.
+            edit: Changes the matrices; afterwards they hold the solution over all calls.
+        """
+        keys = self._keys(requests)
+        before = {layer: matrix.weight.detach().clone() for layer, matrix in self._matrices.items()}
+        read = {layer: matrix.products(keys[layer]) for layer, matrix in self._matrices.items()}
+        edit()
+        for layer, matrix in self._matrices.items():
+            missing = matrix.products(keys[layer]) - read[layer]
+            matrix.write(before[layer])
+            matrix.add(self._solve(layer).add(missing, keys[layer]).T)
+
+    def clear(self) -> None:
+        """Forget every call."""
+        self._solves = {}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """A copy of the problems."""
+        found = {f"interference.{layer}": solve.matrix.clone() for layer, solve in self._solves.items()}
+        return found | {f"interfering.{layer}": solve.waiting.clone() for layer, solve in self._solves.items()}
+
+    def load(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Load what `tensors` gave."""
+        self._solves = {}
+        for layer, matrix in self._matrices.items():
+            if f"interference.{layer}" in tensors:
+                own, waiting = (
+                    tensors[f"{name}.{layer}"].to(matrix.weight.device, copy=True)
+                    for name in ("interference", "interfering")
+                )
+                self._solves[layer] = AccumulatedSolve.of(own, waiting)
+
+    def _solve(self, layer: int) -> AccumulatedSolve:
+        if layer not in self._solves:
+            block, device = self._model.blocks[layer], self._matrices[layer].weight.device
+            start = torch.eye(block.inner_width, dtype=torch.float64, device=device) / self._penalty
+            self._solves[layer] = AccumulatedSolve(start)
+        return self._solves[layer]
+
+    def _keys(self, requests: Sequence[EditRequest]) -> dict[int, torch.Tensor]:
+        """What each layer reads at every token of the bare prompts with their targets: inputs x tokens, float64."""
+        rows = [[*request.prompts[0].ids, *request.target] for request in requests]
+        size = max(1, _MOST_TOKENS // max(map(len, rows)))
+        found: dict[int, list[torch.Tensor]] = {layer: [] for layer in self._matrices}
+
+        def note(layer: int, mask: torch.Tensor) -> Callable[..., None]:
+            def hook(_: object, inputs: tuple[torch.Tensor, ...]) -> None:
+                seen = mask.to(inputs[0].device).bool()
+                found[layer].append(by_row(inputs[0].detach(), len(mask))[seen].double())
+
+            return hook
+
+        for start in range(0, len(rows), size):
+            ids, mask = self._model.pad_left(rows[start : start + size])
+            handles = [
+                self._model.blocks[layer].down_projection.register_forward_pre_hook(note(layer, mask))
+                for layer in self._matrices
+            ]
+            with hooks(*handles), torch.no_grad():
+                self._model.forward(ids, mask, last=1)
+        return {layer: torch.cat(own).T.to(self._matrices[layer].weight.device) for layer, own in found.items()}
