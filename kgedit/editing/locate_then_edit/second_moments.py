@@ -85,8 +85,8 @@ class SecondMoment:
     @property
     def matrix(self) -> torch.Tensor:
         """C, inner width x inner width, float64, read anew at each call."""
-        with safe_open(self.path, framework="pt", device=str(self.device)) as file:
-            found: torch.Tensor = file.get_tensor("second_moment")
+        with safe_open(self.path, framework="pt") as file:
+            found: torch.Tensor = file.get_tensor("second_moment").to(self.device)
         return found
 
     @property

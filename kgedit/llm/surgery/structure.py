@@ -162,7 +162,7 @@ def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
 
 def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
     routed = _routed_layers(module, calls)
-    mixture = bool(routed) or any(parameter.dim() > 2 for parameter in module.parameters())
+    mixture = bool(routed) or _stacks_experts(module)
     linear = [call for call in calls if is_linear(call.module) and call.module not in routed]
     first = linear[0]
     inputs = [call for call in linear if call.seen is first.seen and call.parent == first.parent]
@@ -215,6 +215,12 @@ def _mixture_block(
         norm_after_mlp=None,
         mixture=True,
     )
+
+
+def _stacks_experts(module: nn.Module) -> bool:
+    """Whether a block has weights of three dimensions, experts times a matrix; a convolution's are none."""
+    parts = [part for part in module.modules() if not isinstance(part, nn.Conv1d)]
+    return any(parameter.dim() > 2 for part in parts for parameter in part.parameters(recurse=False))
 
 
 def _routed_layers(module: nn.Module, calls: list[_Call]) -> set[nn.Module]:

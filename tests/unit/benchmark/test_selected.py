@@ -58,15 +58,15 @@ def test_a_file_that_selects_nothing_is_refused_with_its_line(tmp_path: Path, te
 def test_an_empty_cell_stands_for_any() -> None:
     pairs = [("Q1", "P6"), ("Q1", "P35"), ("Q2", "P6"), ("Q3", "P35"), ("Q3", "P6")]
     changes = pa.table({"subject": [one for one, _ in pairs], "property": [two for _, two in pairs]})
-    kept, dropped, funnel = keep_selected(changes, selection(("Q1", "P6"), ("Q2", None), (None, "P35")))
-    assert [tuple(row.values()) for row in kept.to_pylist()] == [
+    found = keep_selected(changes, selection(("Q1", "P6"), ("Q2", None), (None, "P35")))
+    assert [tuple(row.values()) for row in found.kept.to_pylist()] == [
         ("Q1", "P35"),
         ("Q1", "P6"),
         ("Q2", "P6"),
         ("Q3", "P35"),
     ]
-    assert [row["subject"] + row["property"] for row in dropped.to_pylist()] == ["Q3P6"]
-    assert funnel == {"not in the selection": 1}
+    assert [row["subject"] + row["property"] for row in found.dropped.to_pylist()] == ["Q3P6"]
+    assert found.funnel == {"not in the selection": 1}
     assert keep_selected(changes, None).kept == changes
 
 

@@ -184,7 +184,7 @@ def test_known_facts_are_old_answers_and_then_neighbours(timestep: Timestep, tmp
 @pytest.mark.slow
 def test_the_same_snapshots_give_the_same_bytes_whatever_the_order_of_lines(timestep: Timestep, tmp_path: Path) -> None:
     tables = {name: digest for name, digest in hashes(timestep.folder).items() if name.endswith(".parquet")}
-    assert len(tables) == 7
+    assert len(tables) == 8
     again = hashes(export(tmp_path / "again").folder)
     assert again == hashes(timestep.folder)
     shuffled = [random.Random(5).sample(items, len(items)) for items in (BEFORE, AFTER)]
