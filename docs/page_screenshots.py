@@ -5,7 +5,8 @@ export KGEDIT_HOME=demo-data
 kgedit up --method ft_m --method grace --method rag
 kgedit report demo-data/runs/* --html report.html
 kgedit describe demo-data/benchmark/20210104_20230227 --html changes.html
-python docs/page_screenshots.py report.html changes.html docs/pages
+kgedit leaderboard demo-data/runs --html leaderboard.html
+python docs/page_screenshots.py report.html changes.html leaderboard.html docs/pages
 python docs/page_screenshots.py --explore demo-data docs/pages
 """
 
@@ -42,7 +43,7 @@ class Picture:
     """
 
     name: str
-    of: Literal["report", "changes", "explore"]
+    of: Literal["report", "changes", "leaderboard", "explore"]
     section: str = ""
     scheme: Literal["light", "dark"] = "light"
     width: int = 1280
@@ -60,6 +61,7 @@ PICTURES = (
     Picture("changes", "changes"),
     Picture("changes-cases", "changes", section="cases", address="#c=Q11571:P54:Q482764", scheme="dark"),
     Picture("changes-small", "changes", section="cases", width=480, height=1100, address="#c=Q11571:P54:Q482764"),
+    Picture("leaderboard", "leaderboard"),
     Picture("explore", "explore", height=1060, address="#item=Q183&from=20210104&to=20240603"),
     Picture("explore-changes", "explore", section="changes", address=_CHANGES, scheme="dark"),
     Picture("explore-small", "explore", section="changes", width=480, height=1100, address=_CHANGES),
@@ -69,7 +71,7 @@ PICTURES = (
 def main() -> None:
     """Read the arguments, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", type=Path, nargs="*", help="pages of kgedit report --html and kgedit describe --html")
+    parser.add_argument("pages", type=Path, nargs="*", help="pages of kgedit report, describe and leaderboard, in this order")
     parser.add_argument("--explore", type=Path, metavar="HOME", help="home to look at with kgedit explore")
     parser.add_argument("folder", type=Path, help="where the PNG files go")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
@@ -88,7 +90,7 @@ def main() -> None:
 @contextmanager
 def _addresses(pages: Sequence[Path], home: Path | None) -> Iterator[dict[str, str]]:
     """Where the pages are, by what they are of; the live view is served meanwhile."""
-    found = {name: page.absolute().as_uri() for name, page in zip(("report", "changes"), pages, strict=False)}
+    found = {name: page.absolute().as_uri() for name, page in zip(("report", "changes", "leaderboard"), pages, strict=False)}
     if home is None:
         yield found
         return
