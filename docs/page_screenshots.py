@@ -71,7 +71,9 @@ PICTURES = (
 def main() -> None:
     """Read the arguments, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", type=Path, nargs="*", help="pages of kgedit report, describe and leaderboard, in this order")
+    parser.add_argument(
+        "pages", type=Path, nargs="*", help="pages of kgedit report, describe and leaderboard, in this order"
+    )
     parser.add_argument("--explore", type=Path, metavar="HOME", help="home to look at with kgedit explore")
     parser.add_argument("folder", type=Path, help="where the PNG files go")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
@@ -90,7 +92,9 @@ def main() -> None:
 @contextmanager
 def _addresses(pages: Sequence[Path], home: Path | None) -> Iterator[dict[str, str]]:
     """Where the pages are, by what they are of; the live view is served meanwhile."""
-    found = {name: page.absolute().as_uri() for name, page in zip(("report", "changes", "leaderboard"), pages, strict=False)}
+    found = {
+        name: page.absolute().as_uri() for name, page in zip(("report", "changes", "leaderboard"), pages, strict=False)
+    }
     if home is None:
         yield found
         return

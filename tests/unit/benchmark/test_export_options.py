@@ -22,6 +22,8 @@ from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.errors import BenchmarkError
 from kgedit.exporters.wikibigedit import export as wikibigedit
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("Arvika", "Borgholm", "Eksjö", "Falun", "Gnosjö", "Hjo", "Kalix")
 PEOPLE = [item(f"Q{number}", label=f"Leader {number}") for number in range(201, 220)]
 CLUBS = [item(f"Q{number}", label=f"Club {number}") for number in range(301, 310)]
@@ -73,7 +75,6 @@ def test_by_default_each_subjects_own_values_decide(tmp_path: Path) -> None:
     ("by", "reason"),
     [("data", "relation of several values by the data"), ("constraints", "relation without a single-value constraint")],
 )
-@pytest.mark.slow
 def test_changes_of_relations_that_take_several_values_are_dropped_and_counted_if_that_is_asked_for(
     tmp_path: Path, by: str, reason: str
 ) -> None:

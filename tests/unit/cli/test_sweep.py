@@ -12,6 +12,8 @@ from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 
+pytestmark = pytest.mark.slow
+
 
 def command(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["sweep", *map(str, arguments)], env={"COLUMNS": "120"})
@@ -64,7 +66,6 @@ def test_a_missing_spec_is_a_usage_error_that_says_where_to_look() -> None:
     assert "Did you mean 'smoke'" in command("smok").stderr
 
 
-@pytest.mark.slow
 def test_the_smoke_sweep_runs_on_the_bundled_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
     done = command("smoke")

@@ -21,6 +21,8 @@ from kgedit.benchmark.verbalizing.wanted import AXES
 from kgedit.cli import asking, main
 from kgedit.exporters import EXPORTERS
 
+pytestmark = pytest.mark.slow
+
 
 def good(message: str) -> str:
     """A model that does as it is told, in words of its own."""

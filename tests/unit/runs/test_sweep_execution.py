@@ -20,6 +20,8 @@ from kgedit.runs.run_files import read_answers, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.sweeps import execution
 
+pytestmark = pytest.mark.slow
+
 COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 BRIEF = {"context": "instruction", "generation": "greedy", "truncation": "newline", "max_new_tokens": 4}
 
@@ -83,7 +85,6 @@ def _content(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in json.loads(line).items() if key not in COSTS} for line in lines]
 
 
-@pytest.mark.slow
 def test_each_run_is_what_it_is_alone_and_the_report_is_on_all(
     spec: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +102,6 @@ def test_each_run_is_what_it_is_alone_and_the_report_is_on_all(
         assert _content(one.folder) == _content(alone)
 
 
-@pytest.mark.slow
 def test_what_is_finished_is_not_touched_and_what_was_cut_is_resumed(
     spec: dict[str, Any], tmp_path: Path, asked: list[tuple[str, str]]
 ) -> None:
@@ -123,7 +123,6 @@ def test_what_is_finished_is_not_touched_and_what_was_cut_is_resumed(
     assert all(path.read_bytes() == content for path, content in whole.items() if path.parent != cut)
 
 
-@pytest.mark.slow
 def test_the_unedited_model_is_asked_each_question_once_and_each_text_once(
     spec: dict[str, Any], tmp_path: Path, asked: list[tuple[str, str]]
 ) -> None:
@@ -152,7 +151,6 @@ def test_the_unedited_model_is_asked_each_question_once_and_each_text_once(
         {"protocol": "per_timestep", "evaluate_earlier": True},
     ],
 )
-@pytest.mark.slow
 def test_the_count_is_what_is_asked(
     fields: dict[str, Any], spec: dict[str, Any], world: dict[str, str], tmp_path: Path
 ) -> None:
@@ -193,7 +191,6 @@ def test_only_some_runs_are_carried_out_and_the_report_takes_what_there_is(
         kgedit.sweep(short, out=tmp_path, only=["rome*"])
 
 
-@pytest.mark.slow
 def test_folders_of_other_runs_are_refused_all_at_once(short: dict[str, Any], tmp_path: Path) -> None:
     kgedit.sweep(short, out=tmp_path, only=["*=0", "*=1"])
     with pytest.raises(SpecError) as caught:

@@ -23,6 +23,8 @@ from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.errors import BenchmarkError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
 
+pytestmark = pytest.mark.slow
+
 LABELS = {"Q1": "Arvika", "Q2": "Borgholm", "Q3": "Eksjö", "Q4": "Falun", "Q6": "Kalix"}
 KINDS = {"Q1": ("Q50", "Q51"), "Q2": ("Q50",), "Q3": ("Q51",), "Q4": ("Q50",), "Q6": ("Q50", "Q51")}
 LEADERS = [article(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
@@ -181,7 +183,6 @@ def test_known_facts_are_old_answers_and_then_neighbours(timestep: Timestep, tmp
     assert len(export(tmp_path, known_facts=1).known_facts()) == 1
 
 
-@pytest.mark.slow
 def test_the_same_snapshots_give_the_same_bytes_whatever_the_order_of_lines(timestep: Timestep, tmp_path: Path) -> None:
     tables = {name: digest for name, digest in hashes(timestep.folder).items() if name.endswith(".parquet")}
     assert len(tables) == 8
@@ -294,7 +295,6 @@ def test_a_new_entity_is_described_by_the_newer_snapshot(tmp_path: Path) -> None
     assert {case.fact.property for case in made.cases() if case.fact.subject == "Q7"} == {"P6", "P571"}
 
 
-@pytest.mark.slow
 def test_of_replaced_populations_one_in_fourteen_is_in_the_replacement_set_by_seed(tmp_path: Path) -> None:
     grown = (
         [said("P1082", number("7"), point="2019"), said("P6", "Q101", start="2015")],

@@ -21,6 +21,8 @@ from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.llm.remote.server import ChatServer
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
 
@@ -214,7 +216,6 @@ client.ask(requests)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", ["create", "look up"])
 def test_a_run_that_is_killed_resumes_and_pays_nothing_twice(tmp_path: Path, step: str) -> None:
     silent = "done, then silence" if step == "create" else None
