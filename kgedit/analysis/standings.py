@@ -263,8 +263,8 @@ def _by_intervals(estimates: Sequence[Estimate | None]) -> list[Placed | None]:
 
     def better(one: int, other: int) -> bool:
         first, second = estimates[one], estimates[other]
-        ends = (first.high if first else None, second.low if second else None)
-        return None not in ends and ends[0] < ends[1]  # type: ignore[operator]
+        high, low = first.high if first else None, second.low if second else None
+        return high is not None and low is not None and high < low
 
     return _ranked(estimates, better)
 

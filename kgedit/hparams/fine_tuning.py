@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,9 +28,9 @@ class TrainingSettings(Settings):
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @property
+    @abstractmethod
     def trained_blocks(self) -> tuple[int, ...]:
         """Blocks whose matrices are trained, lowest first."""
-        raise NotImplementedError
 
 
 class FineTuningSettings(TrainingSettings):

@@ -42,7 +42,7 @@ class WiseSettings(Settings):
     depth: float = setting("block as a fraction of all blocks: 26 of 32", default=0.84, ge=0, le=1, instead_of="layer")
     matrix: Literal["down", "up"] = setting("which of its MLP's matrices", default="down")
     prefixes: int = setting(
-        "prompts of an edit behind text that the model goes on with: half 5 tokens, half 10", default=10, ge=0, le=10
+        "prompts of an edit behind text that the model itself wrote: half 5 tokens, half 10", default=10, ge=0, le=10
     )
     steps: int = setting("most steps of gradient descent per edit", default=70, ge=1)
     learning_rate: float | None = setting(

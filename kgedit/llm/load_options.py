@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -50,10 +49,7 @@ class LoadOptions:
         if self.max_memory:
             found["max_memory"] = parse_max_memory(self.max_memory)
         if self.quantize:
-            # Where it is missing, transformers would not say which extra has it; on a CPU it warns of a kernel that
-            # nothing here needs.
-            logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
-            import bitsandbytes  # noqa: F401
+            import bitsandbytes  # noqa: F401 - where it is missing, transformers would not say which extra has it
             from transformers import BitsAndBytesConfig
 
             found["quantization_config"] = BitsAndBytesConfig(  # type: ignore[no-untyped-call]

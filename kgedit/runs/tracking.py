@@ -6,8 +6,10 @@ A tracker never ends a run: what it does not take is counted, and the first fail
 from __future__ import annotations
 
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -141,7 +143,8 @@ class Tracking:
 
     def _guard(self, call: Callable[[], None]) -> None:
         try:
-            call()
+            with redirect_stdout(sys.stderr):  # stdout is for results, and trackers talk
+                call()
         except Exception as error:  # whatever a tracker raises: no network, no login, a full disk
             self.failures += 1
             if self.failures == 1:

@@ -1,13 +1,8 @@
-"""Metrics into trackio, which keeps them in a local folder ($TRACKIO_DIR, else its own): `trackio show` draws them.
-
-It prints to stdout, which is for results: what it says goes to stderr.
-"""
+"""Metrics into trackio, which keeps them in a local folder ($TRACKIO_DIR, else its own): `trackio show` draws them."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from typing import Any
 
 import trackio
@@ -25,27 +20,24 @@ class TrackioRun:
 
     def log(self, metrics: Mapping[str, float], *, step: int) -> None:
         """Take metrics."""
-        with redirect_stdout(sys.stderr):
-            self._run.log(dict(metrics), step=step)
+        self._run.log(dict(metrics), step=step)
 
     def finish(self) -> None:
         """Write what is not written yet."""
-        with redirect_stdout(sys.stderr):
-            # The run's own method leaves it to be finished at exit, aloud.
-            trackio.finish()  # type: ignore[no-untyped-call]
+        # The run's own method leaves it to be finished at exit, aloud.
+        trackio.finish()  # type: ignore[no-untyped-call]
 
 
 def open_run(project: str, name: str, config: Mapping[str, Any]) -> TrackioRun:
     """Open a run, or continue the one of this name."""
-    with redirect_stdout(sys.stderr):
-        return TrackioRun(
-            trackio.init(
-                project=project,
-                name=name,
-                config=dict(config),
-                resume="allow",
-                embed=False,
-                auto_log_gpu=False,
-                auto_log_cpu=False,
-            )
+    return TrackioRun(
+        trackio.init(
+            project=project,
+            name=name,
+            config=dict(config),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
         )
+    )

@@ -55,7 +55,7 @@ WISE = Deviations((
     ),
     Deviation(
         what="the texts ahead of an edit's prompts",
-        published="the model goes on with five words, 5 and 10 tokens, once per process, whatever the model",
+        published="the model continues five words, 5 and 10 tokens, once per process, whatever the model",
         ours="the same words and lengths, once per editor, on its own unedited model",
         why="a second model in the process would get the first one's texts",
     ),

@@ -53,7 +53,7 @@ class Wise(Editor[WiseSettings]):
     """Trains side copies with a margin between edits and unrelated prompts; the model's own matrix does not change.
 
     A prompt's distance is how far a copy moves the matrix's output, mean over the prompt's tokens (the activation of
-    equation 2 of the paper). Each edit is learned in its bare prompt and behind texts that the model goes on with.
+    equation 2 of the paper). Each edit is learned in its bare prompt and behind texts that the model itself wrote.
     Unrelated prompts are known facts that no probe of an edit asks for, or texts that the model writes itself; never
     the edits' locality probes, which the evaluation uses.
     """
