@@ -30,30 +30,30 @@ def _in_order(runs: Iterable[Run]) -> list[Run]:
 
 
 def _overview(title: str, runs: list[Run]) -> str:
-    lines = [_row(title, COLUMNS), _row(":--", ["--:"] * len(COLUMNS))]
+    lines = [row(title, COLUMNS), row(":--", ["--:"] * len(COLUMNS))]
     for run in runs:
-        main = [_interval(_score(run, "update", preset.name, preset.metric)) for preset in run.spec.presets]
+        main = [interval(_score(run, "update", preset.name, preset.metric)) for preset in run.spec.presets]
         rest = [
-            _share(_score(run, "update", "wild", "empty").mean),
-            _share(_score(run, "rephrase", "synthetic", "token_match").mean),
-            _interval(_score(run, "locality", "synthetic", "unchanged")) if _edits(run) else "100",
+            share(_score(run, "update", "wild", "empty").mean),
+            share(_score(run, "rephrase", "synthetic", "token_match").mean),
+            interval(_score(run, "locality", "synthetic", "unchanged")) if _edits(run) else "100",
             f"{run.scores.edits.cpu_seconds / run.scores.edits.edits:.3g}" if _edits(run) else "–",
         ]
-        lines.append(_row(_name(run), [*main, *rest]))
+        lines.append(row(_name(run), [*main, *rest]))
     return "\n".join(lines)
 
 
 def _by_rule(runs: dict[str, list[Run]]) -> str:
     columns = [f"{SETS[name]}: `{preset}`" for name in runs for preset in FREE]
-    lines = [_row(f"right by `{RULE}`", columns), _row(":--", ["--:"] * len(columns))]
+    lines = [row(f"right by `{RULE}`", columns), row(":--", ["--:"] * len(columns))]
     for method in METHODS:
         shown = [next((run for run in own if run.spec.method == method), None) for own in runs.values()]
         present = [run for run in shown if run]
         if present:
             cells = [
-                _share(_score(run, "update", preset, RULE).mean) if run else "–" for run in shown for preset in FREE
+                share(_score(run, "update", preset, RULE).mean) if run else "–" for run in shown for preset in FREE
             ]
-            lines.append(_row(_name(present[0]), cells))
+            lines.append(row(_name(present[0]), cells))
     return "\n".join(lines)
 
 
@@ -79,17 +79,17 @@ def _name(run: Run) -> str:
     return f"`{run.spec.method}`" + ("" if run.spec.method == "rag" else HELD[run.spec.protocol])
 
 
-def _interval(score: Score) -> str:
+def interval(score: Score) -> str:
     if score.low is None or score.high is None or score.low == score.high == score.mean:
-        return _share(score.mean)
-    return f"{_share(score.mean)} [{_share(score.low)}, {_share(score.high)}]"
+        return share(score.mean)
+    return f"{share(score.mean)} [{share(score.low)}, {share(score.high)}]"
 
 
-def _share(value: float) -> str:
+def share(value: float) -> str:
     return f"{100 * value:.1f}".removesuffix(".0")
 
 
-def _row(head: str, cells: Iterable[str]) -> str:
+def row(head: str, cells: Iterable[str]) -> str:
     return f"| {' | '.join([head, *cells])} |"
 
 

@@ -1,0 +1,104 @@
+"""Prints the tables of docs/methods.md from the runs of docs/methods.sh: methods_tables.py OUT"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from results_tables import interval, row, share
+
+from kgedit.analysis.runs import Run
+from kgedit.records.scores import Score
+from kgedit.runs.run_files import read_runs
+
+SETS = {"counterfact": "CounterFact", "qaedit": "QAEdit"}
+HELD = {"single": ", one by one", "per_timestep": ", all at once"}
+MAIN = (
+    ("update", "synthetic", "token_match"),
+    ("update", "few_shot", "exact_match"),
+    ("update", "wild_chat", "contains"),
+    ("rephrase", "synthetic", "token_match"),
+    ("rephrase", "few_shot", "exact_match"),
+    ("locality", "synthetic", "unchanged"),
+    ("locality", "few_shot", "unchanged"),
+)
+IN_A_ROW = (
+    ("update", "synthetic", "token_match"),
+    ("update", "wild", "exact_match"),
+    ("update", "wild", "contains"),
+    ("rephrase", "synthetic", "token_match"),
+    ("locality", "synthetic", "unchanged"),
+    ("locality", "wild", "unchanged"),
+)
+
+
+def tables(out: Path) -> str:
+    """All tables whose runs are there."""
+    parts = [_overview(title, _runs(out / name)) for name, title in SETS.items() if (out / name).is_dir()]
+    if (out / "in-a-row").is_dir():
+        parts.append(_in_a_row(_runs(out / "in-a-row")))
+    return "\n\n".join(parts)
+
+
+def _runs(folder: Path) -> list[Run]:
+    """Those that have ended."""
+    return list(read_runs(sorted(path.parent for path in folder.glob("*/scores.json"))))
+
+
+def _overview(title: str, runs: Iterable[Run]) -> str:
+    lines = _head(title, [*map(_named, MAIN), "CPU s per edit", "peak GiB"])
+    for run in runs:
+        edited = run.spec.method != "none"
+        scores = {(one.stage, one.axis, one.preset, one.metric): one for one in run.scores.scores if _pooled(one)}
+        kept = [scores["own", *one] if edited or one[2] != "unchanged" else None for one in MAIN]
+        costs = run.scores.edits
+        seconds = f"{costs.cpu_seconds / costs.edits:.3g}" if edited else "–"
+        memory = f"{costs.peak_memory_bytes / 2**30:.1f}" if costs.peak_memory_bytes else "–"
+        lines.append(row(_name(run), [*(interval(one) if one else "100" for one in kept), seconds, memory]))
+    return "\n".join(lines)
+
+
+def _in_a_row(runs: Iterable[Run]) -> str:
+    lines = _head("in a row", ["edits", *map(_named, IN_A_ROW), "CPU s per edit"])
+    for run in runs:
+        batch = f", by {run.spec.batch_size}" if run.spec.batch_size > 1 else ""
+        costs = run.scores.edits
+        for count, scores in sorted(_by_edits(run).items()):
+            cells = [share(scores[one].mean) for one in IN_A_ROW]
+            lines.append(
+                row(f"`{run.spec.method}`{batch}", [f"{count:,}", *cells, f"{costs.cpu_seconds / costs.edits:.3g}"])
+            )
+    return "\n".join(lines)
+
+
+def _by_edits(run: Run) -> dict[int, dict[tuple[str, str, str], Score]]:
+    """Of all edits so far, after each number of them."""
+    found: dict[int, dict[tuple[str, str, str], Score]] = {}
+    for one in run.scores.scores:
+        if one.stage in ("partial", "own") and one.model_state:
+            edits = one.model_state.edits or run.scores.edits.edits
+            found.setdefault(edits, {})[one.axis, one.preset, one.metric] = one
+    return found
+
+
+def _pooled(score: Score) -> bool:
+    return score.timestep is None
+
+
+def _name(run: Run) -> str:
+    return "no edit" if run.spec.method == "none" else f"`{run.spec.method}`{HELD[run.spec.protocol]}"
+
+
+def _named(measure: tuple[str, str, str]) -> str:
+    axis, preset, metric = measure
+    said = {"locality": "unchanged"}.get(axis, axis)
+    return f"{said}, `{preset}`" + (", contains" if metric == "contains" else "")
+
+
+def _head(title: str, columns: list[str]) -> list[str]:
+    return [row(title, columns), row(":--", ["--:"] * len(columns))]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(tables(Path(sys.argv[1])) + "\n")
