@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
 from world.shared_data import SHARED
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -15,6 +16,10 @@ from xdist.scheduler import LoadFileScheduling
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No property depends on how fast the machine is, and a run that fails can be repeated.
+settings.register_profile("kgedit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kgedit")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -52,7 +52,7 @@ def client(model: MadeUpModel, memory: Path) -> Iterator[httpx2.Client]:
     with (
         running(model_server(model)) as upstream,
         running(_proxy(memory, f"{upstream}/v1")) as address,
-        httpx2.Client(base_url=address, trust_env=False, timeout=20) as client,
+        httpx2.Client(base_url=address, trust_env=False, timeout=60) as client,
     ):
         yield client
 
@@ -155,7 +155,7 @@ def _content(model: MadeUpModel) -> str:
 
 
 def _until(happened: Any) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
@@ -208,7 +208,7 @@ def test_an_upstream_that_is_down_gives_502_and_is_asked_again_when_it_is_back(m
     port, model = free_port(), MadeUpModel()
     with (
         running(_proxy(memory, f"http://127.0.0.1:{port}")) as address,
-        httpx2.Client(base_url=address, trust_env=False, timeout=20) as client,
+        httpx2.Client(base_url=address, trust_env=False, timeout=60) as client,
     ):
         for _ in range(2):
             refused = client.post(CHAT, json=_chat(("user", NORWAY)))
@@ -225,21 +225,21 @@ def test_a_silent_upstream_gives_504(memory: Path) -> None:
         running(model_server(model)) as upstream,
         running(_proxy(memory, upstream, read_seconds=0.05)) as address,
     ):
-        assert httpx2.post(address + CHAT, json=_chat(("user", NORWAY)), trust_env=False).status_code == 504
+        assert httpx2.post(address + CHAT, json=_chat(("user", NORWAY)), trust_env=False, timeout=60).status_code == 504
 
 
 def test_a_stop_waits_for_the_answer_that_is_being_given(memory: Path) -> None:
     model = MadeUpModel(seconds=0.4)
     with running(model_server(model)) as upstream, ThreadPoolExecutor(1) as pool:
         with running(_proxy(memory, upstream)) as address:
-            answer = pool.submit(httpx2.post, address + CHAT, json=_chat(("user", NORWAY)), trust_env=False)
+            answer = pool.submit(httpx2.post, address + CHAT, json=_chat(("user", NORWAY)), trust_env=False, timeout=60)
             _until(lambda: model.bodies)
         assert answer.result().status_code == 200
 
 
 def test_a_request_that_is_too_long_is_refused(memory: Path) -> None:
     with running(_proxy(memory, "http://127.0.0.1:9", most_bytes=1000)) as address:
-        answered = httpx2.post(address + CHAT, json=_chat(("user", "x" * 2000)), trust_env=False)
+        answered = httpx2.post(address + CHAT, json=_chat(("user", "x" * 2000)), trust_env=False, timeout=60)
     assert answered.status_code == 413
 
 
@@ -254,7 +254,7 @@ def test_a_label_that_is_an_instruction_stays_one_short_line_of_data(tmp_path: P
         running(model_server(model)) as upstream,
         running(_proxy(tmp_path / "facts.kgmemory", upstream, placing=Placing(layout=layout))) as address,
     ):
-        httpx2.post(address + CHAT, json=_chat(("user", f"Be brief.\n\n{NORWAY}")), trust_env=False)
+        httpx2.post(address + CHAT, json=_chat(("user", f"Be brief.\n\n{NORWAY}")), trust_env=False, timeout=60)
     before, _, after = _content(model).partition("Be brief.\n\n")
     assert before == ""
     assert after.endswith(NORWAY)
@@ -291,7 +291,7 @@ def test_pairs_stand_at_the_first_question_of_a_prompt(memory: Path) -> None:
         running(_proxy(memory, upstream, placing=Placing(layout="pairs"))) as address,
     ):
         prompt = f"Answer.\nQ: Who is Ada?\nA: A poet\nQ: {SPOUSE}\nA:"
-        httpx2.post(f"{address}/v1/completions", json={"model": "echo", "prompt": prompt}, trust_env=False)
+        httpx2.post(f"{address}/v1/completions", json={"model": "echo", "prompt": prompt}, trust_env=False, timeout=60)
     assert model.bodies[-1]["prompt"] == (
         f"Answer.\nQ: {NORWAY}\nA: Jonas\nQ: Who is the spouse of Jonas?\nA: Marit\n"
         f"Q: Who is Ada?\nA: A poet\nQ: {SPOUSE}\nA:"
