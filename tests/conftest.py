@@ -39,6 +39,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the end of the process collect it: nanobind tells of everything that is left."""
+    gc.unfreeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests on real data where there is none, or fail them if they were asked for."""
     if item.get_closest_marker("shared") is None or SHARED.is_dir():
