@@ -87,6 +87,7 @@ def test_a_second_run_costs_nothing_and_gives_the_same_replies(tmp_path: Path) -
 FAULTS = ["429", "500", "503", "timeout", "cut", "torn", "not JSON", "no choice", "two choices", "no text", "another's"]
 
 
+@pytest.mark.slow
 def test_no_fault_loses_a_reply_or_pays_for_one_twice(tmp_path: Path) -> None:
     def once(message: str, attempt: int) -> str | None:
         return FAULTS[int(message.split()[1]) % len(FAULTS)] if attempt == 1 else None
@@ -133,6 +134,7 @@ def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> No
         client(server, tmp_path).ask(words(60))
 
 
+@pytest.mark.slow
 def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
     def busy_at_first(message: str, attempt: int) -> str | None:
         return "429" if message == "word 0" and attempt == 1 else None
