@@ -5,9 +5,12 @@ No network and no GPU. Tests that need a server carry the marker `graph`.
 
 from __future__ import annotations
 
+import gc
 import os
+from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
 from world.shared_data import SHARED
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -15,6 +18,26 @@ from xdist.scheduler import LoadFileScheduling
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# No property depends on how fast the machine is, and a run that fails can be repeated.
+settings.register_profile("kgedit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kgedit")
+
+
+LONGEST = (
+    "tests/graph/reading/",
+    "tests/contracts/test_methods.py",
+    "tests/readme/",
+    "tests/graph/test_projection.py",
+    "tests/graph/test_server.py",
+    "tests/graph/test_kills.py",
+    "tests/unit/llm/remote/test_real_server.py",
+    "tests/unit/test_api_docs.py",
+    "tests/packaging/",
+    "tests/unit/llm/test_harness.py",
+    "tests/unit/serving/test_real_model_server.py",
+)
+"""What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,6 +48,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="if-there",
         help="whether tests on real data (../shared/data) are skipped where it is missing, or fail",
     )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a worker: the longest files first, then those of many tests, as xdist would have them."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: _turn(item.nodeid, tests[item.path]))
+
+
+def _turn(nodeid: str, tests: int) -> tuple[int, int]:
+    for place, begins in enumerate(LONGEST):
+        if nodeid.startswith(begins):
+            return place, 0
+    return len(LONGEST), -tests
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of every later garbage collection what was imported and collected: a million things that stay."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the end of the process collect it: nanobind tells of everything that is left."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -45,6 +94,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.numprocesses is None:
         config.option.numprocesses = 0 if config.option.usepdb or config.option.collectonly else 2
         config.option.dist = "loadfile" if config.option.numprocesses else "no"
+        config.option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
 
 
 class OneWorkerForWorlds(LoadFileScheduling):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run
 from world.submitted_runs import write_hashed_timestep, write_submittable
@@ -49,9 +50,11 @@ def test_it_opens_at_both_widths_in_both_themes(open_page: Opens, board_file: Pa
 def test_columns_sort_and_the_address_holds_the_order(open_page: Opens, board_file: Path) -> None:
     page = open_page(board_file, address="#view=1.wild")
     first = rows(page)
-    page.locator("table.board:visible th[data-measure=efficacy] button").click()
+    efficacy = page.locator("table.board:visible th[data-measure=efficacy]")
+    efficacy.get_by_role("button").click()
+    expect(efficacy).to_have_attribute("aria-sort", "ascending")
     assert rows(page) == [first[1], first[0], "unedited"]
-    assert "sort=efficacy" in page.url
+    expect(page).to_have_url(re.compile("sort=efficacy"))
     again = open_page(board_file, address="#" + page.url.partition("#")[2])
     assert rows(again) == rows(page)
     assert again.locator("table.board:visible th[aria-sort=ascending]").inner_text().startswith("Efficacy")
@@ -62,6 +65,7 @@ def test_a_group_is_chosen_and_hostile_names_are_text(open_page: Opens, board_fi
     shown = set()
     for value in page.locator("#view option").evaluate_all("found => found.map((one) => one.value)"):
         page.locator("#view").select_option(value)
+        expect(page).to_have_url(re.compile(f"view={re.escape(value)}"))
         shown |= set(rows(page))
     assert {"memit", "ft_m", "rag", "unedited"} <= shown
     assert page.evaluate("window.hacked") is None

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
+from graph.class_archive import quick_java
 from graph.worlds import dumps, kgedit, load_command
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 
 
 @pytest.fixture(scope="session", autouse=True)
-def small_servers() -> Iterator[None]:
+def small_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Servers for tests are small, and are the home's own whatever the developer's environment says."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KGEDIT_GRAPH_HEAP", "1g")
         patch.setenv("KGEDIT_GRAPH_PAGECACHE", "256m")
-        # The second compiler and the parallel collector take half of the time of a server that lives a minute.
-        patch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         patch.delenv("KGEDIT_GRAPH_URI", raising=False)
+        patch.setenv("JDK_JAVA_OPTIONS", quick_java(tmp_path_factory))
         yield
 
 

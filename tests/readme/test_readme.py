@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from graph.class_archive import quick_java
 
 from kgedit.graph.managed.server import ManagedServer
 
@@ -44,7 +45,12 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
     """Every step of both pages in their order; one that both have is run once."""
     folder = tmp_path_factory.mktemp("readme")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "KGEDIT_HOME": str(folder / "kgedit-data")}
+    environment = {
+        **os.environ,
+        "PATH": path,
+        "KGEDIT_HOME": str(folder / "kgedit-data"),
+        "JDK_JAVA_OPTIONS": quick_java(tmp_path_factory),
+    }
     outputs = {}
     try:
         for language, step in dict.fromkeys([*steps(README), *steps(TUTORIAL)]):

@@ -33,7 +33,7 @@ def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
     assert taken.poll() is None
     holder.kill()
     holder.communicate()
-    assert taken.communicate(timeout=10)[0] == b"held\n"
+    assert taken.communicate(timeout=60)[0] == b"held\n"
     with locked(path):
         pass
 

@@ -46,6 +46,11 @@ def window(request: pytest.FixtureRequest, home: Path) -> tuple[Snapshot, Snapsh
     return loaded[request.param[0]], loaded[request.param[1]]
 
 
+@pytest.fixture(scope="module")
+def oracle(window: tuple[Snapshot, Snapshot]) -> Oracle:
+    return Oracle(*window)
+
+
 def found(graph: Graph, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
     """Rows of a query file, whose columns are those that its header promises; labels are tested by golden files."""
     query = read_query(name)
@@ -62,42 +67,44 @@ def dates(window: tuple[Snapshot, Snapshot]) -> dict[str, int]:
     return {"from": window[0].date, "to": window[1].date}
 
 
-def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snapshot]) -> None:
-    oracle = Oracle(*window)
+def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     for side, snapshot in zip(("old", "new"), window, strict=True):
         rows = duckdb.sql(f"SELECT subject, property, object FROM {literal(snapshot.facts)} ORDER BY ALL").fetchall()
         assert rows == oracle.facts(side)
         assert len(rows) == snapshot.manifest["facts"]
 
 
-def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     rows = found(graph, "changed_edges", **dates(window))
-    assert rows == Oracle(*window).changed_edges()
+    assert rows == oracle.changed_edges()
     assert rows
 
 
-def test_two_hops_over_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_two_hops_over_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     rows = found(graph, "two_hop_changes", **dates(window))
-    assert rows == Oracle(*window).two_hops(list(TWO_HOP_STOP_LIST))
+    assert rows == oracle.two_hops(list(TWO_HOP_STOP_LIST))
     assert rows
 
 
-def test_functional_relations_by_constraint(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_functional_relations_by_constraint(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     rows = found(graph, "functional_by_constraint", date=window[1].date)
-    expected = Oracle(*window).functional_by_constraint()
+    expected = oracle.functional_by_constraint()
     assert rows == [(row[0], *row[2:]) for row in expected]
 
 
-def test_functional_relations_by_data_and_by_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_functional_relations_by_data_and_by_the_store(
+    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
+) -> None:
     rows = found(graph, "functional_by_data", date=window[1].date, min_subjects=3)
-    assert rows == Oracle(*window).functional_by_data(3)
+    assert rows == oracle.functional_by_data(3)
     assert rows
     measured = measure_functionality(window[1], bounds=Bounds(subjects=3)).to_pylist()
     assert sorted((row["property"], row["subjects"], row["functional"]) for row in measured) == rows
 
 
-def test_static_facts_in_the_graph_and_from_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
-    oracle = Oracle(*window)
+def test_static_facts_in_the_graph_and_from_the_store(
+    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
+) -> None:
     edits = [(row[0], row[1]) for row in oracle.changed_edges()]
     properties = sorted({property_id for _, property_id in edits})
     rows = found(graph, "static_facts", **dates(window), properties=properties, limit=10**9)
@@ -107,8 +114,9 @@ def test_static_facts_in_the_graph_and_from_the_store(graph: Graph, window: tupl
         assert connection.sql("SELECT * FROM static ORDER BY property, subject").fetchall() == rows
 
 
-def test_similar_static_facts_in_the_graph_and_from_the_store(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
-    oracle = Oracle(*window)
+def test_similar_static_facts_in_the_graph_and_from_the_store(
+    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
+) -> None:
     edits = [(row[0], row[1]) for row in oracle.changed_edges() if all(row[4:]) and len(row[3]) == 1][:300]
     expected = oracle.similar_static_facts(edits, max_df=500, k=3)
     assert expected
@@ -141,9 +149,9 @@ def workspace(window: tuple[Snapshot, Snapshot], edits: list[tuple[str, str]]) -
         yield open_window.connection
 
 
-def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
+def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     rows = found(graph, "edge_diff_counts", **dates(window))
-    assert rows == Oracle(*window).diff_counts()
+    assert rows == oracle.diff_counts()
     assert rows
 
 
@@ -199,8 +207,10 @@ def _operators(plan: dict[str, Any]) -> Iterator[str]:
         yield from _operators(child)
 
 
-def test_every_query_file_runs_with_what_its_header_says(graph: Graph, window: tuple[Snapshot, Snapshot]) -> None:
-    subject, property_id = Oracle(*window).changed_edges()[0][:2]
+def test_every_query_file_runs_with_what_its_header_says(
+    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
+) -> None:
+    subject, property_id = oracle.changed_edges()[0][:2]
     given: dict[str, Any] = {
         "from": window[0].date, "to": window[1].date, "date": window[1].date, "subject": subject, "item": subject,
         "property": property_id, "properties": [property_id], "name": "of",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from world.two_days import GraphOfDays, about, item, two_snapshots
 
 from kgedit.benchmark.case_questions import judge_cases, keep_probes
@@ -91,6 +92,7 @@ def test_locality_questions_that_fail_are_dropped_by_reason_and_the_rest_keep_th
     assert parts.funnel["the relation is not expressed"] == 1
 
 
+@pytest.mark.slow
 def test_an_export_drops_a_case_with_its_update_question_and_counts_what_fails_by_axis(tmp_path: Path) -> None:
     people = [item("Q20", label="Ada Berg"), item("Q21", label="Bo Ek"), item("Q22", label="Cy Dahl")]
 

@@ -97,6 +97,7 @@ def test_a_relation_is_named_as_in_the_newer_snapshot_and_a_known_fact_as_in_the
     assert {known.fact.property_label for known in timestep.known_facts()} == {"head"}
 
 
+@pytest.mark.slow
 def test_a_label_counts_as_changed_if_it_is_another_one_in_the_older_snapshot(
     timestep: Timestep, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_locality_is_about_the_subject_that_shares_most_or_else_is_named_most_al
     assert 0.9 < rows(timestep, "locality")["Q2"]["similarity"] < 1
 
 
+@pytest.mark.slow
 def test_no_more_facts_are_taken_than_asked_for(tmp_path: Path, timestep: Timestep) -> None:
     few = export(tmp_path, pool=1, known_facts=2)
     assert len(few.known_facts()) == 2
@@ -134,12 +136,14 @@ def test_no_more_facts_are_taken_than_asked_for(tmp_path: Path, timestep: Timest
     assert {case.fact.subject: locality_of(case)[0] for case in few.cases()} == {"Q1": "Q6", "Q2": "Q4", "Q3": "Q4"}
 
 
+@pytest.mark.slow
 def test_of_many_similar_facts_the_most_similar_are_considered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kgedit.benchmark.locality.CANDIDATES", 1)
     cases = {case.fact.subject: case for case in export(tmp_path).cases()}
     assert locality_of(cases["Q1"])[0] == "Q6"
 
 
+@pytest.mark.slow
 def test_every_case_has_a_kind_of_change_and_only_those_asked_for_are_kept(tmp_path: Path, timestep: Timestep) -> None:
     kinds = {subject: row["kind"] for subject, row in rows(timestep, "cases").items()}
     # Borgholm had no leader: one without a date may have been in office all the time.

@@ -70,6 +70,7 @@ def test_an_empty_cell_stands_for_any() -> None:
     assert keep_selected(changes, None).kept == changes
 
 
+@pytest.mark.slow
 def test_a_timestep_of_a_selection_has_its_cases_and_counts_the_rest(tmp_path: Path) -> None:
     named = [item("P6", label="head"), *(item(f"Q{number}", label=f"Leader {number}") for number in range(200, 204))]
     old = [*named, *(item(f"Q{n}", about("P6", f"Q{199 + n}"), label=f"Land {n}") for n in (1, 2, 3))]
@@ -89,6 +90,7 @@ def test_a_timestep_of_a_selection_has_its_cases_and_counts_the_rest(tmp_path: P
     }
 
 
+@pytest.mark.slow
 def test_the_profile_wikifactdiff_takes_a_selection_too(tmp_path: Path) -> None:
     home = Home(write_explored(tmp_path))
     only = write(tmp_path, "subject,property\nQ1,\n")

@@ -218,6 +218,7 @@ def run_on(timestep: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_scores_of_runs_go_with_the_timesteps_that_they_were_made_on(timesteps: list[Path], tmp_path: Path) -> None:
     run = run_on(timesteps[0], tmp_path / "runs" / "first")
     result = publish(tmp_path / "mayors", timesteps[0], more=("--runs", str(run)))

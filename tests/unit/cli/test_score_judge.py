@@ -238,6 +238,7 @@ def test_a_judge_that_cannot_be_asked_is_told_what_it_lacks(run: Path, arguments
     assert (run / "scores.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) -> None:
     model = small_model(seed=3)
     shown = score(run, "--judge-local", save(model, tmp_path / "model"))

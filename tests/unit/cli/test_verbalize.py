@@ -68,7 +68,7 @@ def verbalize(timestep: Path, *arguments: object) -> Result:
 
 
 def at(server: Any, *more: object) -> list[object]:
-    return ["--base-url", server.url, "--attempts", 3, "--timeout", 0.4, *more]
+    return ["--base-url", server.url, "--attempts", 3, "--timeout", 1.5, *more]
 
 
 def wordings(folder: Path) -> list[dict[str, Any]]:
@@ -185,7 +185,7 @@ def test_no_fault_of_the_server_loses_a_wording_or_pays_twice(timestep: Path, tm
         return seen.setdefault(message, FAULTS[len(seen) % len(FAULTS)]) if attempt == 1 else None
 
     with fault_server(good, once) as server:
-        server.silence = 0.6
+        server.silence = 2.0
         shown = verbalize(
             timestep, *at(server, "--structured", "--axis", "update", "--axis", "locality", "--overwrite")
         )

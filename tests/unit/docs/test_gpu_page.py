@@ -6,7 +6,6 @@ import dataclasses
 import gc
 import json
 import runpy
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,10 @@ IN_PROMPTS = {"none", "prompt", "ike", "rag", "graph_rag"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _only_new_things() -> Iterator[None]:
+def _only_new_things() -> None:
     """What was there before is neither collected nor counted: each look at all of it takes half a second."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def _bytes_of_tensors() -> int:

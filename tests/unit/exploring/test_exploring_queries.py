@@ -91,6 +91,7 @@ def changed(old: Snapshot, new: Snapshot) -> dict[tuple[str, str], tuple[list[st
 
 
 @pytest.mark.parametrize("world", ["explorer", "many"])
+@pytest.mark.slow
 def test_differences_between_any_two_snapshots_are_those_of_their_facts(
     request: pytest.FixtureRequest, world: str
 ) -> None:
@@ -260,6 +261,7 @@ def test_presence_tells_missing_and_merged(explorer: Explorer) -> None:
     assert read_history(explorer, "Q404") is None
 
 
+@pytest.mark.slow
 def test_derived_files_are_made_once_and_anew_for_another_snapshot(tmp_path: Path) -> None:
     def dump(day: str, leader: str) -> None:
         content = [entity("P6", label="head"), entity("Q1", statement(snak("P6", entity_value(leader))), label="Land")]

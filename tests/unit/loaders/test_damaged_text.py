@@ -143,6 +143,7 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("what", list(BROKEN))
 @pytest.mark.parametrize("name", list(TEXTS))
+@pytest.mark.slow
 def test_a_broken_file_is_an_error_and_the_snapshot_of_before_stays(tmp_path: Path, name: str, what: str) -> None:
     before = load(tmp_path, "good", TEXTS[name](), name)
     held = {path.name: path.read_bytes() for path in before.folder.iterdir()}

@@ -112,6 +112,7 @@ def as_document(triples: bytes, form: str) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["turtle", "xml", "json-ld"])
+@pytest.mark.slow
 def test_what_rdflib_reads_gives_the_rows_of_the_json(tmp_path: Path, form: str) -> None:
     entities = with_properties(entities_of("2021"))[:60]
     for entity in entities:

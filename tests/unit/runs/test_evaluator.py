@@ -96,6 +96,7 @@ def test_what_is_recorded_as_retrieved_stands_in_the_prompt(tmp_path: Path) -> N
     assert all(answer.retrieved[0] == answer.case_id for answer in answers if answer.axis == "update")
 
 
+@pytest.mark.slow
 def test_the_last_part_stays_even_where_it_does_not_fit(tmp_path: Path) -> None:
     cases = list(write_timestep(tmp_path / "timestep").cases())
     endless = replace(cases[1], answer="very " * 300)

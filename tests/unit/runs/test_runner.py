@@ -272,6 +272,7 @@ def test_a_kill_while_a_kept_state_is_removed_leaves_it_whole_or_none(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000002"]
 
 
+@pytest.mark.slow
 def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

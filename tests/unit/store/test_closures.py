@@ -31,7 +31,7 @@ def graph(steps: list[tuple[str, str]]) -> nx.DiGraph:
     return nx.DiGraph(steps)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(STEPS, st.lists(st.tuples(st.sampled_from(["a", "b"]), IDS), min_size=1, max_size=4), st.integers(0, 4))
 def test_what_lies_below_is_what_networkx_finds(
     steps: list[tuple[str, str]], roots: list[tuple[str, str]], depth: int
@@ -49,7 +49,7 @@ def test_what_lies_below_is_what_networkx_finds(
             assert len(found) == len(expected)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(STEPS, st.sets(IDS, max_size=3), st.integers(1, 6))
 def test_what_lies_around_is_what_networkx_finds(steps: list[tuple[str, str]], starts: set[str], depth: int) -> None:
     world = graph(steps)
@@ -70,7 +70,7 @@ def test_what_lies_around_is_what_networkx_finds(steps: list[tuple[str, str]], s
     assert sorted(found) == sorted((*pair, distance) for pair, distance in shortest.items())
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(STEPS)
 def test_circles_are_the_strongly_connected_components_of_networkx(steps: list[tuple[str, str]]) -> None:
     world = graph(steps)

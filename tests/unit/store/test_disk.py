@@ -49,7 +49,7 @@ def said_by_a_load(home: Path, dump: Path, *, workers: int = 1, limit: int = 0, 
     script.write_text(LOAD)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(CHECKOUT / "tests"), str(CHECKOUT)]))
     arguments = [sys.executable, str(script), str(home), str(dump), *map(str, (workers, limit, user))]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -146,6 +146,7 @@ def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Pat
     assert hashes(tmp_path / home) == expected
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_size_of_blocks(tmp_path: Path, dump: Path) -> None:
     small, large = (load(tmp_path / str(size), dump, DATE, block_bytes=size) for size in (SMALL, 1 << 20))
     for name in ("claims.parquet", "facts.parquet", "entities.parquet"):
@@ -268,6 +269,7 @@ def test_an_array_loads_with_its_brackets_on_the_lines_of_entities(tmp_path: Pat
     assert (limited.manifest["lines"], limited.manifest["entities"]) == (7, 7)
 
 
+@pytest.mark.slow
 def test_a_line_nested_deep_costs_only_itself(tmp_path: Path) -> None:
     deep = b'{"id":"Q0","type":"item","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
     dump = write_dump(tmp_path / "dump.json", deep + lines(items(range(1, 200))))
@@ -345,7 +347,7 @@ def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, worker
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert list_snapshots(home) == []
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(map(alive, workers_of_it)):
         assert time.monotonic() < deadline, "a worker outlives its parent"
         time.sleep(0.01)
@@ -429,6 +431,7 @@ class _Dying:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_an_error_that_says_what_to_do(tmp_path: Path, dump: Path) -> None:
     with pytest.raises(StoreError, match=r"memory ran out.*--workers 1"):
         load(tmp_path, dump, DATE, make_loader=_Dying, workers=2, block_bytes=SMALL)

@@ -37,6 +37,7 @@ def test_every_case_of_an_export_is_valid(tmp_path: Path) -> None:
         assert {row["locality"] for row in rows} == {"valid"}
 
 
+@pytest.mark.slow
 def test_an_added_relation_whose_older_value_preprocessing_dropped_is_no_case(tmp_path: Path) -> None:
     values = [article(name, label=f"Place {name}") for name in ("Q11", "Q12")]
     # Q90 has no article: the profile does not see that Arvika lay in it.
@@ -59,6 +60,7 @@ def test_an_added_relation_whose_older_value_preprocessing_dropped_is_no_case(tm
     assert audit.rows["verdict"].to_pylist() == ["valid"]
 
 
+@pytest.mark.slow
 def test_an_export_without_cases_is_audited_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = [article("Q1", label="Arvika")]
     old, new = two_snapshots(tmp_path, world, world)

@@ -15,6 +15,8 @@ from world.two_days import NEW, OLD, about, changed_edges, item, two_snapshots
 from kgedit.benchmark.kinds import KINDS, describe_kinds, judge_kinds
 from kgedit.benchmark.kinds.signals import SIGNALS, SIGNALS_OF_CHANGES
 
+pytestmark = pytest.mark.slow
+
 Describe = Callable[[list[Json], list[Json]], dict[str, tuple[str, str]]]
 
 
@@ -77,7 +79,6 @@ def test_a_year_that_straddles_the_older_snapshot_decides_nothing(describe: Desc
 @pytest.mark.parametrize(
     ("start", "kind"), [(OLD, "update"), ("2021-01-05", "update"), ("2021-01-03", "backfill"), (NEW, "update")]
 )
-@pytest.mark.slow
 def test_the_window_excludes_the_older_day_and_includes_the_newer(describe: Describe, start: str, kind: str) -> None:
     things = [item("Q8", label="Ann Lee"), item("Q9", label="Bo Ray")]
     found = describe([item("Q1", dated("Q8")), *things], [item("Q1", dated("Q9", day("P580", start))), *things])
@@ -106,7 +107,6 @@ def test_containment_is_followed_for_eight_steps(describe: Describe, steps: int,
 
 
 @pytest.mark.parametrize("relation", ["P131", "P171", "P279", "P361"])
-@pytest.mark.slow
 def test_each_relation_of_containment_makes_a_refinement(describe: Describe, relation: str) -> None:
     things = [item("Q8", about(relation, "Q9"), label="Ann Lee"), item("Q9", label="Bo Ray")]
     found = describe([item("Q1", about("P6", "Q9")), *things], [item("Q1", about("P6", "Q8")), *things])

@@ -149,6 +149,7 @@ def test_the_catalogue_says_the_mined_clozes_and_all_else_as_before(tmp_path: Pa
     assert changed == {("P6", "")}
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_catalogue_and_a_second_run_asks_nobody(
     snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

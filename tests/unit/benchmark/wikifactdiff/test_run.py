@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from world.small_models import save, small_model
 from world.two_days import two_snapshots
 from world.updates import article, functional, number, said
@@ -12,6 +13,7 @@ import kgedit
 from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
 
 
+@pytest.mark.slow
 def test_its_cases_are_edited_and_asked_before_and_after(tmp_path: Path) -> None:
     schema = [functional("P1082", "P585"), article("P31"), article("Q50", label="town")]
     old, new = (

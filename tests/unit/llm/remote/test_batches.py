@@ -42,10 +42,16 @@ def words(count: int) -> list[ChatRequest]:
 
 
 def client(
-    server: BatchServer, folder: Path, *, price: Price | None = None, budget: float | None = None, most: int = 50_000
+    server: BatchServer,
+    folder: Path,
+    *,
+    price: Price | None = None,
+    budget: float | None = None,
+    most: int = 50_000,
+    timeout: float = 30.0,
 ) -> BatchClient:
     return BatchClient(
-        ChatServer(url=server.url, timeout=0.3),
+        ChatServer(url=server.url, timeout=timeout),
         ReplyCache(folder / "replies"),
         folder / "batches",
         model="m",
@@ -79,6 +85,7 @@ def test_every_request_gets_its_own_reply_and_a_second_run_asks_nobody(tmp_path:
 
 STEPS = ["upload", "create", "look up", "download"]
 FAULTS = ["429", "500", "cut", "timeout", "done, then 500", "done, then silence"]
+SILENT = {"timeout", "done, then silence"}
 FILES = ["cut", "wrong ids", "duplicates", "missing rows", "another's", "500"]
 
 
@@ -88,7 +95,8 @@ FILES = ["cut", "wrong ids", "duplicates", "missing rows", "another's", "500"]
 )
 def test_no_fault_loses_a_reply_or_pays_for_one_twice(tmp_path: Path, step: str, fault: str) -> None:
     with batch_server(fault=lambda where, time: fault if (where, time) == (step, 1) else None) as server:
-        asked = client(server, tmp_path).ask(words(8))
+        server.silence = 1.5
+        asked = client(server, tmp_path, timeout=1.0 if fault in SILENT else 30.0).ask(words(8))
         assert texts(asked.replies) == EIGHT
         assert server.paid == {f"word {number}": 1 for number in range(8)}
         assert (asked.failed, len(server.created)) == ({}, 1)
@@ -226,11 +234,11 @@ def test_a_run_that_is_killed_resumes_and_pays_nothing_twice(tmp_path: Path, ste
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while server.steps[step] < 1 and time.monotonic() < deadline:
             time.sleep(0.02)
         child.send_signal(signal.SIGKILL)
-        child.wait(20)
+        child.wait(120)
         (note,) = (tmp_path / "batches").glob("*.json")
         assert b"word" not in note.read_bytes()
         assert (b"batch_1" in note.read_bytes()) == (step == "look up")

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,9 +43,16 @@ def words(count: int) -> list[ChatRequest]:
     return [request(f"word {number}") for number in range(count)]
 
 
-def client(server: FaultServer, folder: Path, *, price: Price | None = None, budget: float | None = None) -> ChatClient:
+def client(
+    server: FaultServer,
+    folder: Path,
+    *,
+    price: Price | None = None,
+    budget: float | None = None,
+    timeout: float = 30.0,
+) -> ChatClient:
     return ChatClient(
-        ChatServer(url=server.url, timeout=0.4),
+        ChatServer(url=server.url, timeout=timeout),
         ReplyCache(folder),
         model="m",
         effort=Effort(workers=4, attempts=3),
@@ -79,13 +87,14 @@ def test_a_second_run_costs_nothing_and_gives_the_same_replies(tmp_path: Path) -
 FAULTS = ["429", "500", "503", "timeout", "cut", "torn", "not JSON", "no choice", "two choices", "no text", "another's"]
 
 
+@pytest.mark.slow
 def test_no_fault_loses_a_reply_or_pays_for_one_twice(tmp_path: Path) -> None:
     def once(message: str, attempt: int) -> str | None:
         return FAULTS[int(message.split()[1]) % len(FAULTS)] if attempt == 1 else None
 
     with fault_server(fault=once) as server:
-        server.silence = 0.6
-        asked = client(server, tmp_path).ask(words(3 * len(FAULTS)))
+        server.silence = 2.0
+        asked = client(server, tmp_path, timeout=1.5).ask(words(3 * len(FAULTS)))
         assert texts(asked.replies) == [f"WORD {number}" for number in range(3 * len(FAULTS))]
         assert set(server.paid.values()) == {1}
         assert asked.failed == {}
@@ -125,6 +134,7 @@ def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> No
         client(server, tmp_path).ask(words(60))
 
 
+@pytest.mark.slow
 def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
     def busy_at_first(message: str, attempt: int) -> str | None:
         return "429" if message == "word 0" and attempt == 1 else None
@@ -132,10 +142,10 @@ def test_all_wait_as_long_as_a_busy_server_asks(tmp_path: Path) -> None:
     with fault_server(fault=busy_at_first) as server:
         server.retry_after = 0.5
         server.seconds = 0.05
-        client(server, tmp_path).ask(words(12))
+        client(server, tmp_path).ask(words(30))
         refused = server.arrivals[[message for message, _ in server.arrivals].index("word 0")][1]
-        # Calls that were under way when the refusal came are no breach.
-        assert not [when for _, when in server.arrivals if refused + 0.15 < when < refused + 0.5]
+        # Calls that were under way when the refusal came are no breach, however late they arrive: three at most.
+        assert len([when for _, when in server.arrivals if refused + 0.15 < when < refused + 0.5]) <= 3
         assert len([when for _, when in server.arrivals if when >= refused + 0.5]) >= 5
 
 
@@ -229,10 +239,16 @@ def test_the_key_of_a_reply_holds_all_that_is_sent_and_where() -> None:
 
 _CHILD = """
 import signal
-# A shell's background jobs ignore Ctrl-C, and so would this process when the tests run in one.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 from pathlib import Path
+from kgedit.llm.remote.pacing import Pace
+stop = Pace.stop
+def stop_and_tell(pace):
+    stop(pace)
+    Path(sys.argv[3]).touch()
+Pace.stop = stop_and_tell
+# A shell's background jobs ignore Ctrl-C, and so would this process when the tests run in one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from kgedit.llm.remote.client import ChatClient, Effort
 from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatRequest, Message
@@ -247,26 +263,33 @@ def _cached(folder: Path) -> int:
     return len(list(folder.rglob("[0-9a-f]*.json")))
 
 
+def _until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.slow
 def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_path: Path, how: signal.Signals) -> None:
+    replies, stopped = tmp_path / "replies", tmp_path / "stopped"
     with fault_server() as server:
         server.hold_after = 13
         child = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, server.url, str(tmp_path)],
+            [sys.executable, "-c", _CHILD, server.url, str(replies), str(stopped)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 30
-        while _cached(tmp_path) < 13 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        _until(lambda: _cached(replies) >= 13)
         child.send_signal(how)
-        server.hold_after = None
         if how == signal.SIGINT:
-            server.released.set()
-        assert child.wait(20) != 0
-        # What was under way at Ctrl-C may have been answered and kept; nothing else started.
-        assert 13 <= _cached(tmp_path) <= 13 + 4
-        asked = client(server, tmp_path).ask(words(40))
+            # Were the held calls let go before it stopped, it would rightly try them again.
+            _until(stopped.is_file)
+        server.hold_after = None
+        server.released.set()
+        assert child.wait(120) != 0
+        assert _cached(replies) == 13
+        asked = client(server, replies).ask(words(40))
         assert texts(asked.replies) == [f"WORD {number}" for number in range(40)]
         assert server.paid == {f"word {number}": 1 for number in range(40)}

@@ -89,7 +89,7 @@ def test_a_real_server_answers_as_the_model_does_here(
 def test_a_real_server_words_questions_and_counts_as_estimated(
     url: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timestep = write_timestep(tmp_path / "timestep", towns=range(3))
+    timestep = write_timestep(tmp_path / "timestep", towns=range(2))
     monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     prices = tmp_path / "prices.yaml"
@@ -102,7 +102,7 @@ def test_a_real_server_words_questions_and_counts_as_estimated(
     estimate = verbalizer.estimate(wanted)
     asked = verbalizer.word(wanted).asked
     assert asked is not None
-    assert (asked.requests, asked.calls, asked.failed, estimate.exact) == (6, 6, {}, True)
+    assert (asked.requests, asked.calls, asked.failed, estimate.exact) == (4, 4, {}, True)
     assert estimate.prompt_tokens == pytest.approx(asked.prompt_tokens, rel=0.05)
     estimated, counted = (one.prompt_tokens + one.new_tokens for one in (estimate, asked))
     assert estimated == pytest.approx(counted, rel=0.05)
@@ -112,6 +112,6 @@ def test_a_real_server_words_questions_and_counts_as_estimated(
     given = [*arguments, "--axis", "update", "--axis", "locality", "--no-structured"]
     shown = CliRunner().invoke(main, [str(argument) for argument in given])
     assert shown.exit_code == 0, shown.output
-    assert "6 of them from the cache; 0 calls" in shown.stderr
+    assert "4 of them from the cache; 0 calls" in shown.stderr
     told = json.loads((tmp_path / "worded" / "timestep.json").read_text(encoding="utf-8"))["verbalizer"]
-    assert sum(sum(axis["sources"].values()) for axis in told["axes"].values()) == 6
+    assert sum(sum(axis["sources"].values()) for axis in told["axes"].values()) == 4
