@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.breadth_first import BreadthFirstTuning
 from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_curvatures
-from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, corpus_of
 from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.fine_tuning import CrispEditSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, pack
+from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.gradient_factors import gradient_factors
