@@ -151,8 +151,8 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
         found = {}
         for name, count in tokens.items():
             device = self._matrices[int(name)].weight.device
-            factors = (state.tensors[f"{kind}.{side}.{name}"].to(device) for side in ("inputs", "outputs"))
-            found[int(name)] = Curvature(*factors, count)
+            inputs, outputs = (state.tensors[f"{kind}.{side}.{name}"].to(device) for side in ("inputs", "outputs"))
+            found[int(name)] = Curvature(inputs, outputs, count)
         return found
 
     def _take_anew(self) -> None:
