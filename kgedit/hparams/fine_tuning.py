@@ -117,7 +117,7 @@ class CrispEditSettings(BreadthFirstSettings):
         "or nothing, which is LocFT-BF",
         default="gradient",
     )
-    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.8, gt=0, le=1)
+    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.9, gt=0, le=1)
     corpus: str = setting(
         "text of the curvature: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
     )
