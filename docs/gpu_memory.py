@@ -69,7 +69,9 @@ def _crispedit(model: LanguageModel, own: Any) -> Needs:
     layers = parse_layers(own.layers)
     down = model.blocks[layers[0]].down
     matrix, squares = _down(model, layers[0]), down.in_width**2 + down.out_width**2
-    each = 4 * matrix + (8 + 4) * squares + matrix  # the matrix; factors and their eigenvectors; which are open
+    each = (
+        4 * matrix + (8 + 4) * squares + matrix
+    )  # the matrix; factors and at most their eigenvectors; which are closed
     # Gradient, Adam and the matrix before; eigenvalues of one layer at a time.
     return Needs(len(layers) * each, len(layers) * 16 * matrix + 3 * 8 * matrix, layers[0])
 

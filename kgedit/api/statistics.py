@@ -72,7 +72,8 @@ def build_statistics(
         SpecError: if there is no text or more than one kind, or the model has no such layer.
         ModelError: if the model or a text cannot be read.
     """
-    from kgedit.editing.locate_then_edit import second_moments
+    from kgedit.editing.corpora import TextBudget, corpus_of_files
+    from kgedit.editing.locate_then_edit.second_moments import second_moments
     from kgedit.hparams.locate_then_edit import statistics_tokens
     from kgedit.llm.surgery.layer_lists import parse_layers
 
@@ -80,18 +81,18 @@ def build_statistics(
     if (timestep is None) == (not files):
         raise SpecError(["give either a timestep or text files"])
     wanted = parse_layers(layers) if isinstance(layers, str) else list(layers)
-    corpus = second_moments.corpus_of_files(files) if timestep is None else _corpus_of_timestep(timestep)
+    corpus = corpus_of_files(files) if timestep is None else _corpus_of_timestep(timestep)
     with use_home(folder_of(home)):
         loaded = _loaded(model, tokenizer, device, dtype)
         if max(wanted) >= len(loaded.blocks):
             raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
         most = tokens or statistics_tokens(loaded.blocks[0].inner_width)
         update = (progress or unwatched)(f"read {corpus.name}", most, "tokens")
-        moments = second_moments.second_moments(
+        moments = second_moments(
             loaded,
             wanted,
             corpus,
-            budget=second_moments.TextBudget(most, length),
+            budget=TextBudget(most, length),
             progress=lambda done, _total: update(done, done),
         )
         rows = [_row(moment, null_space) for moment in moments.values()]
@@ -100,7 +101,7 @@ def build_statistics(
 
 def _corpus_of_timestep(timestep: Timestep | str | Path) -> Any:
     from kgedit.benchmark.timestep import Timestep
-    from kgedit.editing.locate_then_edit.second_moments import corpus_of_facts
+    from kgedit.editing.corpora import corpus_of_facts
 
     opened = timestep if isinstance(timestep, Timestep) else Timestep.open(Path(timestep))
     return corpus_of_facts(opened.known_facts())

@@ -106,12 +106,18 @@ class CrispEditSettings(BreadthFirstSettings):
 
     layers: LayerList = setting("blocks whose matrices are trained, such as 19-23", derived="by depth")
     batch: int = setting("examples per step of Adam", default=32, ge=1)
+    least_steps: int = setting(
+        "steps of Adam that a call with few edits may take until `stop_loss`: they are cut into smaller batches, or "
+        "come by in more epochs; 0: as published",
+        default=100,
+        ge=0,
+    )
     project: Literal["gradient", "step", "none"] = setting(
         "what is kept out of the directions that text depends on: each gradient as published, each whole step of Adam, "
         "or nothing, which is LocFT-BF",
         default="gradient",
     )
-    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.99, gt=0, le=1)
+    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.9, gt=0, le=1)
     corpus: str = setting(
         "text of the curvature: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
     )
@@ -119,6 +125,12 @@ class CrispEditSettings(BreadthFirstSettings):
     length: int = setting("tokens of a row of it", default=512, ge=2)
     history: bool = setting("whether past edits' own curvature joins that of the text", default=True)
     chunk: int = setting("past edits that join at once, after which directions are chosen anew", default=100, ge=1)
+    moved: float | None = setting(
+        "change of a matrix, as a share of its length, at which a call begins with the curvature of the text taken "
+        "anew, on the edited model (0.25 in the official code where this is asked for); null: never",
+        default=None,
+        gt=0,
+    )
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:

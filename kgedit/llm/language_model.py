@@ -208,6 +208,11 @@ class LanguageModel:
         ids: list[int] = self.tokenizer.encode(prompt)
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 
+    def leading_ids(self) -> list[int]:
+        """What the tokenizer puts ahead of every text (a beginning-of-text token, or nothing)."""
+        ids = self.encode("a")
+        return ids[: len(ids) - len(self.tokenizer.encode("a", add_special_tokens=False))]
+
     def encode_target(self, answer: str, *, after: str = "") -> list[int]:
         """Tokens of an answer, to be appended to those of a prompt.
 

@@ -28,7 +28,7 @@ from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
-CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2}
+CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2, "least_steps": 0}
 QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 3},
     "lora_merge": {"epochs": 3},

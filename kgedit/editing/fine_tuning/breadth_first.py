@@ -27,10 +27,11 @@ class BreadthFirstTuning(MaskedTuning[EpochSettings]):
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train for some epochs; the loss is the mean of the last one's steps."""
-        epochs, batch = self.settings.steps, self.settings.batch
         pairs = examples(cases, self.contexts)
+        epochs, batch = self.epochs_and_batch(len(pairs))
         if len(pairs) <= batch:
-            return super().apply(cases, run)
+            with self._training() as optimizer:
+                return AppliedEdits(loss=self._steps(pairs, optimizer, most=epochs))
         order = random.Random(seed_for(self.seed, cases))
         with self._training() as optimizer:
             begun = resume_training(optimizer, run.resume, scaler=self._scaler) if run.resume else 0
@@ -46,3 +47,7 @@ class BreadthFirstTuning(MaskedTuning[EpochSettings]):
                     break
                 run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
         return AppliedEdits(loss=sum(losses) / len(losses))
+
+    def epochs_and_batch(self, count: int) -> tuple[int, int]:  # noqa: ARG002 - for those that have fewer at a time
+        """Most epochs over a number of examples, and examples of a step."""
+        return self.settings.steps, self.settings.batch

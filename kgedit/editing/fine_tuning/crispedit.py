@@ -5,17 +5,18 @@ The loss on text then changes to second order only, while edits still go down th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.breadth_first import BreadthFirstTuning
-from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_curvatures
-from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, corpus_of
+from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches, text_curvatures
 from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.fine_tuning import CrispEditSettings
@@ -53,8 +54,10 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._corpus: Corpus | None = None
+        self._unedited: dict[int, Curvature] = {}
         self._of_text: dict[int, Curvature] = {}
-        self._curvatures: dict[int, Curvature] = {}
+        self._of_edits: dict[int, Curvature] = {}
+        self._taken_at: dict[int, torch.Tensor] = {}  # matrices when the text's was taken anew
         self._projections: dict[int, Projection] = {}
         self._past: list[tuple[str, str]] = []  # edits whose curvature has not joined yet
 
@@ -63,23 +66,30 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
         if self.settings.project == "none":
             return
         self._corpus = corpus_of(self.settings.corpus, known)
-        budget = TextBudget(self.settings.tokens, self.settings.length)
-        self._of_text = text_curvatures(self.model, self.layers, self._corpus, budget=budget, progress=advance)
-        self._curvatures = dict(self._of_text)
+        self._unedited = text_curvatures(self.model, self.layers, self._corpus, budget=self._budget, progress=advance)
+        self._of_text = self._unedited
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train on the cases; past edits join the curvature first, once there are enough of them."""
+        self._take_anew()
         self._join_past()
         applied = super().apply(cases, run)
         if self.settings.history and self.settings.project != "none":
             self._past += examples(cases, self.contexts)
         return applied
 
+    def epochs_and_batch(self, count: int) -> tuple[int, int]:
+        """As set, but for few examples: steps on fewer at a time, then more epochs, make up `least_steps`."""
+        epochs, batch, least = self.settings.steps, self.settings.batch, self.settings.least_steps
+        if least:
+            batch = min(batch, max(1, count * epochs // least))
+        return max(epochs, math.ceil(least / math.ceil(count / batch))), batch
+
     def details(self) -> dict[str, Any]:
         """Layers, and the text that the curvature is of."""
         text = None
         if self._corpus is not None:
-            tokens = self._of_text[self.layers[0]].tokens
+            tokens = self._unedited[self.layers[0]].tokens
             text = {"corpus": self._corpus.name, "sha256": self._corpus.sha256, "tokens": tokens}
         return {**super().details(), "layers": list(self.layers), "curvature": text}
 
@@ -89,41 +99,76 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
         Raises:
             SpecError: if `prepare` was not called.
         """
-        if layer not in self._curvatures:
+        if layer not in self._of_text:
             raise SpecError(["crispedit needs the curvature of text: call prepare() with known facts first"])
         if layer not in self._projections:
-            wide = self._matrices[layer].wide
-            self._projections[layer] = Projection(self._curvatures[layer], share=self.settings.share, dtype=wide)
+            wide, own = self._matrices[layer].wide, self._of_text[layer]
+            whole = own.merged(self._of_edits[layer]) if self._of_edits else own
+            self._projections[layer] = Projection(whole, share=self.settings.share, dtype=wide)
         return self._projections[layer]
 
     def restore(self) -> None:
         """Restore the matrices, and the curvature of text alone."""
         super().restore()
-        self._past = []
-        if any(own is not self._of_text[layer] for layer, own in self._curvatures.items()):
-            self._curvatures, self._projections = dict(self._of_text), {}
+        if self._of_edits or self._taken_at:
+            self._projections = {}
+        self._past, self._of_edits, self._of_text, self._taken_at = [], {}, self._unedited, {}
 
     def state(self) -> EditorState:
-        """The matrices, the curvature where edits have joined it, and those that have not yet."""
-        state = super().state()
-        joined = {layer: own for layer, own in self._curvatures.items() if own is not self._of_text[layer]}
-        factors = {f"inputs.{layer}": own.inputs.clone() for layer, own in joined.items()}
-        factors |= {f"outputs.{layer}": own.outputs.clone() for layer, own in joined.items()}
-        record = {
-            "past": [list(pair) for pair in self._past],
-            "tokens": {str(layer): own.tokens for layer, own in joined.items()},
-        }
-        return EditorState({**state.tensors, **factors}, record)
+        """The matrices, the curvature where it is not that of the text alone, and edits that have not joined it."""
+        tensors, tokens = super().state().tensors, dict[str, dict[str, int]]()
+        for kind, held in self._changed().items():
+            tokens[kind] = {str(layer): own.tokens for layer, own in held.items()}
+            for layer, own in held.items():
+                tensors |= {
+                    f"{kind}.inputs.{layer}": own.inputs.clone(),
+                    f"{kind}.outputs.{layer}": own.outputs.clone(),
+                }
+        tensors |= {f"taken_at.{layer}": matrix.clone() for layer, matrix in self._taken_at.items()}
+        return EditorState(tensors, {"past": [list(pair) for pair in self._past], "tokens": tokens})
 
     def load_state(self, state: EditorState) -> None:
         """Load what `state` gave."""
         super().load_state(state)
         self._past = [(prompt, answer) for prompt, answer in state.record["past"]]
-        self._curvatures, self._projections = dict(self._of_text), {}
-        for name, tokens in state.record["tokens"].items():
+        self._projections = {}
+        held = {kind: self._read(kind, tokens, state) for kind, tokens in state.record["tokens"].items()}
+        self._of_edits, self._of_text = held.get("edits", {}), held.get("text", self._unedited)
+        self._taken_at = {
+            layer: state.tensors[f"taken_at.{layer}"].to(self._matrices[layer].weight.device)
+            for layer in held.get("text", {})
+        }
+
+    @property
+    def _budget(self) -> TextBudget:
+        return TextBudget(self.settings.tokens, self.settings.length)
+
+    def _changed(self) -> dict[str, dict[int, Curvature]]:
+        held = {"edits": self._of_edits, "text": self._of_text if self._taken_at else {}}
+        return {kind: own for kind, own in held.items() if own}
+
+    def _read(self, kind: str, tokens: Mapping[str, int], state: EditorState) -> dict[int, Curvature]:
+        found = {}
+        for name, count in tokens.items():
             device = self._matrices[int(name)].weight.device
-            inputs, outputs = (state.tensors[f"{kind}.{name}"].to(device) for kind in ("inputs", "outputs"))
-            self._curvatures[int(name)] = Curvature(inputs, outputs, tokens)
+            inputs, outputs = (state.tensors[f"{kind}.{side}.{name}"].to(device) for side in ("inputs", "outputs"))
+            found[int(name)] = Curvature(inputs, outputs, count)
+        return found
+
+    def _take_anew(self) -> None:
+        """Take the curvature of the text on the edited model, where a matrix has moved far since it was taken."""
+        limit = self.settings.moved
+        if limit is None or self._corpus is None:
+            return
+        starts = {layer: self._taken_at.get(layer, matrix.before) for layer, matrix in self._matrices.items()}
+        if all(
+            (matrix.weight.detach() - starts[layer]).norm() <= limit * starts[layer].norm()
+            for layer, matrix in self._matrices.items()
+        ):
+            return
+        self._of_text = curvatures(self.model, self.layers, text_batches(self.model, self._corpus, self._budget))
+        self._taken_at = {layer: matrix.weight.detach().clone() for layer, matrix in self._matrices.items()}
+        self._projections = {}
 
     def _join_past(self) -> None:
         if len(self._past) < self.settings.chunk * len(self.contexts):
@@ -133,7 +178,8 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
             for start in range(0, len(self._past), _MERGED_AT_ONCE)
         ]
         found = curvatures(self.model, self.layers, batches)
-        self._curvatures = {layer: own.merged(found[layer]) for layer, own in self._curvatures.items()}
+        earlier = self._of_edits
+        self._of_edits = {layer: earlier[layer].merged(own) if earlier else own for layer, own in found.items()}
         self._projections, self._past = {}, []
 
     @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 
-from kgedit.editing.locate_then_edit.second_moments import Corpus, TextBudget, pack
+from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.gradient_factors import gradient_factors
@@ -61,7 +61,7 @@ class Projection:
 
     Attributes:
         threshold: Curvature of the least curved direction that is taken out; those kept lie below it.
-        kept: Which pairs of eigenvectors are kept, outputs x inputs.
+        closed: Number of directions taken out, of outputs x inputs.
     """
 
     def __init__(self, curvature: Curvature, *, share: float, dtype: torch.dtype) -> None:
@@ -72,13 +72,17 @@ class Projection:
         sums = falling.cumsum(0)
         taken = int((sums < share * sums[-1]).sum())
         self.threshold = float(falling[min(taken, len(falling) - 1)])
-        self.kept = product < self.threshold
-        self._inputs, self._outputs = vectors_in.to(dtype), vectors_out.to(dtype)
+        closed = product >= self.threshold
+        self.closed = int(closed.sum())
+        # Many eigenvectors of inputs are in no closed pair: what is closed is taken off, not what is open kept.
+        rows, columns = closed.any(1), closed.any(0)
+        self._closed = closed[rows][:, columns]
+        self._inputs, self._outputs = vectors_in[:, columns].to(dtype), vectors_out[:, rows].to(dtype)
 
     def __call__(self, change: torch.Tensor) -> torch.Tensor:
         """What is left of a gradient or a change, outputs x inputs."""
-        turned = (self._outputs.T @ change @ self._inputs) * self.kept
-        left: torch.Tensor = self._outputs @ turned @ self._inputs.T
+        turned = (self._outputs.T @ (change @ self._inputs)) * self._closed
+        left: torch.Tensor = change - (self._outputs @ turned) @ self._inputs.T
         return left
 
 
@@ -102,12 +106,20 @@ def text_curvatures(
     """
     paths = {layer: _path(model, layer, corpus, budget) for layer in layers}
     if missing := [layer for layer, path in paths.items() if not path.is_file()]:
-        rows = pack(model, corpus, budget)
-        batches = [_row_targets(model, own) for own in _batches(rows)]
+        batches = text_batches(model, corpus, budget)
         for layer, found in curvatures(model, missing, batches, progress=progress).items():
             tensors = {"inputs": found.inputs.float(), "outputs": found.outputs.float()}
             save_tensors(paths[layer], tensors, {"tokens": str(found.tokens), "corpus": corpus.sha256})
     return {layer: _read(path, model.blocks[layer].down_projection.weight.device) for layer, path in paths.items()}
+
+
+def text_batches(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[TargetBatch]:
+    """A text as `curvatures` reads it: every token of a row but the first is to be predicted.
+
+    Raises:
+        ModelError: if the corpus holds no text.
+    """
+    return [_row_targets(model, own) for own in _batches(pack(model, corpus, budget))]
 
 
 def curvatures(

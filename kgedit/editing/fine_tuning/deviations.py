@@ -58,6 +58,23 @@ LOCFT_BF = Deviations((
 
 CRISPEDIT = Deviations((
     Deviation(
+        what="steps of a model without published values",
+        published="25 epochs of batches of 32, however many edits: 2,350 steps for 3,000 of them",
+        ours="up to 100 steps of Adam at least (`least_steps`): few edits are cut into smaller batches, or come by in "
+        "more epochs; a call ends at `stop_loss`",
+        why="twenty edits are one batch, and 25 steps do not learn them",
+        effect="SmolLM2-135M, 20 CounterFact edits: teacher-forced 55.8 after 25 steps, 100 after 100 at most, at the "
+        "same gamma of 0.99 (other edits of the file; docs/methods.md)",
+    ),
+    Deviation(
+        what="gamma (`share`) of a model without published values",
+        published="0.99 in the configurations, 0.9 by default, 0.8 in the commands of the code's README",
+        ours="0.9",
+        why="it keeps as much as 0.99, and edits are learned in fewer and cheaper steps",
+        effect="SmolLM2-135M, 20 CounterFact edits, teacher-forced 100 in each case; unrelated answers unchanged under "
+        "synthetic, few_shot: 55, 80 at 0.8; 70, 90 at 0.9; 70, 75 at 0.99; 1.5, 2.2, 3.7 CPU s per edit",
+    ),
+    Deviation(
         what="what past edits leave of the optimizer",
         published="Adam goes on, its first moment projected",
         ours="each call begins with a new Adam",
@@ -70,10 +87,10 @@ CRISPEDIT = Deviations((
         why="it is the loss that edits are trained with",
     ),
     Deviation(
-        what="directions when weights have moved far",
-        published="chosen anew",
-        ours="chosen anew only when past edits join",
-        why="no measure of far is given that holds for models of other sizes",
+        what="curvature of the text when weights have moved far",
+        published="taken anew, an option of the code, looked at after each step",
+        ours="an option too (`moved`), looked at between calls; past edits join in both",
+        why="a call can then be resumed",
     ),
     Deviation(
         what="end of text",

@@ -10,14 +10,9 @@ from typing import Any, TypeVar
 
 import torch
 
+from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
 from kgedit.editing.editor import NO_RUN, Advance, Editor, EditorState, RunContext
-from kgedit.editing.locate_then_edit.second_moments import (
-    Corpus,
-    SecondMoment,
-    TextBudget,
-    corpus_of,
-    second_moments,
-)
+from kgedit.editing.locate_then_edit.second_moments import SecondMoment, second_moments
 from kgedit.editing.locate_then_edit.subject_prompts import (
     SubjectPrompt,
     encode_with_subject,

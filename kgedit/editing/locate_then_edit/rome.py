@@ -14,7 +14,6 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
 from kgedit.editing.locate_then_edit import deviations
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
-from kgedit.editing.locate_then_edit.subject_prompts import leading_ids
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.editing.locate_then_edit.whitening import Whitening
 from kgedit.hparams.locate_then_edit import RomeSettings
@@ -150,7 +149,7 @@ class CRome(RRome):
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """A random prefix for questions that begin with an edited subject, unless the tokenizer begins texts itself."""
-        if not self.random_prefixes() or leading_ids(self.model):
+        if not self.random_prefixes() or self.model.leading_ids():
             return super().prefixes(questions)
         random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
         first = tuple(self._subjects)

@@ -1,16 +1,12 @@
 """Statistics of a model's down-projections: the second moment C = E[k k^T] of their inputs over text.
 
 C is computed from any text by a forward pass that ends above the highest layer needed, and stored in the home folder by
-model, layer, text, number of tokens and number format. Text is packed into rows of equal length: in rows as short as
-single facts the first token, whose activations are outliers in most models, would outweigh all others.
+model, layer, text, number of tokens and number format.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,52 +14,16 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
-from kgedit.editing.locate_then_edit.subject_prompts import leading_ids, run_through
-from kgedit.errors import ModelError
-from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE
+from kgedit.editing.corpora import Corpus, TextBudget, pack
+from kgedit.editing.locate_then_edit.subject_prompts import run_through
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
-from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
 TokenProgress = Callable[[int, int], None]
 """Called with the tokens done and the number of tokens."""
-
-_MOST_LENGTH = 4096
-_PROSE_FILE = Path(__file__).parents[2] / "data" / "prose.txt"
-
-
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Text that statistics are built from.
-
-    Attributes:
-        name: Name to show.
-        texts: Texts, in order.
-    """
-
-    name: str
-    texts: tuple[str, ...]
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the texts."""
-        return hashlib.sha256(json.dumps(self.texts, ensure_ascii=False).encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class TextBudget:
-    """How much text is read.
-
-    Attributes:
-        tokens: Most tokens read.
-        length: Tokens of a row; attention does not cross rows.
-    """
-
-    tokens: int = 40_000
-    length: int = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,44 +55,6 @@ class SecondMoment:
         return self.tokens / len(self.matrix)
 
 
-def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
-    """Facts of the older snapshot in words: each as a question with its answer and as a statement."""
-    texts = [text for fact in known for text in (f"{fact.question} {fact.answer}", f"{fact.cloze} {fact.answer}.")]
-    return Corpus("known facts", tuple(dict.fromkeys(texts)))
-
-
-def corpus_of_files(paths: Sequence[Path]) -> Corpus:
-    """Every line of text files that is not empty.
-
-    Raises:
-        ModelError: if a file cannot be read as UTF-8 text.
-    """
-    lines: list[str] = []
-    for path in paths:
-        try:
-            lines += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"The text {path} cannot be read: {error}. Give UTF-8 text files.") from error
-    return Corpus(", ".join(path.name for path in paths), tuple(lines))
-
-
-def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
-    """The text that a setting names: known facts, prose, text files, or several of these with commas between.
-
-    Raises:
-        ModelError: if a file cannot be read as UTF-8 text.
-    """
-    parts = [names] if Path(names).is_file() else [name.strip() for name in names.split(",") if name.strip()]
-    read = [
-        corpus_of_facts(known)
-        if name == KNOWN_FACTS
-        else corpus_of_files([_PROSE_FILE if name == PROSE else Path(name)])
-        for name in parts
-    ]
-    texts = dict.fromkeys(text for corpus in read for text in corpus.texts)
-    return Corpus(", ".join(corpus.name for corpus in read), tuple(texts)) if len(read) != 1 else read[0]
-
-
 def second_moments(
     model: LanguageModel,
     layers: Sequence[int],
@@ -156,26 +78,6 @@ def second_moments(
             own = {"layer": layer, "tokens": tokens, **per_dimension, **_record(model, corpus, wanted)}
             _write(paths[layer], matrix, own)
     return {layer: _read(layer, paths[layer], model) for layer in layers}
-
-
-def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[int]]:
-    """Rows of token ids: the texts in a fixed shuffled order, concatenated and cut into equal lengths."""
-    if not corpus.texts:
-        raise ModelError(
-            "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "
-            "--set corpus=FILE; or export the timestep again with known facts."
-        )
-    texts = list(corpus.texts)
-    random.Random(0).shuffle(texts)
-    lead = leading_ids(model)
-    room = max(1, min(budget.length, _MOST_LENGTH, model.positions or _MOST_LENGTH) - len(lead))
-    ids: list[int] = []
-    for text in texts:
-        ids += model.tokenizer.encode(f"{text}\n", add_special_tokens=False)
-        if len(ids) >= budget.tokens:
-            break
-    ids = ids[: budget.tokens]
-    return [[*lead, *ids[start : start + room]] for start in range(0, len(ids), room)]
 
 
 def accumulate(

@@ -74,14 +74,8 @@ def encode_with_subject(
     lead = ". " if random_prefix else ""
     (ids, spans), last = token_spans(model.tokenizer, lead + text), len(lead) + end - 1
     position = max(index for index, (start, stop) in enumerate(spans) if start <= last < stop)
-    ahead = [*leading_ids(model), *random_prefix]
+    ahead = [*model.leading_ids(), *random_prefix]
     return SubjectPrompt((*ahead, *ids), len(ahead) + position)
-
-
-def leading_ids(model: LanguageModel) -> list[int]:
-    """What the tokenizer puts ahead of every text (a beginning-of-text token, or nothing)."""
-    ids = model.encode("a")
-    return ids[: len(ids) - len(model.tokenizer.encode("a", add_special_tokens=False))]
 
 
 def inputs_at(model: LanguageModel, layers: Sequence[int], prompts: Sequence[SubjectPrompt]) -> dict[int, torch.Tensor]:

@@ -23,7 +23,8 @@ CHECK: Any = runpy.run_path(str(ROOT / "docs" / "gpu_check.py"))
 CLOSED_FORMS = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
 QUICK: dict[str, dict[str, Any]] = {
     "mend": {"train_steps": 1, "rank": 4},
-    "crispedit": {"steps": 1, "tokens": 400, "length": 32},
+    # With every direction closed no eigenvector is left out, as the page assumes.
+    "crispedit": {"steps": 1, "least_steps": 0, "tokens": 400, "length": 32, "share": 1.0},
     "lora": {"epochs": 1},
     "lora_merge": {"epochs": 1},
     "wise": {"steps": 2},

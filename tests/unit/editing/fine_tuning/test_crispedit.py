@@ -12,8 +12,9 @@ from world.small_timestep import write_timestep
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
+from kgedit.editing.corpora import TextBudget
 from kgedit.editing.editor import Editor
-from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures
+from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
@@ -21,7 +22,7 @@ from kgedit.llm.targets import TargetBatch, encode_targets, target_loss
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)
-QUICK = {"tokens": 300, "length": 24}
+QUICK = {"tokens": 300, "length": 24, "least_steps": 0}
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +128,17 @@ def test_without_projection_it_is_locft_bf_to_the_bit(timestep: Timestep, cases:
     assert changed(weights(one), other) == []
 
 
+@pytest.mark.parametrize(
+    ("least_steps", "count", "epochs", "batch"),
+    [(100, 1, 100, 1), (100, 20, 25, 5), (100, 21, 25, 5), (100, 3000, 25, 32), (0, 20, 25, 32), (0, 1, 25, 32)],
+)
+def test_few_edits_are_cut_into_smaller_batches_then_come_by_more_often(
+    least_steps: int, count: int, epochs: int, batch: int
+) -> None:
+    editor: Any = make_editor("crispedit", small_model(), {"least_steps": least_steps}, contexts=ASKED)
+    assert editor.epochs_and_batch(count) == (epochs, batch)
+
+
 def test_each_step_of_adam_takes_the_projected_gradients(timestep: Timestep, cases: list[Case]) -> None:
     model, plain = small_model(), small_model()
     editor = _editor(model, timestep, layers="0-1", steps=3, learning_rate=1e-2, stop_loss=0, share=0.9)
@@ -142,7 +154,7 @@ def test_each_step_of_adam_takes_the_projected_gradients(timestep: Timestep, cas
         loss.backward()  # type: ignore[no-untyped-call]
         for layer, weight in enumerate(trained):
             projection = editor.projection(layer)  # type: ignore[attr-defined]
-            assert 0 < projection.kept.sum() < projection.kept.numel()
+            assert 0 < projection.closed < weight.numel()
             weight.grad = projection(weight.grad)
         optimizer.step()
     for layer, weight in enumerate(trained):
@@ -188,19 +200,53 @@ def test_a_chunk_of_past_edits_joins_the_curvature(timestep: Timestep, cases: li
     assert len(editor.state().record["past"]) == 2
     assert not editor.state().record["tokens"]
 
-    before = editor.projection(1)  # type: ignore[attr-defined]
     pairs = [(case.question, case.answer) for case in cases[:2]]
     edits = curvatures(model, [1], [encode_targets(model, pairs, learn_end=True)])[1]
-    expected = editor._curvatures[1].merged(edits)  # type: ignore[attr-defined]
+    merged = editor._unedited[1].merged(edits)  # type: ignore[attr-defined]
+    expected = Projection(merged, share=editor.settings.share, dtype=torch.float32)
     editor.apply(cases[2:3])
     state = editor.state()
-    assert state.record["tokens"] == {"1": expected.tokens}
-    torch.testing.assert_close(state.tensors["inputs.1"], expected.inputs)
-    assert editor.projection(1) is not before  # type: ignore[attr-defined]
+    assert state.record["tokens"] == {"edits": {"1": edits.tokens}}
+    torch.testing.assert_close(state.tensors["edits.inputs.1"], edits.inputs)
+    assert editor.projection(1).threshold == pytest.approx(expected.threshold)  # type: ignore[attr-defined]
     assert state.record["past"] == [[cases[2].question, cases[2].answer]]
 
     editor.restore()
     assert editor.state().record == text
+
+
+def test_the_curvature_of_text_is_taken_anew_where_a_matrix_has_moved_far(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    model = small_model()
+    editor: Any = _editor(model, timestep, layers="1", steps=4, learning_rate=1e-2, moved=0.02, history=False)
+    editor.apply(cases[:1])
+    unedited = editor.projection(1).threshold
+    batches = text_batches(model, editor._corpus, TextBudget(QUICK["tokens"], QUICK["length"]))
+    anew = curvatures(model, [1], batches)[1]
+    matrix = model.blocks[1].down_projection.weight.detach().clone()
+    editor.apply(cases[1:2])
+
+    state = editor.state()
+    torch.testing.assert_close(state.tensors["text.inputs.1"], anew.inputs)
+    torch.testing.assert_close(state.tensors["taken_at.1"], matrix)
+    threshold = editor.projection(1).threshold
+    assert threshold == Projection(anew, share=editor.settings.share, dtype=torch.float32).threshold != unedited
+
+    editor.restore()
+    assert "text.inputs.1" not in editor.state().tensors
+    assert editor.projection(1).threshold == unedited
+    editor.load_state(state)
+    assert editor.projection(1).threshold == threshold
+    assert editor.state().tensors.keys() == state.tensors.keys()
+
+
+def test_a_matrix_that_has_not_moved_far_keeps_its_directions(timestep: Timestep, cases: list[Case]) -> None:
+    editor: Any = _editor(small_model(), timestep, layers="1", steps=1, moved=0.9, history=False)
+    editor.apply(cases[:1])
+    before = editor.projection(1)
+    editor.apply(cases[1:2])
+    assert editor.projection(1) is before
 
 
 def test_without_the_curvature_it_says_what_to_do(cases: list[Case]) -> None:

@@ -12,22 +12,16 @@ from world.small_models import ALL_ARCHITECTURES, changed, save, small_model, we
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
+from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.editing.locate_then_edit import second_moments as statistics
 from kgedit.editing.locate_then_edit.second_moments import (
-    Corpus,
-    TextBudget,
-    corpus_of,
-    corpus_of_facts,
-    corpus_of_files,
     null_space,
     second_moments,
 )
-from kgedit.errors import ModelError
 from kgedit.hparams.locate_then_edit import statistics_tokens
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
-from kgedit.records.cases import KnownFact
 from kgedit.resources import home
 
 CORPUS = Corpus(
@@ -62,7 +56,7 @@ def _dense(model: LanguageModel, layer: int, rows: list[list[int]]) -> torch.Ten
 def test_the_second_moment_is_that_of_each_row_alone_padding_left_out(architecture: str) -> None:
     model = small_model(architecture)
     before = weights(model)
-    rows = statistics.pack(model, CORPUS, TextBudget(tokens=50, length=16))
+    rows = pack(model, CORPUS, TextBudget(tokens=50, length=16))
     found = second_moments(model, [0, 2], CORPUS, budget=TextBudget(tokens=50, length=16))
 
     assert len(rows[-1]) < len(rows[0]) == 16
@@ -106,26 +100,6 @@ def test_the_null_space_is_where_text_hardly_goes() -> None:
     assert 0 < relative.shape[1] < wider.shape[1] < len(moment.matrix)
 
 
-def test_a_long_context_does_not_make_long_rows() -> None:
-    model = small_model()
-    rows = statistics.pack(model, Corpus("long", ("The mayor of Mora. " * 700,)), TextBudget(tokens=3000, length=10**6))
-
-    assert max(map(len, rows)) == 256  # what the model has positions for
-    assert sum(map(len, rows)) == 3000
-
-
-def test_text_comes_from_files_or_from_known_facts(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("One line.\n\n  Another.  \n", encoding="utf-8")
-    facts = write_timestep(tmp_path / "t").known_facts()
-
-    assert corpus_of_files([tmp_path / "a.txt"]).texts == ("One line.", "Another.")
-    assert f"{facts[0].question} {facts[0].answer}" in corpus_of_facts(facts).texts
-    with pytest.raises(ModelError, match="cannot be read"):
-        corpus_of_files([tmp_path / "b.txt"])
-    with pytest.raises(ModelError, match="no text"):
-        second_moments(small_model(), [1], Corpus("none", ()))
-
-
 def test_the_command_builds_statistics_and_says_where_they_are(tmp_path: Path) -> None:
     folder = save(small_model(), tmp_path / "model")
     timestep = write_timestep(tmp_path / "t")
@@ -144,21 +118,6 @@ def test_the_command_builds_statistics_and_says_where_they_are(tmp_path: Path) -
     assert "blocks 0 to 2" in high.output
 
 
-def test_a_corpus_is_known_facts_prose_files_or_several_of_these(
-    timestep_facts: list[KnownFact], tmp_path: Path
-) -> None:
-    file = tmp_path / "notes, mine.txt"
-    file.write_text("A line.\n\nAnother.\n", encoding="utf-8")
-    facts, prose = corpus_of("known_facts", timestep_facts), corpus_of("prose", timestep_facts)
-
-    assert facts == corpus_of_facts(timestep_facts)
-    assert prose.name == "prose.txt"
-    assert len(prose.texts) > 10
-    assert not set(prose.texts) & set(facts.texts)
-    assert corpus_of("prose, known_facts", timestep_facts).texts == (*prose.texts, *facts.texts)
-    assert corpus_of(str(file), timestep_facts).texts == ("A line.", "Another.")
-
-
 def test_statistics_say_how_many_tokens_they_have_for_each_dimension() -> None:
     found = second_moments(small_model(), [1], CORPUS, budget=TextBudget(tokens=48, length=16))[1]
     with safe_open(found.path, framework="pt") as file:
@@ -170,8 +129,3 @@ def test_statistics_say_how_many_tokens_they_have_for_each_dimension() -> None:
 
 def test_tokens_are_counted_by_width() -> None:
     assert [statistics_tokens(width) for width in (48, 1_536, 14_336)] == [40_000, 40_000, 26 * 14_336]
-
-
-@pytest.fixture
-def timestep_facts(tmp_path: Path) -> list[KnownFact]:
-    return write_timestep(tmp_path / "timestep").known_facts()

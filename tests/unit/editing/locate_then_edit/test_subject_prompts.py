@@ -14,7 +14,6 @@ from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.subject_prompts import (
     encode_with_subject,
-    leading_ids,
     subject_problem,
     subject_prompt,
 )
@@ -64,7 +63,7 @@ def test_the_subjects_last_token_is_the_one_that_covers_its_last_character(cases
 def test_without_a_random_prefix_a_prompt_has_the_tokens_that_the_evaluation_sends(cases: list[Case]) -> None:
     model = small_model()
     assert list(subject_prompt(model, cases[0], BARE).ids) == model.encode(cases[0].question)
-    assert leading_ids(model) == []
+    assert model.leading_ids() == []
 
 
 def test_the_subject_is_found_behind_an_instruction_demonstrations_and_a_chats_turns(cases: list[Case]) -> None:
