@@ -10,6 +10,7 @@ import torch
 
 from kgedit.editing.side_memory.side_copies import Distance, SeenTokens, mean_of, product, prompt_tokens
 from kgedit.hparams.side_memory import WiseSettings
+from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.positions import by_row
@@ -86,7 +87,7 @@ class CopyTraining:
                     far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
                     apart = margins(self._moved.reshape(-1, prompts), far, least=self._least)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
-                    (gradient,) = torch.autograd.grad(loss, change)
+                    (gradient,) = gradients(self._model, loss, [change])
                     self._step(change, mask * gradient)
                     total = loss.item()
                     if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:

@@ -9,6 +9,7 @@ import torch
 from peft.utils.merge_utils import dare_linear, magnitude_prune, task_arithmetic, ties
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
+from world.waits import counted_waits
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
@@ -167,6 +168,22 @@ def test_a_long_prompt_is_routed_by_its_strongest_token() -> None:
         router = Router(small_model(), Distance(layer), long=long)
         router.copies = [SideCopy(torch.ones(1, 1), threshold=5.0)]
         assert router.choose(seen) == [routed]
+
+
+def test_prompts_are_routed_without_waiting_for_each_of_them() -> None:
+    layer = torch.nn.Linear(3, 3, bias=False)
+    router, waits = Router(small_model(), Distance(layer), long=None), []
+    router.copies = [SideCopy(torch.eye(3), threshold=0.5), SideCopy(2 * torch.eye(3), threshold=2.5)]
+    for rows in (2, 50):
+        inputs = torch.linspace(0, 2, rows)[:, None, None].expand(rows, 4, 3)
+        seen = SeenTokens(inputs, torch.zeros_like(inputs), torch.ones(rows, 4, dtype=torch.bool))
+        with counted_waits() as found:
+            routes = router.choose(seen)
+        assert set(routes[:1]) == {None}
+        assert routes[-1] == 1
+        waits.append(found)
+
+    assert waits == [["tolist"]] * 2
 
 
 @pytest.mark.parametrize(("distance", "expected"), [("activated", "gelu"), ("plain", None)])
