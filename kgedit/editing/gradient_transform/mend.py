@@ -34,6 +34,9 @@ from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
+_AT_ONCE = 32
+"""Edits whose factors are held together: those of a whole timestep would need more memory than the model."""
+
 _NEAR = 0.5
 """Share of the published length from which on a training is taken for one like it."""
 
@@ -94,12 +97,19 @@ class Mend(Editor[MendSettings]):
         """One update for all cases; the loss is that before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
-        targets = encode_targets(self.model, examples(cases, self.contexts), learn_end=self.settings.learn_end)
-        factors, loss = gradient_factors(self.model, self.matrices, targets)
-        for number, (edited, factor) in enumerate(zip(self._edited, factors, strict=True)):
-            inputs, outputs = self._network(vectors_of(factor, targets), number)
-            edited.add(-inputs.T @ outputs)
-        return AppliedEdits(loss=loss)
+        pairs = examples(cases, self.contexts)
+        updates, total = [torch.zeros(()) for _ in self.matrices], 0.0
+        for start in range(0, len(pairs), _AT_ONCE):
+            part = pairs[start : start + _AT_ONCE]
+            targets = encode_targets(self.model, part, learn_end=self.settings.learn_end)
+            factors, loss = gradient_factors(self.model, self.matrices, targets)
+            total += loss * len(part)
+            for number, factor in enumerate(factors):
+                inputs, outputs = self._network(vectors_of(factor, targets), number)
+                updates[number] = updates[number] - inputs.T @ outputs
+        for edited, update in zip(self._edited, updates, strict=True):
+            edited.add(update)
+        return AppliedEdits(loss=total / len(pairs))
 
     def details(self) -> dict[str, Any]:
         """Blocks, matrices of them that are edited, and how long the network was trained beside what is published."""
