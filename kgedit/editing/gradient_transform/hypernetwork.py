@@ -97,7 +97,7 @@ class Hypernetwork(nn.Module):
         for layer in range(2):
             changed = hidden @ self.down[layer] @ self.up[layer] + (self.bias if layer == 0 else 0)
             moved = self.scale[layer, matrix] * changed + self.shift[layer, matrix]
-            # Neither relu nor (since torch 2.15) clamp lets a gradient through at 0, where everything begins.
+            # At 0, where everything begins, relu lets no gradient through, nor does clamp in torch 2.15.
             hidden = hidden + torch.where(moved < 0, 0.0, moved)
         return hidden[:, : self.inputs], hidden[:, self.inputs :] * self.log_rate[matrix].exp()
 

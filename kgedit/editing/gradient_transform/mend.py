@@ -37,6 +37,9 @@ from kgedit.resources import home
 _AT_ONCE = 32
 """Edits whose factors are held together: those of a whole timestep would need more memory than the model."""
 
+_TRAINING = 2
+"""Raised when the same settings train another network than before: those that were kept are then trained anew."""
+
 _NEAR = 0.5
 """Share of the published length from which on a training is taken for one like it."""
 
@@ -164,7 +167,7 @@ class Mend(Editor[MendSettings]):
     def _digest(self, facts: Sequence[KnownFact]) -> str:
         contexts = [context.sha256 for context in self.contexts]
         learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
-        content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
+        content = [_TRAINING, self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
 
 
