@@ -8,6 +8,7 @@ say where prompts end, any token may be the last one of a prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, by_row, put
+from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import Case
 
@@ -60,9 +62,9 @@ class Grace(Editor[GraceSettings]):
         starts = self._cold_starts(cases) if self.settings.start == "cold" else None
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
-            rows = slice(done, done + self.settings.batch)
-            targets = encode_targets(self.model, pairs[rows], learn_end=self.settings.learn_end)
-            losses += self._learn(targets, None if starts is None else starts[rows])
+            batch = slice(done, done + self.settings.batch)
+            work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
+            losses += self.model.trained_at_once.run(len(pairs[batch]), work)
             run.progress(len(losses) / len(pairs))
         self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
@@ -98,6 +100,17 @@ class Grace(Editor[GraceSettings]):
             starts += [torch.rand(width, generator=draw) for _ in self.contexts]
         return torch.stack(starts)
 
+    def _learn_in_parts(
+        self, pairs: Sequence[tuple[str, str]], starts: torch.Tensor | None, at_once: int
+    ) -> list[float]:
+        """Learn so many edits together; to do it again after it ran out of memory changes nothing."""
+        losses: list[float] = []
+        for start in range(0, len(pairs), at_once):
+            part = slice(start, start + at_once)
+            targets = encode_targets(self.model, pairs[part], learn_end=self.settings.learn_end)
+            losses += self._learn(targets, None if starts is None else starts[part])
+        return losses
+
     def _learn(self, targets: TargetBatch, starts: torch.Tensor | None) -> list[float]:
         """Find or add the entries of one batch and train their values; returns the best loss of each.
 
@@ -121,10 +134,8 @@ class Grace(Editor[GraceSettings]):
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
             seen.extend(at(tensor, targets.ends).to(targets.ids.device).float() for tensor in (given[0], output))
 
-        handle = self._projection.register_forward_hook(look)
-        with torch.no_grad():
+        with hooks(self._projection.register_forward_hook(look)), torch.no_grad():
             logits()
-        handle.remove()
         return seen[0], seen[1]
 
     def _train(

@@ -107,6 +107,31 @@ def test_mend_learns_and_edits_in_parts_with_the_same_result(
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:The GPU's memory was too small")
+def test_grace_learns_fewer_values_at_once_where_a_batch_does_not_fit(cases: list[Case]) -> None:
+    """Out of memory at the second step of training, when the batch's keys are in the codebook already."""
+    tables = []
+    for room in (10_000, 3):
+        model = small_model()
+        editor = make_editor("grace", model, {"layer": 1, "steps": 3, "radius": 1e-3}, contexts=ASKED, seed=7)
+        passes = []
+
+        def check(_: Any, inputs: tuple[torch.Tensor, ...], room: int = room, passes: list[int] = passes) -> None:
+            passes.append(len(inputs[0]))
+            if len(inputs[0]) > room and len(passes) > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        with hooks(model.module.get_output_embeddings().register_forward_pre_hook(check)):
+            editor.apply(cases[:8])
+        assert len(editor.codebook) == 8  # type: ignore[attr-defined]
+        assert passes[-1] == min(room - 1, 8)
+        tables.append(editor.state().tables["codebook"])
+    whole, parts = tables
+    assert whole.labels == parts.labels
+    for name in ("keys", "values", "radii"):
+        torch.testing.assert_close(parts.columns[name], whole.columns[name], rtol=1e-3, atol=1e-3)
+
+
 def test_a_row_that_does_not_fit_alone_is_an_error(cases: list[Case]) -> None:
     model = small_model()
     editor = make_editor("ft_m", model, {"layer": 1}, contexts=ASKED, seed=7)
