@@ -63,10 +63,16 @@ def look_up_codebook(entries: int, queries: int) -> None:
     keys = torch.randn(entries, 1536, generator=draw)
     asked = keys[torch.randperm(entries, generator=draw)[:queries]]
     codebook, rows = Codebook(), list(keys)
-    _, adding = timed(
-        lambda: [[codebook.find_or_add(key, (i,), key[:576], radius=1.0, same=1e-3)] for i, key in enumerate(rows)],
-        entries,
-    )
+
+    def place() -> Found:
+        return [
+            codebook.find_or_add(
+                part, [(16 * number + row,) for row in range(len(part))], part[:, :576], radius=1.0, same=1e-3
+            )
+            for number, part in enumerate(keys.split(16))
+        ]
+
+    _, adding = timed(place, entries)
     found, quick = timed(lambda: [codebook.find(part).tolist() for part in asked.split(16)], queries)
 
     def by_stacking() -> Found:

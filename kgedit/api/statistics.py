@@ -72,37 +72,41 @@ def build_statistics(
         SpecError: if there is no text or more than one kind, or the model has no such layer.
         ModelError: if the model or a text cannot be read.
     """
-    from kgedit.editing.corpora import TextBudget, corpus_of_files
-    from kgedit.editing.locate_then_edit.second_moments import second_moments
-    from kgedit.hparams.locate_then_edit import statistics_tokens
     from kgedit.llm.surgery.layer_lists import parse_layers
 
-    files = [Path(text) for text in texts]
-    if (timestep is None) == (not files):
-        raise SpecError(["give either a timestep or text files"])
     wanted = parse_layers(layers) if isinstance(layers, str) else list(layers)
-    corpus = corpus_of_files(files) if timestep is None else _corpus_of_timestep(timestep)
+    corpus = _corpus(timestep, [Path(text) for text in texts])
     with use_home(folder_of(home)):
         loaded = _loaded(model, tokenizer, device, dtype)
         if max(wanted) >= len(loaded.blocks):
             raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
-        most = tokens or statistics_tokens(loaded.blocks[0].inner_width)
-        update = (progress or unwatched)(f"read {corpus.name}", most, "tokens")
-        moments = second_moments(
-            loaded,
-            wanted,
-            corpus,
-            budget=TextBudget(most, length),
-            progress=lambda done, _total: update(done, done),
-        )
-        rows = [_row(moment, null_space) for moment in moments.values()]
+        moments = _moments(loaded, wanted, corpus, tokens=tokens, length=length, progress=progress or unwatched)
+        rows = [_row(moment, null_space) for moment in moments]
     return pa.Table.from_pylist(rows, schema=STATISTICS)
 
 
-def _corpus_of_timestep(timestep: Timestep | str | Path) -> Any:
-    from kgedit.benchmark.timestep import Timestep
-    from kgedit.editing.corpora import corpus_of_facts
+def _moments(
+    model: Any, layers: Sequence[int], corpus: Any, *, tokens: int | None, length: int, progress: Steps
+) -> list[Any]:
+    from kgedit.editing.corpora import TextBudget
+    from kgedit.editing.locate_then_edit.second_moments import second_moments
+    from kgedit.hparams.locate_then_edit import statistics_tokens
 
+    most = tokens or statistics_tokens(model.blocks[0].inner_width)
+    update = progress(f"read {corpus.name}", most, "tokens")
+    budget = TextBudget(most, length)
+    found = second_moments(model, layers, corpus, budget=budget, progress=lambda done, _total: update(done, done))
+    return list(found.values())
+
+
+def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> Any:
+    from kgedit.benchmark.timestep import Timestep
+    from kgedit.editing.corpora import corpus_of_facts, corpus_of_files
+
+    if (timestep is None) == (not files):
+        raise SpecError(["give either a timestep or text files"])
+    if timestep is None:
+        return corpus_of_files(files)
     opened = timestep if isinstance(timestep, Timestep) else Timestep.open(Path(timestep))
     return corpus_of_facts(opened.known_facts())
 

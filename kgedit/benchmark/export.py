@@ -20,10 +20,11 @@ from kgedit.benchmark.changed_facts import find_changed_facts
 from kgedit.benchmark.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
 from kgedit.benchmark.dropped import DROPPED, dropped_changes
 from kgedit.benchmark.functional import keep_functional, told_verdict
+from kgedit.benchmark.funnel import Filtered
 from kgedit.benchmark.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
 from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
-from kgedit.benchmark.locality import find_locality
+from kgedit.benchmark.locality import Locality, find_locality
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.selected import keep_selected, read_selection
@@ -164,6 +165,59 @@ def _make(
 ) -> _Made:
     """Every table of a timestep, and the counts of its manifest."""
     step("finding changes", 0, _STEPS)
+    found = _find_cases(graph, window, settings, earlier, selection=selection, spill=spill)
+    undated = choose_templates(found.cases, catalogue=settings.templates)
+    templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
+    step("wording cases", 2, _STEPS)
+    words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
+    worded = _word_cases(window, found.cases, templates, words, settings)
+    step("finding locality probes", 3, _STEPS)
+    locality = _find_locality(window, found.changes, worded.kept, settings)
+    near_subjects = describe_subjects(window.connection, locality.probes)
+    near = word_probes(locality.probes, templates, near_subjects, words)
+    step("choosing known facts", 4, _STEPS)
+    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    known_subjects = describe_subjects(window.connection, known_facts)
+    step("finding two hops", 5, _STEPS)
+    chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
+    hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
+    filters = (*found.filters, worded)
+    tables = {
+        "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
+        "locality": near.kept.append_column("similarity", pc.round(near.kept["score"], 6)),
+        "two_hops": hops.kept,
+        "known_facts": word_facts(known_facts, old_templates, known_subjects),
+        "dropped": dropped_changes(found.changes, found.labels, filters),
+    }
+    return _Made(tables, _counted(found.changes.num_rows, filters, near, chains.num_rows, hops))
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundCases:
+    """What the graph says has changed.
+
+    Attributes:
+        changes: All changes.
+        labels: Of what they name.
+        filters: What the filters made of them, one after another.
+        cases: What is left, not yet in words.
+    """
+
+    changes: pa.Table
+    labels: pa.Table
+    filters: tuple[Filtered, ...]
+    cases: pa.Table
+
+
+def _find_cases(
+    graph: Graph,
+    window: Window,
+    settings: Settings,
+    earlier: Sequence[Snapshot],
+    *,
+    selection: pa.Table | None,
+    spill: Path,
+) -> _FoundCases:
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
@@ -174,11 +228,13 @@ def _make(
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
-    undated = choose_templates(cases, catalogue=settings.templates)
-    templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
-    step("wording cases", 2, _STEPS)
-    words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
-    worded = word_cases(
+    return _FoundCases(changes, labels, (selected, filtered, functional, wanted), cases)
+
+
+def _word_cases(
+    window: Window, cases: pa.Table, templates: pa.Table, words: RelationWords, settings: Settings
+) -> Filtered:
+    return word_cases(
         cases,
         templates,
         describe_subjects(window.connection, cases),
@@ -188,48 +244,35 @@ def _make(
         persona_style=settings.persona_style,
         as_of=window.new.day if settings.ask_as_of else None,
     )
-    step("finding locality probes", 3, _STEPS)
-    locality = find_locality(
+
+
+def _find_locality(window: Window, changes: pa.Table, cases: pa.Table, settings: Settings) -> Locality:
+    return find_locality(
         window,
-        worded.kept,
+        cases,
         pool=settings.pool,
         max_df=settings.max_df,
         max_uses=settings.locality_uses,
-        changed=find_changed_facts(window, changes, worded.kept) if settings.changed_locality else None,
+        changed=find_changed_facts(window, changes, cases) if settings.changed_locality else None,
     )
-    near_subjects = describe_subjects(window.connection, locality.probes)
-    near = word_probes(locality.probes, templates, near_subjects, words)
-    probes = near.kept
-    step("choosing known facts", 4, _STEPS)
-    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
-    known_subjects = describe_subjects(window.connection, known_facts)
-    step("finding two hops", 5, _STEPS)
-    chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
-    hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
-    tables = {
-        "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
-        "locality": probes.append_column("similarity", pc.round(probes["score"], 6)),
-        "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, old_templates, known_subjects),
-        "dropped": dropped_changes(changes, labels, (selected, filtered, functional, wanted, worded)),
-    }
-    counts = {
-        "funnel": {
-            "changed": changes.num_rows,
-            "dropped": selected.funnel | filtered.funnel | functional.funnel | wanted.funnel | worded.funnel,
-            "kept": worded.kept.num_rows,
-        },
+
+
+def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: int, hops: Filtered) -> dict[str, Any]:
+    """The counts of the manifest; the last of the filters is the one that cases in words passed."""
+    worded, probes = filters[-1], near.kept
+    dropped = {reason: count for part in filters for reason, count in part.funnel.items()}
+    return {
+        "funnel": {"changed": changed, "dropped": dropped, "kept": worded.kept.num_rows},
         "cases": _counts(worded.kept["tag"]),
         "kinds": _counts(worded.kept["kind"]),
         "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
         "final_filters": {**worded.questions, **near.questions, **hops.questions},
         "locality": _counts(probes["basis"]),
         "fresh_locality": pc.sum(probes["fresh"]).as_py() or 0,
-        "two_hops": {"found": chains.num_rows}
+        "two_hops": {"found": chains}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
     }
-    return _Made(tables, counts)
 
 
 def _dated(templates: pa.Table, snapshot: Snapshot, settings: Settings) -> pa.Table:

@@ -136,12 +136,7 @@ def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
         SELECT *, false AS is_new FROM {old_facts} WHERE subject IN (FROM touched)
         UNION ALL SELECT *, true FROM {new_facts} WHERE subject IN (FROM touched)
         """,  # noqa: S608 - paths through literal()
-        """
-        CREATE TABLE different AS
-        SELECT subject, property, list(object ORDER BY object) FILTER (NOT is_new) AS old_objects,
-               list(object ORDER BY object) FILTER (is_new) AS new_objects
-        FROM side GROUP BY subject, property HAVING old_objects IS DISTINCT FROM new_objects
-        """,
+        _DIFFERENT,
         f"""
         CREATE TABLE named AS
         WITH asked AS (
@@ -158,21 +153,30 @@ def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
         WHERE id IN (SELECT subject FROM different) GROUP BY id
         """,  # noqa: S608 - paths through literal()
         _SAID,
-        """
-        CREATE TABLE change AS
-        SELECT d.subject, s.label AS subject_label, d.property, p.label AS property_label,
-               coalesce(d.old_objects, []) AS old_objects, coalesce(old_labels, []) AS old_labels,
-               coalesce(old_times, []) AS old_times, coalesce(d.new_objects, []) AS new_objects,
-               coalesce(new_labels, []) AS new_labels, coalesce(new_times, []) AS new_times,
-               s.in_old, s.in_new, coalesce(popularity, 0)::INTEGER AS popularity
-        FROM different d JOIN said USING (subject, property)
-        JOIN (SELECT named.*, coalesce(in_old, true) AS in_old, coalesce(in_new, true) AS in_new
-              FROM named LEFT JOIN presence USING (id)) s ON s.id = d.subject
-        JOIN named p ON p.id = d.property LEFT JOIN popular ON popular.id = d.subject
-        ORDER BY d.subject, d.property
-        """,
+        _CHANGE,
     )
 
+
+_DIFFERENT = """
+    CREATE TABLE different AS
+    SELECT subject, property, list(object ORDER BY object) FILTER (NOT is_new) AS old_objects,
+           list(object ORDER BY object) FILTER (is_new) AS new_objects
+    FROM side GROUP BY subject, property HAVING old_objects IS DISTINCT FROM new_objects
+"""
+
+_CHANGE = """
+    CREATE TABLE change AS
+    SELECT d.subject, s.label AS subject_label, d.property, p.label AS property_label,
+           coalesce(d.old_objects, []) AS old_objects, coalesce(old_labels, []) AS old_labels,
+           coalesce(old_times, []) AS old_times, coalesce(d.new_objects, []) AS new_objects,
+           coalesce(new_labels, []) AS new_labels, coalesce(new_times, []) AS new_times,
+           s.in_old, s.in_new, coalesce(popularity, 0)::INTEGER AS popularity
+    FROM different d JOIN said USING (subject, property)
+    JOIN (SELECT named.*, coalesce(in_old, true) AS in_old, coalesce(in_new, true) AS in_new
+          FROM named LEFT JOIN presence USING (id)) s ON s.id = d.subject
+    JOIN named p ON p.id = d.property LEFT JOIN popular ON popular.id = d.subject
+    ORDER BY d.subject, d.property
+"""
 
 _SAID = """
     CREATE TABLE said AS

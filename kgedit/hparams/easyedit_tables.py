@@ -81,9 +81,17 @@ def _margins(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _merge(value: Any) -> tuple[tuple[object, ...], str]:
+    if value == "slerp":
+        return (None,), "kgedit's slerp takes two copies, and not the matrix and the first copy; it merges by TIES"
     if value not in ("ties", "dare_ties", "dare_linear", "magnitude", "linear"):
         return (None,), "kgedit has no such merge; it merges by TIES"
     return (value,), ""
+
+
+def _replay(value: Any) -> tuple[tuple[object, ...], str]:
+    if not value:
+        return (0,), ""
+    return (1000,), "kgedit replays the bare prompts of a sample: of 1,000 edits of each copy, one beside each new edit"
 
 
 def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
@@ -297,7 +305,7 @@ _WISE = {
     "norm_constraint": Rule(("clamp",), bound),
     "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
     "retrieve": _to("retrieve"),
-    "replay": _only("kgedit does not replay past edits", False),
+    "replay": Rule(("replay",), _replay),
     "load_path": _only("kgedit begins without edits; a run resumes by itself", None, "none"),
 }
 

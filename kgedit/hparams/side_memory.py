@@ -77,8 +77,8 @@ class WiseSettings(Settings):
     share: float = setting("entries of the matrix that one copy may change", default=0.2, gt=0, le=1)
     shard: int = setting("edits in one copy", default=500, ge=1)
     merge_every: int = setting("edits whose copies are merged into one", default=1000, ge=1)
-    merge: Literal["ties", "dare_ties", "dare_linear", "magnitude", "linear"] = setting(
-        "how copies are merged", default="ties"
+    merge: Literal["ties", "dare_ties", "dare_linear", "magnitude", "linear", "slerp"] = setting(
+        "how copies are merged; slerp: two of them, halfway along the arc between them", default="ties"
     )
     retrieve: bool = setting(
         "keep one merged copy after the other and choose among them; false: one copy that all edits are merged into",
@@ -87,6 +87,12 @@ class WiseSettings(Settings):
     remeasured: int = setting(
         "edits on whose prompts a merge measures the threshold again, of more a sample; 0: the least of the merged "
         "copies' own, as published",
+        default=0,
+        ge=0,
+    )
+    replay: int = setting(
+        "edits that a copy keeps for replay: each later edit is learned beside one of every merged copy, which it is "
+        "to leave alone, and one since the last merge; 0: none, as published",
         default=0,
         ge=0,
     )

@@ -41,6 +41,10 @@ class TargetBatch:
         """Positions whose logits the loss needs: one ahead of each target token."""
         return self.labels.shape[1] + 1
 
+    def rows(self, start: int, stop: int) -> TargetBatch:
+        """Some of the rows, padded as all are."""
+        return TargetBatch(self.ids[start:stop], self.mask[start:stop], self.labels[start:stop])
+
 
 def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_end: bool) -> TargetBatch:
     """Encode (prompt, answer) pairs.

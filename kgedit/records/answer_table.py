@@ -46,7 +46,7 @@ metric, null where it cannot judge. right: whether that is the best value; null 
 wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
 ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
 ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
-popularity: what a locality question is about (kgedit.records.runs.Neighbour). bleedover: what the probability of its
+popularity: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability of its
 answer has lost since before any edit; null for free answers.
 scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
 

@@ -5,118 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
-from pydantic_core import ErrorDetails
 
 from kgedit.editing import METHODS
-from kgedit.errors import KgeditError, ModelError, SpecError, UnknownNameError
+from kgedit.errors import ModelError, SpecError, UnknownNameError
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.settings import Settings, as_given, explain, given_model, read_settings, unknown
+from kgedit.hparams.settings import Settings, given_model, read_settings
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.contexts import BARE, read_context
+from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory
-from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.metrics import METRICS
-from kgedit.records.cases import AXES
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 from kgedit.runs.ability_settings import read_given_ability
 from kgedit.runs.backends import DEFAULT, problems_of_backend
+from kgedit.runs.chosen_presets import default_presets, problems_of_context, read_presets
+from kgedit.runs.given_run import GivenRun, read_given
 from kgedit.runs.wording import ASKED
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
-DEFAULT_PRESETS = ("synthetic", "wild")
-DEFAULT_CHAT_PRESETS = ("synthetic", "wild_chat")
-"""Where the model's tokenizer has a chat template: such a model ends a raw prompt at once."""
-
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
-
-_FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
-_FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
-_Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
-
-
-class GivenPreset(BaseModel):
-    """A preset of the user's own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(description="what reports call it")
-    context: str = Field(description="name of a context, or a file's path; ahead of it chat: for a user's turn")
-    generation: Literal["teacher_forcing", "greedy"]
-    truncation: Literal["gold_length", "newline_period", "newline", "sentence", "end_of_text"]
-    max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
-    metric: str = Field(description="name of a metric")
-    shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
-    shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
-    wording: Literal["question", "cloze"] = Field(
-        "question", description="cloze: update, generalization and neighbours are asked as clozes"
-    )
-
-
-_NamedOrOwn = Annotated[
-    Annotated[str, Tag("name")] | Annotated[GivenPreset, Tag("own")],
-    Discriminator(lambda given: "name" if isinstance(given, str) else "own"),
-]
-
-
-class GivenRun(BaseModel):
-    """A run spec as YAML or flags give it; absent or null means the default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    timesteps: list[_Path] | None = Field(None, description="folders of timesteps or files of edits, in order")
-    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub")
-    method: str | None = Field(None, description="name of an editing method")
-    settings: dict[str, Any] | None = Field(None, description="hyperparameters of the method")
-    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
-    batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
-    presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
-        None, description="ways of asking; default synthetic and wild, or wild_chat for a model with a chat template"
-    )
-    train_context: str | None = Field(
-        None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
-    )
-    archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
-    neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
-    two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="ask two-hop questions in other words as well"
-    )
-    limit: _FromOne = Field(None, description="at most so many cases of each timestep")
-    sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
-    stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
-    only_failed: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="leave out what the unedited model answers, by the first preset's metric"
-    )
-    only_cases: _Path | None = Field(None, description="file with one case id a line: only these")
-    evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="ask the cases of earlier timesteps again after each one"
-    )
-    evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
-    checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
-    batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
-    ability: _Path | list[_Path] | None = Field(
-        None, description="measured before and after: prose or a file (perplexity), lm-eval:TASK; one or a list"
-    )
-    ability_tasks: list[_Path] | None = Field(None, description="tasks of lm-evaluation-harness, without lm-eval:")
-    ability_limit: _FromOne = Field(None, description="documents of each task; default all")
-    seed: _FromZero = Field(None, description="source of all randomness; default 0")
-    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
-    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
-    max_memory: str | None = Field(
-        None, description="most memory of weights under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB"
-    )
-    trust_remote_code: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="whether code that comes with the model may run; it can do whatever its author wants"
-    )
-    quantize: Literal["4bit"] | None = Field(None, description="round weights to 4 bits (bitsandbytes, NF4)")
-    backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
-    backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -233,7 +145,7 @@ class _Method:
 
 def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec, list[str]]:
     """A spec, to be used only if there is no problem, and every problem."""
-    given, problems = _fields(raw)
+    given, problems = read_given(raw)
     needed = {name for name in ("model", "timesteps") if not only_check or raw.get(name) is not None}
     wrong = {problem.partition(":")[0] for problem in problems}
     method = _method(given.method, problems, only_check=only_check)
@@ -245,7 +157,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
     if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
         problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
-    presets = _presets(given.presets or _default_presets(None if only_check else given.model), problems)
+    presets = read_presets(given.presets or default_presets(None if only_check else given.model), problems)
     problems.extend(_problems_of_selection(given, presets))
     backend = given.backend or DEFAULT
     problems.extend(
@@ -298,36 +210,6 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         backend_url=given.backend_url,
     )
     return spec, problems
-
-
-def _fields(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:
-    """The fields that are right, and the problems of the others."""
-    try:
-        return GivenRun.model_validate(dict(raw)), []
-    except ValidationError as error:
-        errors = error.errors()
-    wrong = {item["loc"][0] for item in errors}
-    rest = {name: value for name, value in raw.items() if name not in wrong}
-    return GivenRun.model_validate(rest), [_problem(item, raw) for item in errors]
-
-
-def _problem(item: ErrorDetails, raw: Mapping[str, Any]) -> str:
-    name, *inner = item["loc"]
-    if name == "presets" and inner:
-        return _preset_problem(item, raw["presets"][inner[0]])
-    if item["type"] == "extra_forbidden":
-        return unknown("field", name, list(GivenRun.model_fields))
-    return f"{name}: {explain(item)}"
-
-
-def _preset_problem(item: ErrorDetails, given: object) -> str:
-    path = [str(part) for part in item["loc"][3:]]
-    if not isinstance(given, Mapping) or not path:
-        return f"the preset {given!r} is not a name, nor a mapping of {', '.join(GivenPreset.model_fields)}"
-    if item["type"] == "extra_forbidden":
-        return f"preset '{given.get('name')}': {unknown('field', path[0], list(GivenPreset.model_fields))}"
-    said = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
-    return f"preset '{given.get('name')}': {said}"
 
 
 def _method(name: str | None, problems: list[str], *, only_check: bool) -> _Method | None:
@@ -407,64 +289,11 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
     return found
 
 
-def _default_presets(model: str | None) -> tuple[str, ...]:
-    if not model:
-        return DEFAULT_PRESETS
-    from kgedit.llm.loading import has_chat_template
-
-    return DEFAULT_CHAT_PRESETS if has_chat_template(model) else DEFAULT_PRESETS
-
-
 def _train_context(given: str | None, method: _Method | None, problems: list[str]) -> str | None:
     if given not in (None, ASKED):
-        problems.extend(f"train_context: {problem}" for problem in _context_problems(given))
+        problems.extend(f"train_context: {problem}" for problem in problems_of_context(given))
     capabilities = method.capabilities if method is not None else None
     return None if capabilities is not None and not capabilities.trains_on_prompts else given or BARE
-
-
-def _presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
-    presets = []
-    for item in given:
-        preset = preset_by_name(item) if isinstance(item, str) else Preset(**item.model_dump())
-        if preset is None:
-            problems.append(unknown("preset", item, list(PRESETS)))
-            continue
-        problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
-        presets.append(preset)
-    names = [preset.name for preset in presets]
-    problems.extend(f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1)
-    return tuple(presets)
-
-
-def _problems_of_preset(preset: Preset) -> list[str]:
-    found = _context_problems(preset.context)
-    if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
-        found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
-    if preset.metric not in METRICS:
-        return [*found, unknown("metric", preset.metric, list(METRICS))]
-    metric = METRICS[preset.metric]
-    if metric.afterwards:
-        return [*found, f"a run cannot be scored by {metric.name} while it is made; afterwards: kgedit score RUN"]
-    if not metric.judges(preset.generation):
-        fitting = [
-            name
-            for name, other in METRICS.items()
-            if other.judges(preset.generation) and other.axes == AXES and not other.afterwards
-        ]
-        found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
-    elif metric.axes != AXES:
-        found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
-    return found
-
-
-def _context_problems(name: object) -> list[str]:
-    try:
-        read_context(str(name))
-    except SpecError as error:
-        return list(error.problems)
-    except KgeditError as error:
-        return [str(error)]
-    return []
 
 
 def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:

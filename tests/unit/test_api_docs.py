@@ -18,7 +18,7 @@ def test_every_public_name_is_documented_and_nothing_else() -> None:
     rows = dict(re.findall(r"^\| `kgedit\.(\w+)` \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert sorted(rows) == kgedit.__all__
     for part in (kgedit.Home, kgedit.EditedModel):
-        public = {name for name, value in vars(part).items() if not name.startswith("_") and callable(value)}
+        public = {name for name in dir(part) if not name.startswith("_") and callable(getattr(part, name))}
         assert {name for name in public if f"`{name}`" not in rows[part.__name__]} == set()
 
 

@@ -150,6 +150,18 @@ _STEPS = 6
 """Steps that an export tells of."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What was counted up to the updates, by step."""
+
+    preprocessing: dict[str, dict[str, object]]
+    entities: dict[str, int]
+    difference: dict[str, int]
+    classes: dict[str, dict[str, int]]
+    funnel: dict[str, object]
+    popularity: dict[str, object]
+
+
 def _make_tables(
     workspace: duckdb.DuckDBPyConnection,
     old: Snapshot,
@@ -158,21 +170,8 @@ def _make_tables(
     selection: pa.Table | None,
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
-    rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     find_functional(workspace, settings.functional_by)
-    step("keeping facts", 0, _STEPS)
-    preprocessing = preprocess(workspace, rules)
-    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
-    step("comparing", 1, _STEPS)
-    difference = compare(workspace)
-    classes = classify(workspace, rules, **window)
-    word_values(workspace)
-    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
-    wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
-    step("measuring popularity", 2, _STEPS)
-    popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
-    lose_last_entities(workspace, rules, funnel)
-    find_dropped(workspace)
+    compared = _find_updates(workspace, old, new, settings, selection)
     step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)
     find_neighbours(workspace)
@@ -191,17 +190,49 @@ def _make_tables(
         days=(old.day, new.day) if settings.ask_as_of else None,
         persona_style=settings.persona_style,
     )
+    return _counted(workspace, compared, final_filters)
+
+
+def _find_updates(
+    workspace: duckdb.DuckDBPyConnection,
+    old: Snapshot,
+    new: Snapshot,
+    settings: Settings,
+    selection: pa.Table | None,
+) -> _Compared:
+    """The steps of the paper up to the updates and their popularity."""
+    rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
+    step("keeping facts", 0, _STEPS)
+    preprocessing = preprocess(workspace, rules)
+    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
+    step("comparing", 1, _STEPS)
+    difference = compare(workspace)
+    classes = classify(workspace, rules, **window)
+    word_values(workspace)
+    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
+    wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
+    step("measuring popularity", 2, _STEPS)
+    popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
+    lose_last_entities(workspace, rules, funnel)
+    find_dropped(workspace)
+    return _Compared(preprocessing, entities, difference, classes, funnel, popularity)
+
+
+def _counted(
+    workspace: duckdb.DuckDBPyConnection, compared: _Compared, final_filters: Mapping[str, object]
+) -> dict[str, Any]:
+    """What the manifest says of the steps and the tables."""
     scenarios = count_by(workspace, "scenario", "updates")
     return {
-        "preprocessing": preprocessing,
-        "difference": difference,
-        "new_entities": entities,
-        "classes": classes,
+        "preprocessing": compared.preprocessing,
+        "difference": compared.difference,
+        "new_entities": compared.entities,
+        "classes": compared.classes,
         "functional_relations": count_functional(workspace),
-        "funnel": funnel,
+        "funnel": compared.funnel,
         "scenarios": {name: scenarios.get(name, 0) for name, _ in SCENARIOS},
         "replacement_set": count_rows(workspace, "updates WHERE in_replacement_set"),
-        "popularity": popularity,
+        "popularity": compared.popularity,
         "neighbours": count_by(workspace, "basis", "neighbours"),
         "updates_without_a_nearest_neighbour": count_rows(
             workspace, "updates ANTI JOIN (FROM neighbours WHERE basis = 'nearest') USING (subject, property)"

@@ -96,8 +96,9 @@ class Hypernetwork(nn.Module):
         hidden = self.seen[matrix].normalize(vectors).float()
         for layer in range(2):
             changed = hidden @ self.down[layer] @ self.up[layer] + (self.bias if layer == 0 else 0)
-            # clamp and not relu: at 0, where everything begins, only clamp lets a gradient through.
-            hidden = hidden + (self.scale[layer, matrix] * changed + self.shift[layer, matrix]).clamp(min=0)
+            moved = self.scale[layer, matrix] * changed + self.shift[layer, matrix]
+            # At 0, where everything begins, relu lets no gradient through, nor does clamp in torch 2.15.
+            hidden = hidden + torch.where(moved < 0, 0.0, moved)
         return hidden[:, : self.inputs], hidden[:, self.inputs :] * self.log_rate[matrix].exp()
 
     def watch(self, vectors: Sequence[torch.Tensor]) -> None:

@@ -34,6 +34,12 @@ from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
+_AT_ONCE = 32
+"""Edits whose factors are held together: those of a whole timestep would need more memory than the model."""
+
+_TRAINING = 2
+"""Raised when the same settings train another network than before: those that were kept are then trained anew."""
+
 _NEAR = 0.5
 """Share of the published length from which on a training is taken for one like it."""
 
@@ -94,12 +100,19 @@ class Mend(Editor[MendSettings]):
         """One update for all cases; the loss is that before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
-        targets = encode_targets(self.model, examples(cases, self.contexts), learn_end=self.settings.learn_end)
-        factors, loss = gradient_factors(self.model, self.matrices, targets)
-        for number, (edited, factor) in enumerate(zip(self._edited, factors, strict=True)):
-            inputs, outputs = self._network(vectors_of(factor, targets), number)
-            edited.add(-inputs.T @ outputs)
-        return AppliedEdits(loss=loss)
+        pairs = examples(cases, self.contexts)
+        updates, total = [torch.zeros(()) for _ in self.matrices], 0.0
+        for start in range(0, len(pairs), _AT_ONCE):
+            part = pairs[start : start + _AT_ONCE]
+            targets = encode_targets(self.model, part, learn_end=self.settings.learn_end)
+            factors, loss = gradient_factors(self.model, self.matrices, targets)
+            total += loss * len(part)
+            for number, factor in enumerate(factors):
+                inputs, outputs = self._network(vectors_of(factor, targets), number)
+                updates[number] = updates[number] - inputs.T @ outputs
+        for edited, update in zip(self._edited, updates, strict=True):
+            edited.add(update)
+        return AppliedEdits(loss=total / len(pairs))
 
     def details(self) -> dict[str, Any]:
         """Blocks, matrices of them that are edited, and how long the network was trained beside what is published."""
@@ -154,7 +167,7 @@ class Mend(Editor[MendSettings]):
     def _digest(self, facts: Sequence[KnownFact]) -> str:
         contexts = [context.sha256 for context in self.contexts]
         learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
-        content = [self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
+        content = [_TRAINING, self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
 
 

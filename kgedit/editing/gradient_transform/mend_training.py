@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from safetensors import safe_open
 from kgedit.editing.editor import Advance
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
+from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.forward_above import forward_above
@@ -35,6 +37,9 @@ PUBLISHED_STEPS = 100_000
 """Edits that EasyEdit's configurations train on, if early stopping lets them."""
 
 _STEPS_BETWEEN_WRITES = 100
+
+_QUESTIONS = 3
+"""Asked after each edit."""
 
 Update = tuple[torch.Tensor, torch.Tensor]
 """Of one matrix: vectors x inputs and vectors x outputs; their product is to be subtracted."""
@@ -87,87 +92,131 @@ def train(
     optimizer = torch.optim.Adam(
         [{"params": others, "lr": plan.learning_rate}, {"params": rates, "lr": plan.rate_speed}]
     )
-    for step in range(_resume(plan.progress_file, network, optimizer, order), plan.steps):
+    training = _Training(network, optimizer, loss_scaler(model), order)
+    for step in range(training.resume(plan.progress_file), plan.steps):
         advance(step, plan.steps)
-        loss = _loss(network, model, matrices, draw=_draw(facts, contexts, order), plan=plan)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        draw = _draw(facts, contexts, order, edit_weight=plan.edit_weight)
+        vectors = _edit(network, model, matrices, draw[0], learn_end=plan.learn_end)
+        loss_of = partial(_loss, network, model, matrices, vectors=vectors, learn_end=plan.learn_end)
+        backward(model, draw, loss_of, optimizer=optimizer, scaler=training.scaler)
+        training.scaler.unscale_(optimizer)
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
+        take_step(optimizer, training.scaler)
         if (step + 1) % _STEPS_BETWEEN_WRITES == 0:
-            _write_progress(plan.progress_file, network, optimizer, order, steps=step + 1)
+            training.write(plan.progress_file, steps=step + 1)
     advance(plan.steps, plan.steps)
 
 
-def _write_progress(
-    path: Path, network: Hypernetworks, optimizer: torch.optim.Optimizer, order: random.Random, *, steps: int
-) -> None:
-    """Write all that the next step depends on."""
-    version, numbers, spare = order.getstate()
-    tensors = {f"network.{name}": tensor for name, tensor in network.content().items()}
-    for index, values in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
-    save_tensors(path, tensors, {"steps": str(steps), "order": json.dumps([version, numbers, spare])})
+@dataclass(frozen=True, slots=True)
+class _Training:
+    """All that the next step depends on."""
 
+    network: Hypernetworks
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    order: random.Random
 
-def _resume(path: Path, network: Hypernetworks, optimizer: torch.optim.Optimizer, order: random.Random) -> int:
-    """Read what `_write_progress` wrote, if there is anything; returns the number of steps done."""
-    if not path.is_file():
-        return 0
-    with safe_open(path, framework="pt") as file:
-        said, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    values: dict[int, dict[str, torch.Tensor]] = {}
-    for key, tensor in tensors.items():
-        if key.startswith("optimizer."):
-            _, index, name = key.split(".")
-            values.setdefault(int(index), {})[name] = tensor
-    network.take({key.removeprefix("network."): own for key, own in tensors.items() if key.startswith("network.")})
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": values})
-    version, numbers, spare = json.loads(said["order"])
-    order.setstate((version, tuple(numbers), spare))
-    return int(said["steps"])
+    def write(self, path: Path, *, steps: int) -> None:
+        """Write it after a number of steps."""
+        version, numbers, spare = self.order.getstate()
+        tensors = {f"network.{name}": tensor for name, tensor in self.network.content().items()}
+        for index, values in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{name}": value for name, value in values.items()}
+        scale = {"scale": json.dumps(self.scaler.state_dict())} if self.scaler.is_enabled() else {}
+        save_tensors(path, tensors, {"steps": str(steps), "order": json.dumps([version, numbers, spare]), **scale})
+
+    def resume(self, path: Path) -> int:
+        """Read what `write` wrote, if there is anything; returns the number of steps done."""
+        if not path.is_file():
+            return 0
+        with safe_open(path, framework="pt") as file:
+            said, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+        values: dict[int, dict[str, torch.Tensor]] = {}
+        for key, tensor in tensors.items():
+            if key.startswith("optimizer."):
+                _, index, name = key.split(".")
+                values.setdefault(int(index), {})[name] = tensor
+        own = {key.removeprefix("network."): own for key, own in tensors.items() if key.startswith("network.")}
+        self.network.take(own)
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": values})
+        if "scale" in said:
+            self.scaler.load_state_dict(json.loads(said["scale"]))
+        version, numbers, spare = json.loads(said["order"])
+        self.order.setstate((version, tuple(numbers), spare))
+        return int(said["steps"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Draw:
-    """(prompt, answer) of the edit, of the same in other words, and of something else."""
+class _Asked:
+    """A question that is asked after an edit.
 
-    edit: tuple[str, str]
-    again: tuple[str, str]
-    other: tuple[str, str]
+    Attributes:
+        pair: Prompt and answer.
+        share: Weight of its loss in the step's.
+        kept: Whether the model is to answer as before, and not with the answer.
+    """
+
+    pair: tuple[str, str]
+    share: float
+    kept: bool = False
 
 
-def _draw(facts: Sequence[KnownFact], contexts: Sequence[Context], order: random.Random) -> _Draw:
+def _draw(
+    facts: Sequence[KnownFact], contexts: Sequence[Context], order: random.Random, *, edit_weight: float
+) -> list[_Asked]:
+    """The edit itself, the same in other words, and something else."""
     fact, other = order.sample(range(len(facts)), 2)
     own, context = facts[fact], order.choice(list(contexts))
     same = [known.answer for known in facts if known.fact.property == own.fact.property and known.answer != own.answer]
     target = order.choice(same) if same else facts[other].answer
-    return _Draw(
-        (context.prompt(own.question), target),
-        (context.prompt(own.rephrase or own.question), target),
-        (context.prompt(facts[other].question), facts[other].answer),
-    )
+    return [
+        _Asked((context.prompt(own.question), target), edit_weight / 2),
+        _Asked((context.prompt(own.rephrase or own.question), target), edit_weight / 2),
+        _Asked((context.prompt(facts[other].question), facts[other].answer), 1.0, kept=True),
+    ]
+
+
+def _edit(
+    network: Hypernetworks, model: LanguageModel, matrices: Sequence[MlpMatrix], edit: _Asked, *, learn_end: bool
+) -> list[torch.Tensor]:
+    """Of each matrix what the network turns into the edit; the network's statistics take it in."""
+    targets = encode_targets(model, [edit.pair], learn_end=learn_end)
+    factors, _ = gradient_factors(model, matrices, targets)
+    vectors = [vectors_of(own, targets) for own in factors]
+    network.watch(vectors)
+    return vectors
 
 
 def _loss(
-    network: Hypernetworks, model: LanguageModel, matrices: Sequence[MlpMatrix], *, draw: _Draw, plan: TrainingPlan
+    network: Hypernetworks,
+    model: LanguageModel,
+    matrices: Sequence[MlpMatrix],
+    asked: Sequence[_Asked],
+    *,
+    vectors: Sequence[torch.Tensor],
+    learn_end: bool,
 ) -> torch.Tensor:
-    inner = encode_targets(model, [draw.edit], learn_end=plan.learn_end)
-    factors, _ = gradient_factors(model, matrices, inner)
-    vectors = [vectors_of(factors, inner) for factors in factors]
-    network.watch(vectors)
-    outer = encode_targets(model, [draw.edit, draw.again, draw.other], learn_end=plan.learn_end)
-    with forward_above(model, matrices[0].block, outer) as logits, torch.enable_grad():
+    """Of some of a step's questions: the mean over them of what adds up to the step's loss."""
+    targets = encode_targets(model, [question.pair for question in asked], learn_end=learn_end)
+    with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
         with torch.no_grad():
             before = logits()
-        updates = [network(own, number) for number, own in enumerate(vectors)]
-        with updated(matrices, updates):
+        with updated(matrices, [network(own, number) for number, own in enumerate(vectors)]):
             after = logits()
-    answer = target_losses(after, outer)[:2].mean()
-    asked = outer.labels[2] != -100
-    log_before, log_after = (rows[2, :-1][asked].float().log_softmax(-1) for rows in (before, after))
-    divergence = (log_before.exp() * (log_before - log_after)).sum(-1).mean()
-    return plan.edit_weight * answer + divergence
+    answers = target_losses(after, targets)
+    losses = [
+        question.share * (_divergence(before[row], after[row], targets.labels[row]) if question.kept else answers[row])
+        for row, question in enumerate(asked)
+    ]
+    return torch.stack(losses).sum() * (_QUESTIONS / len(asked))
+
+
+def _divergence(before: torch.Tensor, after: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """KL(before || after), mean over the answer's tokens of one row of logits."""
+    answer = labels != -100
+    log_before, log_after = (logits[:-1][answer].float().log_softmax(-1) for logits in (before, after))
+    divergence: torch.Tensor = (log_before.exp() * (log_before - log_after)).sum(-1).mean()
+    return divergence
 
 
 def vectors_of(factors: GradientFactors, targets: TargetBatch) -> torch.Tensor:

@@ -3,12 +3,13 @@
 Where the balls of two keys with different labels would overlap, both radii are cut to half the distance. Keys, radii,
 labels and values share one order, that of their first edits.
 
-Lookups wait for the device once or twice per call, not once per row.
+Lookups and edits wait for the device once or twice per call, not once per row.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -56,43 +57,30 @@ class Codebook:
         self.values[entries] = values
         self._table.note(entries)
 
-    def find_or_add(self, key: torch.Tensor, label: Label, value: torch.Tensor, *, radius: float, same: float) -> int:
-        """Find or add the entry of an edit.
+    def find_or_add(
+        self, keys: torch.Tensor, labels: Sequence[Label], values: torch.Tensor, *, radius: float, same: float
+    ) -> list[int]:
+        """Find or add the entries of edits, one edit after the other.
 
         A key far from all others gets a new entry. Near a key with the same label, that key's radius grows to include
         it. Near a key with another label, both radii shrink to half the distance; if both are the same key, the newer
         label and value replace the older.
 
         Args:
-            key: The edit's input.
-            label: Token ids of its target.
-            value: Initial value of a new entry.
+            keys: The edits' inputs, edits x inputs, float32.
+            labels: Token ids of their targets.
+            values: Initial values of new entries, edits x outputs, float32.
             radius: Radius of a new key.
             same: Distance, as a share of the key's length, up to which two keys count as equal: the same prompt in
                 another batch differs in its last bits.
 
         Returns:
-            Index of the entry whose value must be trained to produce `label`.
+            Of each edit the index of the entry whose value must be trained to produce its label.
         """
-        if not self.labels:
-            return self._add(key, label, value, radius)
-        distances, nearest = self._nearest(key[None])
-        near, distance = int(nearest), float(distances)
-        one = distance <= same * float(torch.linalg.vector_norm(key))
-        if one or distance <= float(self.radii[near]) + radius:
-            if self.labels[near] == label:
-                self.radii[near].clamp_(min=distance)
-                self._table.note([near])
-                return near
-            if one:
-                self._table.set_label(near, label)
-                self.write([near], value[None])
-                return near
-            half = distance / 2
-            self.radii[near].clamp_(max=half)
-            self._table.note([near])
-            radius = min(radius, half)
-        return self._add(key, label, value, radius)
+        placing = _Placing(self.labels, self._measure(keys), radius=radius, same=same)
+        entries = [placing.place(label) for label in labels]
+        self._take_over(placing, keys, values)
+        return entries
 
     def find(self, queries: torch.Tensor) -> torch.Tensor:
         """Of each query (rows x inputs) the nearest key's index, or -1 where it is not within that key's radius."""
@@ -145,7 +133,109 @@ class Codebook:
         best = exact.argmin(1, keepdim=True)
         return exact.gather(1, best)[:, 0], candidates.gather(1, best)[:, 0]
 
-    def _add(self, key: torch.Tensor, label: Label, value: torch.Tensor, radius: float) -> int:
-        self._squares.add(key.square().sum())
-        row = {"keys": key, "values": value, "radii": torch.tensor(radius, dtype=torch.float64, device=key.device)}
-        return self._table.add(label, **row)
+    def _measure(self, keys: torch.Tensor) -> list[_Measured]:
+        """What is where among some edits' keys and those of the codebook; waits for the device twice."""
+        between = torch.stack([torch.linalg.vector_norm(keys - key, dim=1) for key in keys])
+        columns = [torch.linalg.vector_norm(keys, dim=1, keepdim=True), between]
+        if self.labels:
+            distances, nearest = self._nearest(keys)
+            columns += [distances[:, None], nearest[:, None], self.radii[nearest][:, None]]
+        count = 1 + len(keys)
+        return [
+            _Measured(row[0], row[1:count], (row[count], int(row[count + 1]), row[count + 2]) if row[count:] else None)
+            for row in torch.cat([column.double() for column in columns], dim=1).tolist()
+        ]
+
+    def _take_over(self, placing: _Placing, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Write what was decided."""
+        older = len(self)
+        if changed := sorted(entry for entry in placing.changed if entry < older):
+            for entry in changed:
+                self._table.set_label(entry, placing.label_of(entry))
+            radii = torch.tensor([placing.radii[entry] for entry in changed], dtype=torch.float64)
+            self.radii[changed] = radii.to(keys.device)
+        if replaced := sorted(entry for entry in placing.rows if entry < older):
+            self.write(replaced, values[[placing.rows[entry] for entry in replaced]])
+        added = list(range(older, older + len(placing.added)))
+        radii = torch.tensor([placing.radii[entry] for entry in added], dtype=torch.float64).to(keys.device)
+        for entry, key, own in zip(added, placing.added, radii, strict=True):
+            self._squares.add(keys[key].square().sum())
+            row = {"keys": keys[key], "values": values[placing.rows[entry]], "radii": own}
+            self._table.add(placing.label_of(entry), **row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """Of one edit of a batch.
+
+    Attributes:
+        length: Of its key.
+        others: Distance of its key from those of the batch.
+        nearest: Of the codebook's keys the nearest: distance, index and radius; None from an empty one.
+    """
+
+    length: float
+    others: list[float]
+    nearest: tuple[float, int, float] | None
+
+
+class _Placing:
+    """Decides where the edits of a batch go, on the host: the codebook is written to when all are decided.
+
+    Args:
+        labels: Of the codebook.
+        measured: Of each edit.
+        radius: Of a new key.
+        same: As for `Codebook.find_or_add`.
+
+    Attributes:
+        radii: Of the entries that an edit came near to, and of new ones.
+        rows: Of new entries, and of those that are replaced, the edit whose value they take.
+        added: Of new entries, in their order, the edit whose key they take.
+        changed: Entries that are not as they were.
+    """
+
+    def __init__(self, labels: Sequence[Label], measured: Sequence[_Measured], *, radius: float, same: float) -> None:
+        self._older, self._measured = labels, measured
+        self._radius, self._same = radius, same
+        self._labels: dict[int, Label] = {}
+        self._placed = 0
+        self.radii: dict[int, float] = {}
+        self.rows: dict[int, int] = {}
+        self.added: list[int] = []
+        self.changed: set[int] = set()
+
+    def label_of(self, entry: int) -> Label:
+        """The label that an entry now has."""
+        return self._labels[entry] if entry in self._labels else self._older[entry]
+
+    def place(self, label: Label) -> int:
+        """The entry of the next edit."""
+        row, radius = self._placed, self._radius
+        self._placed += 1
+        distance, near = self._nearest(row)
+        one = distance <= self._same * self._measured[row].length
+        if one or distance <= self.radii.get(near, 0.0) + radius:
+            self.changed.add(near)
+            if self.label_of(near) == label:
+                self.radii[near] = max(self.radii[near], distance)
+                return near
+            if one:
+                self._labels[near], self.rows[near] = label, row
+                return near
+            radius = min(radius, distance / 2)
+            self.radii[near] = min(self.radii[near], distance / 2)
+        entry = len(self._older) + len(self.added)
+        self.added.append(row)
+        self._labels[entry], self.rows[entry], self.radii[entry] = label, row, radius
+        return entry
+
+    def _nearest(self, row: int) -> tuple[float, int]:
+        """Distance and index of the entry whose key is nearest, the first of equals; without any, infinitely far."""
+        own, found = self._measured[row], (torch.inf, -1)
+        if own.nearest is not None:
+            distance, entry, radius = own.nearest
+            self.radii.setdefault(entry, radius)
+            found = (distance, entry)
+        added = ((own.others[key], len(self._older) + number) for number, key in enumerate(self.added))
+        return min((found, *added))

@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 
+from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import Distance, SeenTokens, mean_of, product, prompt_tokens
 from kgedit.hparams.side_memory import WiseSettings
+from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.positions import by_row
@@ -65,7 +67,14 @@ class CopyTraining:
         self._moved = torch.empty(0)
 
     def run(
-        self, start: torch.Tensor, mask: torch.Tensor, targets: TargetBatch, *, unrelated: SeenTokens, prompts: int
+        self,
+        start: torch.Tensor,
+        mask: torch.Tensor,
+        targets: TargetBatch,
+        *,
+        unrelated: SeenTokens,
+        prompts: int,
+        replay: Replay | None = None,
     ) -> LearnedEdits:
         """Steps of gradient descent until the loss has settled below the stop loss, or there are no more steps.
 
@@ -75,6 +84,7 @@ class CopyTraining:
             targets: For each edit, one after the other, its prompts with the target.
             unrelated: Of each edit one prompt that it must leave alone.
             prompts: How many an edit has.
+            replay: Past edits.
         """
         settings, scale = self._settings, self._scale
         change, last = start.clone().requires_grad_(True), torch.inf
@@ -85,8 +95,11 @@ class CopyTraining:
                     answer = target_loss(logits(), targets)
                     far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
                     apart = margins(self._moved.reshape(-1, prompts), far, least=self._least)
+                    if replay is not None:
+                        alpha, beta, _ = self._least
+                        apart = apart + replay.loss(self._distance, change, alpha=alpha, beta=beta)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
-                    (gradient,) = torch.autograd.grad(loss, change)
+                    (gradient,) = gradients(self._model, loss, [change])
                     self._step(change, mask * gradient)
                     total = loss.item()
                     if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:

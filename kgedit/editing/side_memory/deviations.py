@@ -79,9 +79,10 @@ WISE = Deviations((
     ),
     Deviation(
         what="replay of past edits (appendix B.3)",
-        published="an option, off in every published configuration",
-        ours="not there",
-        why="nothing published uses it",
+        published="each step another edit of each merged copy, in all its prompts, to stay within 5, and one since the "
+        "last merge, to exceed 20; off in every published configuration",
+        ours="`replay`: beside each edit one of each, in its bare prompt, to stay within alpha and to exceed beta",
+        why="what the matrix reads for them is then computed once; alpha and beta have the model's unit",
     ),
     Deviation(
         what="mask of the subject's tokens, where the unrelated prompt is the subject itself",
@@ -96,9 +97,9 @@ WISE = Deviations((
         why="a threshold that is not reached says that a copy has nothing to do with a prompt",
     ),
     Deviation(
-        what="merging by `linear`, and `slerp`",
-        published="the first copy alone; two copies",
-        ours="the weighted sum of all; not there",
+        what="merging by `linear`, and by `slerp`",
+        published="the first copy alone; the original matrix and the first copy (in the code)",
+        ours="the weighted sum of all; the two copies that a merge takes, refused for more",
         why="the others would be lost",
     ),
 ))  # fmt: skip

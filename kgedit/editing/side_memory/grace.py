@@ -8,6 +8,7 @@ say where prompts end, any token may be the last one of a prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,10 +22,12 @@ from kgedit.editing.training_examples import examples
 from kgedit.hparams.side_memory import GraceSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
+from kgedit.llm.gradients import loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, by_row, put
+from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import Case
 
@@ -56,11 +59,12 @@ class Grace(Editor[GraceSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Find or add each edit's key and train the values; the loss is the mean over edits."""
         pairs, losses = examples(cases, self.contexts), []
-        starts = self._cold_starts(cases) if self.settings.start == "cold" else [None] * len(pairs)
+        starts = self._cold_starts(cases) if self.settings.start == "cold" else None
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
-            batch, drawn = pairs[done : done + self.settings.batch], starts[done : done + self.settings.batch]
-            losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end), drawn)
+            batch = slice(done, done + self.settings.batch)
+            work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
+            losses += self.model.trained_at_once.run(len(pairs[batch]), work)
             run.progress(len(losses) / len(pairs))
         self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
@@ -87,16 +91,27 @@ class Grace(Editor[GraceSettings]):
         if len(self.codebook):
             self._listen(True)
 
-    def _cold_starts(self, cases: Sequence[Case]) -> list[torch.Tensor | None]:
-        """Values that new entries start from, one for each training example; drawn from 0 to 1 by the case's seed."""
+    def _cold_starts(self, cases: Sequence[Case]) -> torch.Tensor:
+        """Values that new entries start from, training examples x outputs; drawn from 0 to 1 by the case's seed."""
         width = self.model.blocks[self.layer].down.out_width
-        starts: list[torch.Tensor | None] = []
+        starts: list[torch.Tensor] = []
         for case in cases:
             draw = torch.Generator().manual_seed(seed_for(self.seed, [case]))
             starts += [torch.rand(width, generator=draw) for _ in self.contexts]
-        return starts
+        return torch.stack(starts)
 
-    def _learn(self, targets: TargetBatch, starts: Sequence[torch.Tensor | None]) -> list[float]:
+    def _learn_in_parts(
+        self, pairs: Sequence[tuple[str, str]], starts: torch.Tensor | None, at_once: int
+    ) -> list[float]:
+        """Learn so many edits together; to do it again after it ran out of memory changes nothing."""
+        losses: list[float] = []
+        for start in range(0, len(pairs), at_once):
+            part = slice(start, start + at_once)
+            targets = encode_targets(self.model, pairs[part], learn_end=self.settings.learn_end)
+            losses += self._learn(targets, None if starts is None else starts[part])
+        return losses
+
+    def _learn(self, targets: TargetBatch, starts: torch.Tensor | None) -> list[float]:
         """Find or add the entries of one batch and train their values; returns the best loss of each.
 
         Args:
@@ -104,13 +119,10 @@ class Grace(Editor[GraceSettings]):
         """
         with forward_above(self.model, self.layer, targets) as logits:
             keys, given = self._look(targets, logits)
-            outputs = [own if start is None else start.to(own) for start, own in zip(starts, given, strict=True)]
-            labels = [tuple(row[row != -100].tolist()) for row in targets.labels]
+            values = given if starts is None else starts.to(given)
+            labels = [tuple(token for token in row if token != -100) for row in targets.labels.tolist()]
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
-            entries = [
-                self.codebook.find_or_add(key, label, output, radius=self.settings.radius, same=same)
-                for key, label, output in zip(keys, labels, outputs, strict=True)
-            ]
+            entries = self.codebook.find_or_add(keys, labels, values, radius=self.settings.radius, same=same)
             # Of two edits of a batch with the same key and different targets, the later one has the entry.
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
             return self._train(targets, logits, entries, valid)
@@ -122,10 +134,8 @@ class Grace(Editor[GraceSettings]):
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
             seen.extend(at(tensor, targets.ends).to(targets.ids.device).float() for tensor in (given[0], output))
 
-        handle = self._projection.register_forward_hook(look)
-        with torch.no_grad():
+        with hooks(self._projection.register_forward_hook(look)), torch.no_grad():
             logits()
-        handle.remove()
         return seen[0], seen[1]
 
     def _train(
@@ -138,7 +148,7 @@ class Grace(Editor[GraceSettings]):
         values = self.codebook.values[used].requires_grad_(True)
         best, lowest = values.detach().clone(), torch.full((len(used),), torch.inf, device=values.device)
         shares = torch.zeros_like(lowest).index_add(0, column, counts)
-        optimizer = torch.optim.Adam([values], lr=self.settings.learning_rate)
+        optimizer, scaler = torch.optim.Adam([values], lr=self.settings.learning_rate), loss_scaler(self.model)
         rows = torch.arange(len(targets.ids), device=targets.ids.device)
 
         def force(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
@@ -156,8 +166,8 @@ class Grace(Editor[GraceSettings]):
                     if bool((lowest <= self.settings.stop_loss).all()):
                         break
                     optimizer.zero_grad()
-                    losses.sum().backward()  # type: ignore[no-untyped-call]
-                    optimizer.step()
+                    scaler.scale(losses.sum()).backward()  # type: ignore[no-untyped-call]
+                    take_step(optimizer, scaler)
         finally:
             handle.remove()
         self.codebook.write(used, best)

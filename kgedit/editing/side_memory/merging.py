@@ -1,4 +1,4 @@
-"""Merging of side copies into one: sparsify each, agree on signs, and sum (TIES, DARE, and their parts)."""
+"""Merging of side copies into one: sparsify each, agree on signs, and sum (TIES, DARE, and their parts); or slerp."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ _MERGES = {
 }
 
 
+_COLLINEAR = 0.9995
+"""Cosine from which on two copies are interpolated along the line, as published."""
+
+
 def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: str, density: float) -> torch.Tensor:
     """One change for several.
 
@@ -59,3 +63,19 @@ def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: st
         return total
     taken = (shares * agreed).sum(0)
     return torch.where(taken > 0, total / taken.clamp(min=1e-12), 0.0)
+
+
+def halfway(changes: Sequence[torch.Tensor], original: torch.Tensor) -> torch.Tensor:
+    """Half of the way from one copy to another along the arc between them (slerp; Shoemake 1985), minus the matrix.
+
+    Args:
+        changes: Two copies minus the original matrix.
+        original: The matrix.
+    """
+    one, other = (original + change for change in changes)
+    lengths = torch.linalg.vector_norm(one) * torch.linalg.vector_norm(other)
+    cosine = (one * other).sum() / lengths
+    # sin(t / 2) / sin(t) = 1 / (2 cos(t / 2)), and cos(t / 2) is the root of (1 + cos t) / 2.
+    arc = ((1 + cosine) / 2).sqrt().reciprocal() / 2
+    share = torch.where(cosine.abs() > _COLLINEAR, 0.5, arc)
+    return share * (one + other) - original

@@ -201,7 +201,8 @@ class Router:
         stacked = torch.stack(list(distances))
         thresholds = torch.tensor([copy.threshold for copy in self.copies], device=stacked.device)[:, None]
         best, number = torch.where(stacked >= thresholds, stacked, -torch.inf).max(0)
-        return [int(n) if far >= 0 else None for n, far in zip(number, best, strict=True)]
+        routes = torch.where(best >= 0, number, -1).tolist()
+        return [None if route < 0 else route for route in routes]
 
 
 def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:

@@ -18,7 +18,8 @@ from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, E
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.side_memory import deviations
 from kgedit.editing.side_memory.copy_training import CopyTraining, Scale
-from kgedit.editing.side_memory.merging import merged
+from kgedit.editing.side_memory.merging import halfway, merged
+from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
     Distance,
     Router,
@@ -70,6 +71,8 @@ class Wise(Editor[WiseSettings]):
 
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
+        if settings.merge == "slerp" and not (settings.retrieve and settings.merge_every == 2 * settings.shard):
+            raise SpecError(["settings.merge: slerp merges two copies: give merge_every=2*shard and retrieve=true"])
         self.layer = check_layer(model, settings.layer)
         self._matrix = mlp_matrices(model, [self.layer], settings.matrix)[0].module
         self._distance = Distance(self._matrix, _activation_of(model) if settings.distance == "activated" else None)
@@ -150,11 +153,12 @@ class Wise(Editor[WiseSettings]):
         scale = self._scale = self._scale or self._measure(far)
         training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
-        learned = training.run(copy.change, mask, targets, unrelated=far, prompts=len(ahead))
+        replay = self._replay(cases)
+        learned = training.run(copy.change, mask, targets, unrelated=far, prompts=len(ahead), replay=replay)
         copy.change = learned.change
         bare = [pairs[0][0] for pairs in asked]
         shortest = min(len(self.model.encode(prompt)) for prompt in bare)
-        copy.add(bare, shortest=shortest, most=settings.remeasured)
+        copy.add(bare, shortest=shortest, most=self._kept)
         copy.threshold = min(copy.threshold, self._threshold(learned.distances))
         return learned.loss
 
@@ -165,6 +169,23 @@ class Wise(Editor[WiseSettings]):
             half = self.settings.prefixes // 2
             self._prefixes = [*written[: len(_WORDS)][: self.settings.prefixes - half], *written[len(_WORDS) :][:half]]
         return self._prefixes
+
+    @property
+    def _kept(self) -> int:
+        """Prompts that a copy keeps."""
+        return max(self.settings.remeasured, self.settings.replay)
+
+    def _replay(self, batch: Sequence[Case]) -> Replay | None:
+        """A past edit of each earlier copy, and one since the last merge; None where nothing is replayed."""
+        settings = self.settings
+        fresh = -(-(self._since_merge + 1) // settings.shard)
+        earlier = [copy.prompts for copy in self.router.copies[:-fresh] if copy.prompts]
+        if not settings.replay or not settings.retrieve or not earlier:
+            return None
+        draw = random.Random(seed_for(self.seed, batch))
+        others = [draw.choice(prompts) for prompts in earlier]
+        own = [prompt for copy in self.router.copies[-fresh:] for prompt in copy.prompts]
+        return Replay(self._read(others), self._read([draw.choice(own)]) if own else None)
 
     def _newest(self) -> tuple[SideCopy, torch.Tensor]:
         """The copy that takes the next edit, and the mask of the entries it may change."""
@@ -197,18 +218,22 @@ class Wise(Editor[WiseSettings]):
         weights = [1 / fresh] * fresh
         if older and not settings.retrieve:
             older, filled, weights = [], [*older, *filled], [0.6, *(0.4 / fresh for _ in filled)]
-        with seeded(self.seed * 1_000_003 + self._opened, self.model.device):
-            change = merged([copy.change for copy in filled], weights, how=settings.merge, density=settings.density)
+        changes = [copy.change for copy in filled]
+        if settings.merge == "slerp":
+            change = halfway(changes, self._matrix.weight.detach().float())
+        else:
+            with seeded(self.seed * 1_000_003 + self._opened, self.model.device):
+                change = merged(changes, weights, how=settings.merge, density=settings.density)
         copy = SideCopy(
             change,
             min(copy.threshold for copy in filled),
-            sample_of(tuple(prompt for copy in filled for prompt in copy.prompts), settings.remeasured),
+            sample_of(tuple(prompt for copy in filled for prompt in copy.prompts), self._kept),
             min(copy.shortest for copy in filled),
         )
-        if copy.prompts:
+        if prompts := sample_of(copy.prompts, settings.remeasured):
             copy.threshold = min(
-                self._threshold(self._distances(change, copy.prompts[start : start + _AT_ONCE]))
-                for start in range(0, len(copy.prompts), _AT_ONCE)
+                self._threshold(self._distances(change, prompts[start : start + _AT_ONCE]))
+                for start in range(0, len(prompts), _AT_ONCE)
             )
         self.router.copies = [*older, copy]
         self._in_copy, self._since_merge = 0, 0

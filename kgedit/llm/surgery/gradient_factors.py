@@ -39,14 +39,38 @@ class GradientFactors:
 def gradient_factors(
     model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
 ) -> tuple[list[GradientFactors], float]:
-    """Factors at linear layers of some blocks, by one backward pass that ends at the lowest of them.
+    """Factors at linear layers of some blocks, by a backward pass that ends at the lowest of them.
 
     Args:
         matrices: The layers, those of the lowest block first.
 
     Returns:
         The factors of each layer, in the same order, and the mean loss over rows.
+
+    Raises:
+        torch.OutOfMemoryError: if a single row does not fit into the device's memory.
     """
+    rows = len(targets.ids)
+
+    def work(at_once: int) -> tuple[list[GradientFactors], float]:
+        parts = [targets.rows(start, start + at_once) for start in range(0, rows, at_once)]
+        found = [_factors_of_part(model, matrices, part) for part in parts]
+        losses = [loss * len(part.ids) / rows for (_, loss), part in zip(found, parts, strict=True)]
+        return [_joined(factors) for factors in zip(*(factors for factors, _ in found), strict=True)], sum(losses)
+
+    return model.trained_at_once.run(rows, work)
+
+
+def _joined(parts: Sequence[GradientFactors]) -> GradientFactors:
+    """One layer's factors for all rows."""
+    if len(parts) == 1:
+        return parts[0]
+    return GradientFactors(torch.cat([part.inputs for part in parts]), torch.cat([part.gradients for part in parts]))
+
+
+def _factors_of_part(
+    model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
+) -> tuple[list[GradientFactors], float]:
     inputs: dict[str, torch.Tensor] = {}
     outputs: dict[str, torch.Tensor] = {}
 

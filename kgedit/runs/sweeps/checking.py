@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from kgedit.editing import METHODS
 from kgedit.hparams.settings import explain, read_settings, unknown
 from kgedit.llm.presets import PRESETS, preset_by_name
-from kgedit.runs.spec import GivenPreset, GivenRun, problems_of, settings_type_of
+from kgedit.runs.given_run import GivenPreset, GivenRun
+from kgedit.runs.spec import problems_of, settings_type_of
 from kgedit.runs.sweeps.sweep_file import FieldName
 
 

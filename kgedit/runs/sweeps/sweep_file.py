@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from kgedit.hparams.settings import unknown
-from kgedit.runs.spec import GivenRun
+from kgedit.runs.given_run import GivenRun
 from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
 
 SECTIONS = ("presets", "base", "grid", "runs", "exclude")

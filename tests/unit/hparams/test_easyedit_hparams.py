@@ -112,7 +112,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
             **{"layer": 27, "learning_rate": 1.0, "steps": 30, "alpha": 2, "beta": 20, "gamma": 10, "unit": 1.0},
             **{"margin_weight": 1.0},
             **{"ratio": 0.5, "share": 0.3, "shard": 400, "merge_every": 800, "density": 0.6},
-            **{"clamp": 1.0, "merge": "ties", "retrieve": True},
+            **{"clamp": 1.0, "merge": "ties", "retrieve": True, "replay": 1000},
         },
         ("replay is True", "load_path is 'somewhere'"),
     ),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
@@ -48,6 +49,7 @@ def _room_for(model: LanguageModel, rows: int) -> Iterator[list[int]]:
         ("ft_m", {"layer": 1, "steps": 5}, 6),
         ("locft_bf", {"layer": 1, "steps": 5, "batch": 8}, 6),
         ("lora", {"epochs": 3, "dropout": 0.0}, 6),
+        ("ultraedit", {"batch": 8}, 6),
         ("memit", {"layers": "1", "steps": 3, "prompts": 2, "search_batch": 8}, 16),  # 24 rows search, 16 are read
     ],
 )
@@ -77,6 +79,57 @@ def test_a_step_that_does_not_fit_is_taken_in_parts_with_the_same_result(
     assert whole.keys() == parts.keys()
     for name, tensor in whole.items():
         torch.testing.assert_close(parts[name], tensor, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("trained", "room"), [(True, 2), (False, 6)])
+@pytest.mark.filterwarnings("ignore:The GPU's memory was too small")
+def test_mend_learns_and_edits_in_parts_with_the_same_result(
+    trained: bool, room: int, cases: list[Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A step of the training asks three questions, an edit as many as there are cases."""
+    known, found = write_timestep(tmp_path / "timestep").known_facts(), []
+    for rows in (10_000, room):
+        own_home = tmp_path / (f"home of {rows}" if trained else "home of both")
+        monkeypatch.setenv("KGEDIT_HOME", str(own_home))
+        model = small_model()
+        model.module.double()
+        given = {"blocks": 2, "rank": 8, "train_steps": 1, "edit_rate": 1e-2}
+        editor = make_editor("mend", model, given, contexts=ASKED, seed=7)
+        with _room_for(model, rows) as fitted:
+            editor.prepare(known, advance=lambda *_: None)
+            editor.apply(cases[:8])
+        assert max(fitted) <= rows
+        (kept,) = (own_home / "networks").iterdir()
+        found.append(load_file(kept) if trained else editor.state().tensors)
+    whole, parts = found
+    # Gradients of shifts add up to 0 but for rounding, since vectors are centred.
+    for name in [name for name in whole if "shift" not in name and "bias" not in name]:
+        torch.testing.assert_close(parts[name], whole[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The GPU's memory was too small")
+def test_grace_learns_fewer_values_at_once_where_a_batch_does_not_fit(cases: list[Case]) -> None:
+    """Out of memory at the second step of training, when the batch's keys are in the codebook already."""
+    tables = []
+    for room in (10_000, 3):
+        model = small_model()
+        editor = make_editor("grace", model, {"layer": 1, "steps": 3, "radius": 1e-3}, contexts=ASKED, seed=7)
+        passes = []
+
+        def check(_: Any, inputs: tuple[torch.Tensor, ...], room: int = room, passes: list[int] = passes) -> None:
+            passes.append(len(inputs[0]))
+            if len(inputs[0]) > room and len(passes) > 2:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        with hooks(model.module.get_output_embeddings().register_forward_pre_hook(check)):
+            editor.apply(cases[:8])
+        assert len(editor.codebook) == 8  # type: ignore[attr-defined]
+        assert passes[-1] == min(room - 1, 8)
+        tables.append(editor.state().tables["codebook"])
+    whole, parts = tables
+    assert whole.labels == parts.labels
+    for name in ("keys", "values", "radii"):
+        torch.testing.assert_close(parts.columns[name], whole.columns[name], rtol=1e-3, atol=1e-3)
 
 
 def test_a_row_that_does_not_fit_alone_is_an_error(cases: list[Case]) -> None:
@@ -123,6 +176,52 @@ def test_gradients_that_float16_would_round_to_nothing_arrive() -> None:
     backward(model, [0], lambda _: _faint(weight), optimizer=optimizer, scaler=scaler)
     take_step(optimizer, scaler)
     torch.testing.assert_close(weight.detach(), torch.full((2,), 0.99), rtol=1e-3, atol=0)
+
+
+class _Faint(torch.autograd.Function):
+    """Hands numbers through, and gradients but for what float16 loses of them when they are that much smaller."""
+
+    @staticmethod
+    def forward(_: Any, numbers: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return numbers.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return (gradient.float() * 2.0**-22).to(gradient.dtype).float().mul(2.0**22).to(gradient.dtype)
+
+
+_LEARNED: dict[str, tuple[dict[str, object], Callable[[Any], torch.Tensor]]] = {
+    "grace": ({"layer": 1, "steps": 3, "learning_rate": 0.1}, lambda editor: editor.codebook.values),
+    "wise": (
+        {"layer": 1, "steps": 1, "prefixes": 0, "decay": 0, "alpha": 1e9, "beta": 0, "gamma": 0},
+        lambda editor: editor.router.copies[0].change,
+    ),
+    "mend": ({"blocks": 2, "rank": 8, "train_steps": 1}, lambda editor: editor._network.networks[0].up[1]),
+}
+
+
+@pytest.mark.parametrize("method", _LEARNED)
+def test_what_a_method_learns_in_float16_is_what_it_learns_in_float32(
+    method: str, cases: list[Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
+    given, learned = _LEARNED[method]
+    found = []
+    for half in (False, True):
+        model = small_model()
+        if half:
+            model.module.half()
+        editor = make_editor(method, model, given, contexts=ASKED, seed=7)
+        before = 0.0 if method != "grace" else editor._cold_starts(cases[:1])  # type: ignore[attr-defined]
+        with hooks(model.blocks[1].module.mlp.register_forward_hook(lambda _, __, output: _Faint.apply(output))):
+            if editor.capabilities.needs_known_facts:
+                editor.prepare(write_timestep(tmp_path / "timestep").known_facts(), advance=lambda *_: None)
+            editor.apply(cases[:1])
+        found.append((learned(editor) - before).flatten().double())
+    whole, narrow = found
+
+    assert whole.any()
+    assert torch.nn.functional.cosine_similarity(whole, narrow, dim=0) > 0.95
 
 
 def test_a_scale_at_which_gradients_overflow_is_lowered_and_kept_by_a_checkpoint() -> None:

@@ -85,6 +85,14 @@ def test_an_untrained_network_descends_along_the_normalized_gradient(timestep: T
     torch.testing.assert_close(outputs, scores[:, 48:] * 1e-4, atol=1e-8, rtol=1e-4)
 
 
+def test_the_first_step_of_training_changes_what_the_network_does(timestep: Timestep) -> None:
+    """It begins where it changes nothing; a gradient must get through there."""
+    network = _editor(small_model(), timestep, train_steps=1, learning_rate=1e-3)._network
+    assert network is not None
+    for own in network._each():
+        assert all(up.abs().median().item() == pytest.approx(1e-3, rel=0.1) for up in own.up), "Adam's first step"
+
+
 @pytest.mark.slow
 def test_training_makes_better_edits(timestep: Timestep, cases: list[Case]) -> None:
     after = {}
@@ -132,12 +140,21 @@ def test_training_the_same_twice_gives_the_same_network(
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.parametrize("half", [False, True])
 def test_training_that_was_interrupted_goes_on_to_the_same_bytes(
-    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    half: bool, timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In float16 also with the scale of the losses, which falls in the first steps when it begins too high."""
     monkeypatch.setattr("kgedit.editing.gradient_transform.mend_training._STEPS_BETWEEN_WRITES", 2)
+    monkeypatch.setattr("kgedit.llm.gradients._FIRST_SCALE", 2.0**24)
+
+    def model() -> LanguageModel:
+        made = small_model()
+        made.module.to(torch.float16 if half else torch.float32)
+        return made
+
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "whole"))
-    _editor(small_model(), timestep, train_steps=7)
+    _editor(model(), timestep, train_steps=7)
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "cut"))
     steps: list[int] = []
 
@@ -147,13 +164,13 @@ def test_training_that_was_interrupted_goes_on_to_the_same_bytes(
             if done == last:
                 raise KeyboardInterrupt
 
-        editor = make_editor("mend", small_model(), {"blocks": 2, "rank": 8, "train_steps": 7}, seed=7)
+        editor = make_editor("mend", model(), {"blocks": 2, "rank": 8, "train_steps": 7}, seed=7)
         with pytest.raises(KeyboardInterrupt):
             editor.prepare(timestep.known_facts(), advance=advance)
 
     killed_at(3)
     killed_at(5)
-    _editor(small_model(), timestep, train_steps=7)
+    _editor(model(), timestep, train_steps=7)
     whole, cut = (list((tmp_path / name / "networks").iterdir()) for name in ("whole", "cut"))
 
     assert steps == [0, 1, 2, 3, 2, 3, 4, 5], "each goes on from the last even number of steps"

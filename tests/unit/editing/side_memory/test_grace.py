@@ -10,6 +10,7 @@ import pytest
 import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
+from world.waits import counted_waits
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, EditorState
@@ -61,7 +62,8 @@ def _key(*numbers: float) -> torch.Tensor:
 
 
 def _place(codebook: Codebook, key: torch.Tensor, label: int, radius: float = 1.0) -> int:
-    return codebook.find_or_add(key, (label,), torch.full((2,), float(label)), radius=radius, same=1e-3)
+    values = torch.full((1, 2), float(label))
+    return codebook.find_or_add(key[None], [(label,)], values, radius=radius, same=1e-3)[0]
 
 
 def test_a_far_key_is_new_and_a_near_one_of_the_same_label_widens() -> None:
@@ -94,6 +96,59 @@ def test_the_same_key_with_another_label_is_overwritten() -> None:
     assert codebook.radii.tolist() == [1.0]
 
 
+def test_edits_placed_together_go_where_they_go_one_after_the_other() -> None:
+    """Few labels on a small grid: keys repeat, widen, split and are replaced, within a batch and across batches."""
+    draw = torch.Generator().manual_seed(3)
+    keys = torch.randint(1, 9, (120, 2), generator=draw).float() * 3
+    labels = [(int(label),) for label in torch.randint(0, 4, (120,), generator=draw)]
+    values = torch.arange(240.0).view(120, 2)
+    contents, entries = [], []
+    for size in (1, 7, 120):
+        codebook, found = Codebook(), []
+        for start in range(0, 120, size):
+            rows = slice(start, start + size)
+            found += codebook.find_or_add(keys[rows], labels[rows], values[rows], radius=2.0, same=1e-3)
+        contents.append(codebook.content())
+        entries.append(found)
+    one, *others = contents
+
+    assert entries[1:] == entries[:1] * 2
+    assert 20 < one.count < 100
+    assert set(one.columns["radii"].tolist()) == {2.0, 1.5, 3.0}, "new ones, those that were split, and wider ones"
+    for other in others:
+        assert other.labels == one.labels
+        assert all(torch.equal(other.columns[name], one.columns[name]) for name in ("keys", "values", "radii"))
+
+
+def test_edits_and_lookups_wait_for_the_device_once_or_twice_whatever_their_number() -> None:
+    draw, waits = torch.Generator().manual_seed(3), []
+    codebook, old = Codebook(), torch.randint(1, 9, (40, 2), generator=draw).float() * 3
+    codebook.find_or_add(old, [(number % 4,) for number in range(40)], torch.zeros(40, 2), radius=2.0, same=1e-3)
+    for count in (2, 60):
+        keys = torch.randint(1, 9, (count, 2), generator=draw).float() * 3
+        labels = [(number % 5,) for number in range(count)]
+        with counted_waits() as edits:
+            codebook.find_or_add(keys, labels, torch.ones(count, 2), radius=2.0, same=1e-3)
+        with counted_waits() as lookups:
+            codebook.find(keys)
+        waits.append((len(edits), len(lookups)))
+
+    assert waits == [(2, 2), (2, 2)]
+
+
+def test_ten_edits_of_a_batch_wait_for_the_device_as_often_as_two(cases: list[Case]) -> None:
+    waits = []
+    for count in (2, 10):
+        editor = _editor("grace", small_model(), layer=1, steps=3, stop_loss=0.0)
+        editor.apply(cases[10 - count :])
+        with counted_waits() as found:
+            editor.apply(cases[:count])
+        waits.append(found)
+
+    assert waits[0] == waits[1]
+    assert len(waits[0]) < 25
+
+
 def test_a_codebook_of_many_entries_finds_each_and_is_the_same_after_a_way_through_its_content() -> None:
     keys = torch.randn(100, 6, generator=torch.Generator().manual_seed(0)) * 10
     codebook = Codebook()
@@ -116,7 +171,7 @@ def test_of_entries_that_rounding_cannot_tell_apart_the_nearest_is_found() -> No
     keys = 1000 + torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
     codebook = Codebook()
     for label, key in enumerate(keys):
-        codebook.find_or_add(key, (label,), torch.zeros(2), radius=1e-9, same=0.0)
+        codebook.find_or_add(key[None], [(label,)], torch.zeros(1, 2), radius=1e-9, same=0.0)
 
     assert codebook.find(keys).tolist() == list(range(60))
     assert codebook.find(keys + 1e-3).tolist() == [-1] * 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,12 +10,14 @@ import torch
 from peft.utils.merge_utils import dare_linear, magnitude_prune, task_arithmetic, ties
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
+from world.waits import counted_waits
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.side_memory.copy_training import margins
-from kgedit.editing.side_memory.merging import merged
+from kgedit.editing.side_memory.merging import halfway, merged
+from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
     Distance,
     Router,
@@ -24,6 +27,7 @@ from kgedit.editing.side_memory.side_copies import (
     sample_of,
 )
 from kgedit.editing.side_memory.wise import Wise
+from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
@@ -169,6 +173,22 @@ def test_a_long_prompt_is_routed_by_its_strongest_token() -> None:
         assert router.choose(seen) == [routed]
 
 
+def test_prompts_are_routed_without_waiting_for_each_of_them() -> None:
+    layer = torch.nn.Linear(3, 3, bias=False)
+    router, waits = Router(small_model(), Distance(layer), long=None), []
+    router.copies = [SideCopy(torch.eye(3), threshold=0.5), SideCopy(2 * torch.eye(3), threshold=2.5)]
+    for rows in (2, 50):
+        inputs = torch.linspace(0, 2, rows)[:, None, None].expand(rows, 4, 3)
+        seen = SeenTokens(inputs, torch.zeros_like(inputs), torch.ones(rows, 4, dtype=torch.bool))
+        with counted_waits() as found:
+            routes = router.choose(seen)
+        assert set(routes[:1]) == {None}
+        assert routes[-1] == 1
+        waits.append(found)
+
+    assert waits == [["tolist"]] * 2
+
+
 @pytest.mark.parametrize(("distance", "expected"), [("activated", "gelu"), ("plain", None)])
 def test_distances_are_those_of_the_definition(
     distance: str, expected: str | None, timestep: Timestep, cases: list[Case]
@@ -270,6 +290,91 @@ def test_signs_are_agreed_on_by_weight() -> None:
     for how, expected in (("ties", [4.0, 1.8]), ("dare_ties", [2.4, 1.8])):
         found = merged(changes, [0.6, 0.4], how=how, density=1.0)
         torch.testing.assert_close(found, torch.tensor(expected))
+
+
+def test_slerp_ends_halfway_on_the_arc_between_two_copies_and_on_the_line_where_they_are_nearly_one() -> None:
+    """Of lengths 3 and 5, at a right angle and at 120 degrees: by sin(t a) / sin(a) of each, a the angle."""
+    original = torch.tensor([[1.0, -2.0, 0.5]])
+    one = torch.tensor([[3.0, 0.0, 0.0]])
+    for degrees in (90, 120):
+        angle = math.radians(degrees)
+        other = 5 * torch.tensor([[math.cos(angle), math.sin(angle), 0.0]])
+        share = math.sin(angle / 2) / math.sin(angle)
+        found = halfway([one - original, other - original], original)
+        torch.testing.assert_close(original + found, share * one + share * other)
+    unit = halfway([one / 3 - original, other / 5 - original], original) + original
+    assert unit.norm().item() == pytest.approx(1), "it stays on the sphere"
+
+    near = [one - original, 1.2 * one + 0.01 - original]
+    torch.testing.assert_close(halfway(near, original), (near[0] + near[1]) / 2)
+
+
+def test_two_copies_are_merged_by_slerp_and_other_numbers_of_them_refused(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    apart = _editor(small_model(), timestep, shard=1, steps=5, learning_rate=5.0)
+    together = _editor(small_model(), timestep, shard=1, steps=5, learning_rate=5.0, merge="slerp", merge_every=2)
+    for editor in (apart, together):
+        editor.apply(cases[:2])
+    changes = [copy.change for copy in apart.router.copies]
+    (copy,) = together.router.copies
+    torch.testing.assert_close(copy.change, halfway(changes, small_model().blocks[1].down_projection.weight.detach()))
+
+    for given in ({"merge_every": 3}, {"merge_every": 2, "retrieve": False}):
+        with pytest.raises(SpecError, match="slerp merges two copies"):
+            _editor(small_model(), timestep, shard=1, merge="slerp", **given)
+
+
+def test_the_replay_loss_holds_others_prompts_below_alpha_and_its_own_above_beta() -> None:
+    """A copy that adds the input again moves a token by its length; two tokens of the second prompt are padding."""
+
+    def seen(*lengths: list[float]) -> SeenTokens:
+        inputs = torch.tensor(lengths)[..., None]
+        return SeenTokens(inputs, torch.zeros_like(inputs), torch.tensor(lengths) > 0)
+
+    distance, change = Distance(torch.nn.Linear(1, 1, bias=False)), torch.ones(1, 1)
+    others = seen([4.0, 8.0, 12.0], [0.0, 0.0, 3.0])
+
+    assert float(Replay(others, None).loss(distance, change, alpha=5, beta=20)) == (3 + 0) / 2
+    assert float(Replay(others, seen([14.0])).loss(distance, change, alpha=5, beta=20)) == 1.5 + 6
+    assert float(Replay(others, seen([21.0])).loss(distance, change, alpha=9, beta=20)) == 0
+
+
+def test_an_edit_is_learned_beside_one_of_each_merged_copy_and_one_since_the_last_merge(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    editor = _editor(small_model(), timestep, shard=1, merge_every=2, replay=5, steps=1)
+    read: list[list[str]] = []
+    own = editor._replay
+
+    def replay(batch: list[Case]) -> Replay | None:
+        whole = editor._read
+        editor._read = lambda prompts: read.append(list(prompts)) or whole(prompts)
+        found = own(batch)
+        editor._read = whole
+        return found
+
+    editor._replay = replay
+    questions = [case.question for case in cases]
+    picked = []
+    for case in cases[:6]:
+        read.clear()
+        editor.apply([case])
+        picked.append([[questions.index(prompt) // 2 for prompt in prompts] for prompts in read])
+
+    assert picked == [[], [], [[0]], [[0], [1]], [[0, 1]], [[0, 1], [2]]]
+    assert [len(copy.prompts) for copy in editor.router.copies] == [2, 2, 2]
+
+
+def test_replay_keeps_a_copy_from_moving_the_prompts_of_others(timestep: Timestep, cases: list[Case]) -> None:
+    moved = []
+    for replay in (0, 5):
+        given = {"alpha": 1, "beta": 0, "gamma": 0, "unit": 0.5, "replay": replay}
+        editor = _editor(small_model(), timestep, shard=1, merge_every=1, steps=10, **given)
+        editor.apply(cases[:2])
+        moved.append(float(_distances(editor, [cases[0].question], copy=1)))
+
+    assert moved[1] < 0.85 * moved[0]
 
 
 def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) -> None:

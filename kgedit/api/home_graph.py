@@ -1,0 +1,208 @@
+"""The graph of a home: written from its store, and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from kgedit.api.home_folder import Date, HomeFolder, Steps, read_date, unwatched
+from kgedit.errors import GraphError
+from kgedit.extras import names_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.graph.browser import BrowserPage
+    from kgedit.graph.projection import Projected
+    from kgedit.graph.status import GraphStatus
+    from kgedit.store.scope import Scope
+
+
+class HomeGraph(HomeFolder):
+    """The part of a home that is its graph.
+
+    What needs the graph starts the home's own server where none runs, or uses that of `KGEDIT_GRAPH_URI`.
+    """
+
+    @names_extra
+    def update_graph(
+        self, *, rebuild: bool = False, scope: Scope | None = None, progress: Steps | None = None
+    ) -> Projected:
+        """Bring the graph up to date with the store; returns what it holds then.
+
+        Args:
+            rebuild: Write it anew as a whole.
+            scope: What of the store goes into it; None for what it has, or everything where there is none yet.
+            progress: Told of every step.
+
+        Raises:
+            StoreError: if the store holds no snapshot.
+            GraphError: if the graph cannot be written, or has another scope.
+        """
+        from kgedit.graph.projection import bring_up_to_date
+
+        report = (progress or unwatched)("Writing the graph", 100, "rows")
+        return bring_up_to_date(self.path, self.snapshots(), progress=report, rebuild=rebuild, scope=scope)
+
+    @names_extra
+    def empty_graph(self) -> None:
+        """Take everything out of the graph; the store stays."""
+        from kgedit.graph.projection import empty_graph
+
+        empty_graph(self.path)
+
+    @names_extra
+    def changes(self, older: Date, newer: Date, *, kinds: bool = False) -> pa.Table:
+        """Subjects and properties whose current objects differ between two snapshots, one row each.
+
+        The columns are those of the query `changed_edges`: subject, property and objects by id and by label.
+
+        Args:
+            older: Day of the older snapshot.
+            newer: Day of the newer one.
+            kinds: Whether columns kind, kind_confidence and kind_signals are added (`docs/kinds-of-change.md`).
+
+        Raises:
+            GraphError: if the graph lacks a snapshot, or the dates are reversed.
+            StoreError: if kinds are asked for and the store lacks a snapshot.
+        """
+        from kgedit.graph.changes import changed_edges
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.queries import check_dates
+        from kgedit.wikidata.times import day_number
+
+        window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
+        with Graph.open(self.path) as graph:
+            check_dates(window, graph.snapshot_dates())
+            changes = changed_edges(graph, older=window["from"], newer=window["to"])
+        return self._with_kinds(changes, older, newer) if kinds else changes
+
+    def _with_kinds(self, changes: pa.Table, older: Date, newer: Date) -> pa.Table:
+        from kgedit.benchmark.kinds import describe_kinds
+        from kgedit.store.engine import select
+        from kgedit.store.snapshots import open_snapshot
+
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]
+        with TemporaryDirectory() as spill:
+            found = describe_kinds(old, new, earlier, changes, spill=Path(spill))
+        return select(
+            "SELECT changes.*, kind, confidence AS kind_confidence, signals AS kind_signals "
+            "FROM changes JOIN found USING (subject, property) ORDER BY subject, property",
+            changes=changes,
+            found=found,
+        )
+
+    @names_extra
+    def query(
+        self,
+        name: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        cypher: str | None = None,
+        limit: int | None = None,
+        timeout: float = 60.0,
+    ) -> list[dict[str, Any]]:
+        """Run a query file, or Cypher of your own that only reads, on the graph.
+
+        Args:
+            name: Of a query file (`kgedit query --list`).
+            parameters: Its parameters; dates also as YYYY-MM-DD.
+            cypher: Instead of a name.
+            limit: Most rows; None for all.
+            timeout: Seconds after which the server gives up.
+
+        Returns:
+            Rows; a node or relationship becomes a dict of its properties.
+
+        Raises:
+            UnknownNameError: if there is no such query.
+            GraphError: if a parameter is wrong, or the query is refused or not finished in time.
+        """
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.queries import read_query
+        from kgedit.graph.summary import graph_scope
+
+        if (name is None) == (cypher is None):
+            raise GraphError("Give the name of a query or cypher, and not both.")
+        chosen = None if name is None else read_query(name)
+        bound = dict(parameters or {}) if chosen is None else chosen.bind(parameters or {})
+        with Graph.open(self.path) as graph:
+            if chosen is not None:
+                chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
+            text = cypher or "" if chosen is None else chosen.text
+            return graph.read_only_query(text, bound, timeout=timeout, limit=limit)
+
+    @names_extra
+    def find(self, name: str, *, limit: int = 10) -> pa.Table:
+        """Items and properties by label or alias: those with exactly this name first, then those in most facts.
+
+        Args:
+            name: Words that stand together in a label or an alias, in any case.
+            limit: Most rows.
+
+        Returns:
+            Columns id, label, description and facts (of any snapshot that it is in).
+
+        Raises:
+            GraphError: if there is no word in the name, or the graph cannot be read.
+        """
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.finding import check_name, find_terms
+
+        check_name(name)
+        with Graph.open(self.path) as graph:
+            return find_terms(graph, name, limit=limit)
+
+    @names_extra
+    def browser_page(
+        self, item: str | None = None, *, older: Date | None = None, newer: Date | None = None
+    ) -> BrowserPage:
+        """The page of Neo4j Browser that shows the graph.
+
+        Args:
+            item: QID of an item to begin with; its facts are shown, or with two dates what changed around it.
+            older: Day of the snapshot after which changes count.
+            newer: Day of the snapshot up to which they count.
+
+        Raises:
+            GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
+                server has no Browser that kgedit knows.
+        """
+        from kgedit.graph.browser import BrowserPage, query_around
+        from kgedit.graph.connection import Graph
+        from kgedit.graph.finding import check_item
+        from kgedit.graph.managed.server import ManagedServer
+
+        if (older is None) != (newer is None) or (older is not None and item is None):
+            raise GraphError("Give both dates or none, and dates only with an item.")
+        window = {"from": str(read_date(older)), "to": str(read_date(newer))} if older and newer else {}
+        with Graph.open(self.path) as graph:
+            address, query = graph.address, ""
+            if item is not None:
+                query = query_around(item, window, graph.snapshot_dates())
+                check_item(graph, item)
+        url = address.browser_page(query)
+        if url is None:
+            raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+        return BrowserPage(url=url, user=address.user, password_file=ManagedServer(self.path).password_file)
+
+    @names_extra
+    def graph_status(self) -> GraphStatus:
+        """Whether the graph's server runs, where, and what the graph holds. Starts nothing.
+
+        Raises:
+            GraphError: if a server that should answer does not.
+        """
+        from kgedit.graph.status import read_graph_status
+
+        return read_graph_status(self.path)
+
+    @names_extra
+    def stop_graph(self) -> bool:
+        """Stop the home's own graph server; False if none ran."""
+        from kgedit.graph.managed.server import ManagedServer
+
+        return ManagedServer(self.path).stop()

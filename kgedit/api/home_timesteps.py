@@ -1,0 +1,204 @@
+"""The timesteps of a home: exported, opened, and edits checked against its snapshots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.api.home_folder import Date, HomeFolder, read_date
+from kgedit.errors import BenchmarkError
+from kgedit.extras import names_extra
+
+if TYPE_CHECKING:
+    from kgedit.benchmark.audit import Audit
+    from kgedit.benchmark.stream import Stream
+    from kgedit.benchmark.timestep import Timestep
+
+
+class HomeTimesteps(HomeFolder):
+    """The part of a home that turns pairs of its snapshots into timesteps."""
+
+    @names_extra
+    def export_timestep(
+        self,
+        older: Date,
+        newer: Date,
+        *,
+        out: str | Path | None = None,
+        seed: int = 0,
+        known_facts: int = 2000,
+        templates: str | Path | None = None,
+        personas: str | Path | None = None,
+        forms: Iterable[str] | None = None,
+        overwrite: bool = False,
+        profile: str = "wikibigedit",
+        compat: str | None = None,
+        pageviews: Iterable[str | Path] = (),
+        kinds: Iterable[str] = (),
+        labelled_changes: str | Path | None = None,
+        persona_style: str = "reworded",
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
+        only: str | Path | None = None,
+    ) -> Timestep:
+        """Write the changes between two snapshots as questions; the same bytes every time.
+
+        Args:
+            older: Day of the older snapshot.
+            newer: Day of the newer one.
+            out: Folder to write; None for `benchmark/FROM_TO` in this home, or `benchmark/FROM_TO_PROFILE` for another
+                profile than wikibigedit.
+            seed: Chooses whatever is drawn by lot: personas, second hops, random neighbours.
+            known_facts: Facts of the older snapshot to put into words, at most.
+            templates: Template catalogue; None for the shipped one.
+            personas: Folder of personas; None for the shipped ones.
+            forms: Further forms to write beside the tables; None for the profile's own.
+            overwrite: Whether the folder is replaced if it exists.
+            profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
+            compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
+            pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
+            kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
+            labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
+                with; None for the shipped rules alone.
+            persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
+            functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
+                "values" (wikibigedit's: each subject's own); None for the default.
+            ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
+            changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
+                window and are no case.
+            only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
+
+        Raises:
+            StoreError: if a snapshot is not loaded.
+            BenchmarkError: if the folder exists, the dates are reversed, the graph lacks a snapshot, or an option is
+                not the profile's.
+        """
+        from kgedit.api.exporting import ExportOptions, export_pair
+        from kgedit.store.snapshots import open_snapshot
+
+        options = ExportOptions(
+            profile=profile,
+            seed=seed,
+            known_facts=known_facts,
+            templates=None if templates is None else Path(templates),
+            personas=None if personas is None else Path(personas),
+            forms=None if forms is None else tuple(forms),
+            compat=compat,
+            pageviews=tuple(Path(file) for file in pageviews),
+            kinds=tuple(kinds),
+            labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
+            persona_style=persona_style,
+            only=None if only is None else Path(only),
+        )
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
+        if folder.exists() and not overwrite:
+            raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
+        return export_pair(self.path, old, new, folder, options=options)
+
+    @names_extra
+    def export_all(
+        self,
+        *,
+        out: str | Path | None = None,
+        seed: int = 0,
+        known_facts: int = 2000,
+        templates: str | Path | None = None,
+        personas: str | Path | None = None,
+        forms: Iterable[str] | None = None,
+        overwrite: bool = False,
+        profile: str = "wikibigedit",
+        compat: str | None = None,
+        pageviews: Iterable[str | Path] = (),
+        kinds: Iterable[str] = (),
+        labelled_changes: str | Path | None = None,
+        functional_by: str | None = None,
+        ask_as_of: bool = False,
+        changed_locality: bool = False,
+        persona_style: str = "reworded",
+        only: str | Path | None = None,
+        told: Callable[[str, bool], None] | None = None,
+    ) -> Stream:
+        """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
+
+        Each is the same bytes as `export_timestep` writes. One that is there already and is the same is kept, so that
+        a call that was interrupted resumes.
+
+        Args:
+            out: Folder for the timesteps' folders and that of the stream; None for `benchmark` in this home. The
+                further arguments are those of `export_timestep`.
+            overwrite: Whether a timestep that was made otherwise is replaced.
+            told: Told of each timestep's name, and whether it was kept.
+
+        Raises:
+            BenchmarkError: if there are fewer than two snapshots, a folder holds a timestep that was made otherwise,
+                the graph lacks a snapshot, or an option is not the profile's.
+        """
+        from kgedit.api.exporting import ExportOptions, export_stream
+
+        options = ExportOptions(
+            profile=profile,
+            seed=seed,
+            known_facts=known_facts,
+            templates=None if templates is None else Path(templates),
+            personas=None if personas is None else Path(personas),
+            forms=None if forms is None else tuple(forms),
+            compat=compat,
+            pageviews=tuple(Path(file) for file in pageviews),
+            kinds=tuple(kinds),
+            labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            functional_by=functional_by,
+            ask_as_of=ask_as_of,
+            changed_locality=changed_locality,
+            persona_style=persona_style,
+            only=None if only is None else Path(only),
+        )
+        benchmark = self.path / "benchmark" if out is None else Path(out)
+        return export_stream(
+            self.path, benchmark, options=options, overwrite=overwrite, told=told or (lambda _name, _kept: None)
+        )
+
+    def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
+        """The timestep that `export_timestep` wrote into this home.
+
+        Raises:
+            BenchmarkError: if there is none.
+        """
+        from kgedit.benchmark.timestep import Timestep
+        from kgedit.wikidata.times import day_number
+
+        days = (day_number(read_date(older)), day_number(read_date(newer)))
+        return Timestep.open(self._timestep_folder(*days, profile))
+
+    def audit(self, path: str | Path, older: Date, newer: Date) -> Audit:
+        """Check a file of edits, or a timestep, against two snapshots; no graph is needed.
+
+        Args:
+            path: A file in any form that `run` takes, or the folder of a timestep.
+            older: Day of the snapshot at which the edits did not hold yet.
+            newer: Day of the one at which they do.
+
+        Raises:
+            StoreError: if a snapshot is not loaded.
+            BenchmarkError: if the file cannot be read, or the dates are reversed.
+        """
+        from kgedit.benchmark.audit import audit_edits
+        from kgedit.benchmark.edit_files import open_edits
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import open_snapshot
+
+        old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        spill = self.path / "snapshots" / f".audit-{os.getpid()}"
+        with disk_errors(self.path, again="give the same command again"):
+            return audit_edits(open_edits(Path(path)), old, new, spill=spill)
+
+    def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
+        from kgedit.benchmark.timestep import timestep_folder
+
+        return timestep_folder(self.path / "benchmark", older, newer, profile)

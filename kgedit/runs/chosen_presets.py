@@ -1,0 +1,74 @@
+"""The presets of a run spec, by name or a user's own, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kgedit.errors import KgeditError, SpecError
+from kgedit.hparams.settings import unknown
+from kgedit.llm.contexts import read_context
+from kgedit.llm.presets import PRESETS, preset_by_name
+from kgedit.metrics import METRICS
+from kgedit.records.cases import AXES
+from kgedit.records.runs import Preset
+from kgedit.runs.given_run import GivenPreset
+
+DEFAULT_PRESETS = ("synthetic", "wild")
+DEFAULT_CHAT_PRESETS = ("synthetic", "wild_chat")
+"""Where the model's tokenizer has a chat template: such a model ends a raw prompt at once."""
+
+
+def default_presets(model: str | None) -> tuple[str, ...]:
+    """Of a model; None for one that is not known yet."""
+    if not model:
+        return DEFAULT_PRESETS
+    from kgedit.llm.loading import has_chat_template
+
+    return DEFAULT_CHAT_PRESETS if has_chat_template(model) else DEFAULT_PRESETS
+
+
+def read_presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
+    """The presets that can be had; what is wrong is added to the problems."""
+    presets = []
+    for item in given:
+        preset = preset_by_name(item) if isinstance(item, str) else Preset(**item.model_dump())
+        if preset is None:
+            problems.append(unknown("preset", item, list(PRESETS)))
+            continue
+        problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
+        presets.append(preset)
+    names = [preset.name for preset in presets]
+    problems.extend(f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1)
+    return tuple(presets)
+
+
+def _problems_of_preset(preset: Preset) -> list[str]:
+    found = problems_of_context(preset.context)
+    if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
+        found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
+    if preset.metric not in METRICS:
+        return [*found, unknown("metric", preset.metric, list(METRICS))]
+    metric = METRICS[preset.metric]
+    if metric.afterwards:
+        return [*found, f"a run cannot be scored by {metric.name} while it is made; afterwards: kgedit score RUN"]
+    if not metric.judges(preset.generation):
+        fitting = [
+            name
+            for name, other in METRICS.items()
+            if other.judges(preset.generation) and other.axes == AXES and not other.afterwards
+        ]
+        found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
+    elif metric.axes != AXES:
+        found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
+    return found
+
+
+def problems_of_context(name: object) -> list[str]:
+    """Why a context cannot be read; nothing where it can."""
+    try:
+        read_context(str(name))
+    except SpecError as error:
+        return list(error.problems)
+    except KgeditError as error:
+        return [str(error)]
+    return []

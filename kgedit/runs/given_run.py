@@ -1,0 +1,124 @@
+"""What a user gives of a run spec, by YAML or flags: every field, of which any may be absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from kgedit.hparams.settings import as_given, explain, unknown
+
+_FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
+_FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
+_Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
+
+
+class GivenPreset(BaseModel):
+    """A preset of the user's own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="what reports call it")
+    context: str = Field(description="name of a context, or a file's path; ahead of it chat: for a user's turn")
+    generation: Literal["teacher_forcing", "greedy"]
+    truncation: Literal["gold_length", "newline_period", "newline", "sentence", "end_of_text"]
+    max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
+    metric: str = Field(description="name of a metric")
+    shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
+    shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
+    wording: Literal["question", "cloze"] = Field(
+        "question", description="cloze: update, generalization and neighbours are asked as clozes"
+    )
+
+
+_NamedOrOwn = Annotated[
+    Annotated[str, Tag("name")] | Annotated[GivenPreset, Tag("own")],
+    Discriminator(lambda given: "name" if isinstance(given, str) else "own"),
+]
+
+
+class GivenRun(BaseModel):
+    """A run spec as YAML or flags give it; absent or null means the default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    timesteps: list[_Path] | None = Field(None, description="folders of timesteps or files of edits, in order")
+    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub")
+    method: str | None = Field(None, description="name of an editing method")
+    settings: dict[str, Any] | None = Field(None, description="hyperparameters of the method")
+    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
+    batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
+    presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
+        None, description="ways of asking; default synthetic and wild, or wild_chat for a model with a chat template"
+    )
+    train_context: str | None = Field(
+        None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
+    )
+    archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
+    neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
+    two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask two-hop questions in other words as well"
+    )
+    limit: _FromOne = Field(None, description="at most so many cases of each timestep")
+    sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
+    stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
+    only_failed: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="leave out what the unedited model answers, by the first preset's metric"
+    )
+    only_cases: _Path | None = Field(None, description="file with one case id a line: only these")
+    evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="ask the cases of earlier timesteps again after each one"
+    )
+    evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
+    checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
+    batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    ability: _Path | list[_Path] | None = Field(
+        None, description="measured before and after: prose or a file (perplexity), lm-eval:TASK; one or a list"
+    )
+    ability_tasks: list[_Path] | None = Field(None, description="tasks of lm-evaluation-harness, without lm-eval:")
+    ability_limit: _FromOne = Field(None, description="documents of each task; default all")
+    seed: _FromZero = Field(None, description="source of all randomness; default 0")
+    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
+    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+    max_memory: str | None = Field(
+        None, description="most memory of weights under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB"
+    )
+    trust_remote_code: Annotated[bool | None, as_given(bool)] = Field(
+        None, description="whether code that comes with the model may run; it can do whatever its author wants"
+    )
+    quantize: Literal["4bit"] | None = Field(None, description="round weights to 4 bits (bitsandbytes, NF4)")
+    backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
+    backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
+
+
+def read_given(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:
+    """The fields that are right, and the problems of the others."""
+    try:
+        return GivenRun.model_validate(dict(raw)), []
+    except ValidationError as error:
+        errors = error.errors()
+    wrong = {item["loc"][0] for item in errors}
+    rest = {name: value for name, value in raw.items() if name not in wrong}
+    return GivenRun.model_validate(rest), [_problem(item, raw) for item in errors]
+
+
+def _problem(item: ErrorDetails, raw: Mapping[str, Any]) -> str:
+    name, *inner = item["loc"]
+    if name == "presets" and inner:
+        return _preset_problem(item, raw["presets"][inner[0]])
+    if item["type"] == "extra_forbidden":
+        return unknown("field", name, list(GivenRun.model_fields))
+    return f"{name}: {explain(item)}"
+
+
+def _preset_problem(item: ErrorDetails, given: object) -> str:
+    path = [str(part) for part in item["loc"][3:]]
+    if not isinstance(given, Mapping) or not path:
+        return f"the preset {given!r} is not a name, nor a mapping of {', '.join(GivenPreset.model_fields)}"
+    if item["type"] == "extra_forbidden":
+        return f"preset '{given.get('name')}': {unknown('field', path[0], list(GivenPreset.model_fields))}"
+    said = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
+    return f"preset '{given.get('name')}': {said}"
