@@ -100,7 +100,7 @@ class MatrixTuning(Editor[TuningSettings]):
                 nonlocal last
                 if last is None or last.pairs != pairs:
                     held.close()
-                    targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
+                    targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end).without_last()
                     above = held.enter_context(forward_above(self.model, self.layers[0], targets))
                     last = _Forward(pairs, targets, above)
                 return self.loss(last.logits(), last.targets)

@@ -132,15 +132,16 @@ class _Rows:
             for edit, request in enumerate(requests)
             for index, prompt in enumerate((*request.prompts, request.drift))
         ]
-        ids, mask = model.pad_left([[*prompt.ids, *target] for _, prompt, target, _ in every])
+        # Nothing is predicted after a target's last token.
+        ids, mask = model.pad_left([[*prompt.ids, *target[:-1]] for _, prompt, target, _ in every])
         longest = max(len(request.target) for request in requests)
         labels = [[-100] * (longest - len(target)) + list(target) for _, _, target, _ in every]
         width = ids.shape[1]
-        columns = [width - len(prompt.ids) - len(target) + prompt.subject for _, prompt, target, _ in every]
-        start = max(0, min(*columns, width - longest - 1)) if model.keeps_tokens else 0
+        columns = [width - len(prompt.ids) - len(target[:-1]) + prompt.subject for _, prompt, target, _ in every]
+        start = max(0, min(*columns, width - longest)) if model.keeps_tokens else 0
         device = ids.device
         return cls(
-            targets=TargetBatch(ids, mask, torch.tensor(labels, device=device)),
+            targets=TargetBatch(ids, mask, torch.tensor(labels, device=device), whole=False),
             columns=torch.tensor(columns, device=device) - start,
             owners=torch.tensor([edit for edit, *_ in every], device=device),
             bare=torch.tensor([bare for *_, bare in every], device=device),
@@ -210,7 +211,7 @@ class _Vectors:
     def _count_likeliest(self, logits: torch.Tensor) -> None:
         """Count the steps since every token of an edit's target was the likeliest for the first time."""
         span = self._labels.shape[1]
-        best = logits[:, -span - 1 : -1].argmax(-1).to(self._labels.device)
+        best = logits[:, -span:].argmax(-1).to(self._labels.device)
         wrong = (best != self._labels) & (self._labels != -100)
         others = torch.bincount(self._owners[~self._drift & ~self._bare], minlength=self._count)
         counted = ~self._drift & (~self._bare | (others == 0)[self._owners])

@@ -25,7 +25,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, by_row, put
-from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
+from kgedit.llm.targets import TargetBatch, encode_targets, row_losses
 from kgedit.records.cases import Case
 
 
@@ -60,7 +60,8 @@ class Grace(Editor[GraceSettings]):
         self._listen(False)
         for done in range(0, len(pairs), self.settings.batch):
             batch, drawn = pairs[done : done + self.settings.batch], starts[done : done + self.settings.batch]
-            losses += self._learn(encode_targets(self.model, batch, learn_end=self.settings.learn_end), drawn)
+            targets = encode_targets(self.model, batch, learn_end=self.settings.learn_end)
+            losses += self._learn(targets.without_last(), drawn)
             run.progress(len(losses) / len(pairs))
         self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
@@ -102,8 +103,11 @@ class Grace(Editor[GraceSettings]):
         Args:
             starts: Of each row the value that a new entry starts from; None for what the layer gives.
         """
-        with forward_above(self.model, self.layer, targets) as logits:
-            keys, given = self._look(targets, logits)
+        # Nothing ahead of the prompts' last tokens changes, whatever the values are.
+        start = int(targets.ends.min()) if self.model.keeps_tokens else 0
+        columns = targets.ends - start
+        with forward_above(self.model, self.layer, targets, start=start) as logits:
+            keys, given = self._look(columns, logits)
             outputs = [own if start is None else start.to(own) for start, own in zip(starts, given, strict=True)]
             labels = [tuple(row[row != -100].tolist()) for row in targets.labels]
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
@@ -113,14 +117,14 @@ class Grace(Editor[GraceSettings]):
             ]
             # Of two edits of a batch with the same key and different targets, the later one has the entry.
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
-            return self._train(targets, logits, entries, valid)
+            return self._train(targets.labels, columns, logits, entries, valid)
 
-    def _look(self, targets: TargetBatch, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The layer's input and output at each row's last prompt token."""
+    def _look(self, columns: torch.Tensor, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The layer's input and output at each row's last prompt token, which has the column given."""
         seen: list[torch.Tensor] = []
 
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            seen.extend(at(tensor, targets.ends).to(targets.ids.device).float() for tensor in (given[0], output))
+            seen.extend(at(tensor, columns).to(columns.device).float() for tensor in (given[0], output))
 
         handle = self._projection.register_forward_hook(look)
         with torch.no_grad():
@@ -129,26 +133,39 @@ class Grace(Editor[GraceSettings]):
         return seen[0], seen[1]
 
     def _train(
-        self, targets: TargetBatch, logits: Callable[[], torch.Tensor], entries: Sequence[int], valid: Sequence[bool]
+        self,
+        labels: torch.Tensor,
+        columns: torch.Tensor,
+        logits: Callable[[], torch.Tensor],
+        entries: Sequence[int],
+        valid: Sequence[bool],
     ) -> list[float]:
-        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each."""
-        used = sorted(set(entries))
-        column = torch.tensor([used.index(entry) for entry in entries], device=targets.ids.device)
-        counts = torch.tensor(valid, device=targets.ids.device).float()
+        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each.
+
+        Args:
+            labels: The targets, as in TargetBatch.
+            columns: Of each row's last prompt token.
+            logits: What the model says with the values.
+            entries: Of each row.
+            valid: Whether a row's target is that of its entry.
+        """
+        used, device = sorted(set(entries)), labels.device
+        column = torch.tensor([used.index(entry) for entry in entries], device=device)
+        counts = torch.tensor(valid, device=device).float()
         values = self.codebook.values[used].requires_grad_(True)
         best, lowest = values.detach().clone(), torch.full((len(used),), torch.inf, device=values.device)
         shares = torch.zeros_like(lowest).index_add(0, column, counts)
         optimizer = torch.optim.Adam([values], lr=self.settings.learning_rate)
-        rows = torch.arange(len(targets.ids), device=targets.ids.device)
+        rows = torch.arange(len(labels), device=device)
 
         def force(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
-            return put(output, values[column], rows=rows, columns=targets.ends, count=len(rows))
+            return put(output, values[column], rows=rows, columns=columns, count=len(rows))
 
         handle = self._projection.register_forward_hook(force)
         try:
             with torch.enable_grad():
                 for _ in range(self.settings.steps):
-                    losses = torch.zeros_like(lowest).index_add(0, column, target_losses(logits(), targets) * counts)
+                    losses = torch.zeros_like(lowest).index_add(0, column, row_losses(logits(), labels) * counts)
                     losses = losses / shares
                     better = losses.detach() < lowest
                     lowest = torch.where(better, losses.detach(), lowest)

@@ -150,7 +150,7 @@ class Wise(Editor[WiseSettings]):
         scale = self._scale = self._scale or self._measure(far)
         training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
-        learned = training.run(copy.change, mask, targets, unrelated=far, prompts=len(ahead))
+        learned = training.run(copy.change, mask, targets.without_last(), unrelated=far, prompts=len(ahead))
         copy.change = learned.change
         bare = [pairs[0][0] for pairs in asked]
         shortest = min(len(self.model.encode(prompt)) for prompt in bare)
