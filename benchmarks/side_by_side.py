@@ -318,7 +318,9 @@ class SideBySide:
         for number, batch in enumerate(batches):
             sides = [
                 lambda batch=batch: ours.append(self._ours(own, editor, batch)),  # type: ignore[misc]
-                lambda batch=batch: theirs.append(self._theirs(own, editor, other, batch)),  # type: ignore[misc]
+                lambda batch=batch, first=not number: theirs.append(  # type: ignore[misc]
+                    self._theirs(own, editor, other, batch, short=first)
+                ),
             ]
             for side in sides if number % 2 else reversed(sides):
                 side()
@@ -385,8 +387,12 @@ class SideBySide:
         editor.restore()
         return Measured(spent, passes, right, change)
 
-    def _theirs(self, own: Comparison, editor: Any, other: Peer, batch: Sequence[Case]) -> Measured:
-        made = [other.edit(self._request(own, editor, part)) for part in _parts(own, batch)]
+    def _theirs(self, own: Comparison, editor: Any, other: Peer, batch: Sequence[Case], *, short: bool) -> Measured:
+        """With one step only, if `short`: enough to compute what is computed once."""
+        requests = [self._request(own, editor, part) for part in _parts(own, batch)]
+        for request in requests if short else ():
+            request["hparams"] |= {name: 1 for name in _STEPS if name in request["hparams"]}
+        made = [other.edit(request) for request in requests]
         change = {
             name + ("" if len(made) == 1 else str(row)): tensor
             for row, one in enumerate(made)
@@ -446,6 +452,10 @@ class SideBySide:
 
     def _count(self, *_: Any) -> None:
         self.passes += torch.is_grad_enabled()
+
+
+_STEPS = ("num_steps", "v_num_grad_steps", "n_iter")
+"""EasyEdit's names of a number of steps."""
 
 
 def _parts(own: Comparison, batch: Sequence[Case]) -> list[Sequence[Case]]:

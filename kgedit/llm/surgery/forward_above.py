@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch
@@ -70,9 +71,17 @@ class ForwardAbove:
 @contextmanager
 def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, start: int = 0) -> Iterator[ForwardAbove]:
     """A ForwardAbove that works within the context; the arguments are those of ForwardAbove."""
-    forward = ForwardAbove(model, layer, targets, start=start)
+    with frozen_products(model):
+        forward = ForwardAbove(model, layer, targets, start=start)
+        with _only_above(model, layer, forward):
+            yield forward
+
+
+@contextmanager
+def _only_above(model: LanguageModel, layer: int, forward: ForwardAbove) -> Iterator[None]:
+    """The blocks below `layer` hand their input on, and that block gets the one computed before."""
     if layer == 0:
-        yield forward
+        yield
         return
     lower = [block.module for block in model.blocks[:layer]]
     own = [module.__dict__.get("forward") for module in lower]
@@ -80,7 +89,7 @@ def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, sta
     try:
         for module in lower:
             module.forward = _pass_through(forward.wrapped)
-        yield forward
+        yield
     finally:
         handle.remove()
         for module, before in zip(lower, own, strict=True):
@@ -99,7 +108,7 @@ def read_and_written(
     def stop(_: Any, args: tuple[Any, ...], output: torch.Tensor) -> None:
         raise _ReachedError(args[0], output)
 
-    with hooks(layer.register_forward_hook(stop)), torch.no_grad():
+    with hooks(layer.register_forward_hook(stop)), frozen_products(model), torch.no_grad():
         try:
             model.forward(ids, mask, last=1)
         except _ReachedError as reached:
