@@ -34,6 +34,11 @@ class LocateSettings(Settings):
     weight_decay: float = setting("weight of |d| / |v0|^2", default=1e-3, ge=0)
     clamp: float = setting("|d| stays below so many times |v0|", default=4.0, gt=0)
     drift_weight: float = setting('weight of KL(after | before) at "SUBJECT is a"', default=0.0625, ge=0)
+    drift_at: Literal["end", "subject"] = setting(
+        "where that is measured: at the end of the prompt, as in the paper, or at the subject's last token, as in "
+        "ROME's and MEMIT's code",
+        default="end",
+    )
     stop_loss: float = setting("an edit's search ends at this loss", default=5e-2, ge=0)
     stop: Literal["loss", "target"] = setting(
         "which loss that is: the whole loss as published, or the target's mean loss alone", default="loss"

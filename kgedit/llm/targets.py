@@ -19,27 +19,33 @@ class TargetBatch:
         ids: Token ids, rows x length.
         mask: Attention mask, rows x length.
         labels: Target ids at the last positions, rows x longest target; -100 where a row's target has not begun.
+        whole: Whether the targets' last tokens are among the ids; nothing is predicted after them.
     """
 
     ids: torch.Tensor
     mask: torch.Tensor
     labels: torch.Tensor
+    whole: bool = True
 
     @property
     def ends(self) -> torch.Tensor:
         """Column of the last prompt token of each row: the target's tokens follow it."""
-        return self.ids.shape[1] - 1 - (self.labels != -100).sum(1)
+        return self.ids.shape[1] - self.whole - (self.labels != -100).sum(1)
 
     @property
     def predicting(self) -> torch.Tensor:
         """Where a target token is predicted, the last prompt token included: rows x length."""
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
-        return (columns >= self.ends[:, None]) & (columns < self.ids.shape[1] - 1)
+        return (columns >= self.ends[:, None]) & (columns < self.ids.shape[1] - self.whole)
 
     @property
     def last(self) -> int:
-        """Positions whose logits the loss needs: one ahead of each target token."""
-        return self.labels.shape[1] + 1
+        """Positions from the right that hold those whose logits the loss needs: one ahead of each target token."""
+        return self.labels.shape[1] + self.whole
+
+    def without_last(self) -> TargetBatch:
+        """Without the targets' last tokens, which cost as much as any other and change no loss."""
+        return TargetBatch(self.ids[:, :-1], self.mask[:, :-1], self.labels, whole=False) if self.whole else self
 
     def rows(self, start: int, stop: int) -> TargetBatch:
         """Some of the rows, padded as all are."""
@@ -85,11 +91,13 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Mean negative log-likelihood of each row's target tokens; 0 for a row without a target.
 
     Args:
-        logits: rows x (longest target + 1) x vocabulary.
+        logits: rows x longest target x vocabulary; what stands behind does not count.
         labels: As in TargetBatch.
     """
-    losses = cross_entropy(logits[:, :-1].float().transpose(1, 2), labels, ignore_index=-100, reduction="none")
-    return losses.sum(1) / (labels != -100).sum(1).clamp(min=1)
+    asked = logits[:, : labels.shape[1]]
+    # One row of numbers after the other: along another dimension the softmax takes several times as long.
+    flat = cross_entropy(asked.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="none")
+    return flat.reshape(labels.shape).sum(1) / (labels != -100).sum(1).clamp(min=1)
 
 
 def prompt_last_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
@@ -101,7 +109,7 @@ def prompt_last_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor
         logits: rows x ``targets.last`` x vocabulary.
     """
     asked = targets.labels != -100
-    positions = logits.shape[1] - 1 - asked.sum(1)
+    positions = targets.labels.shape[1] - asked.sum(1)
     at_end = logits[torch.arange(len(logits), device=logits.device), positions].float().log_softmax(-1)
     losses = -at_end.gather(1, targets.labels.clamp(min=0)) * asked
     return (losses.sum(1) / asked.sum(1)).mean()

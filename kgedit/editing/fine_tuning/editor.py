@@ -66,7 +66,7 @@ class MatrixTuning(Editor[TuningSettings]):
     def _training(self) -> Iterator[torch.optim.Optimizer]:
         """A new optimizer of the matrices, which require a gradient within the block and change by `norm` at most."""
         weights = [matrix.editable() for matrix in self._matrices.values()]
-        optimizer = torch.optim.Adam(weights, lr=self.settings.learning_rate)
+        optimizer = torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=_fusible(weights))
         self._scaler = loss_scaler(self.model)
         if self.norm is not None:
             optimizer.register_step_post_hook(_clamp(weights, self.norm))
@@ -100,7 +100,7 @@ class MatrixTuning(Editor[TuningSettings]):
                 nonlocal last
                 if last is None or last.pairs != pairs:
                     held.close()
-                    targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end)
+                    targets = encode_targets(self.model, pairs, learn_end=self.settings.learn_end).without_last()
                     above = held.enter_context(forward_above(self.model, self.layers[0], targets))
                     last = _Forward(pairs, targets, above)
                 return self.loss(last.logits(), last.targets)
@@ -145,6 +145,11 @@ class MaskedTuning(MatrixTuning[TuningSettings]):
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
         """As the class says."""
         return target_loss(logits, targets)
+
+
+def _fusible(weights: Sequence[torch.Tensor]) -> bool:
+    """Whether Adam can go once through a weight instead of ten times: on a CPU a tenth of a step's time."""
+    return all(weight.device.type in ("cpu", "cuda") for weight in weights)
 
 
 def _clamp(weights: Sequence[torch.Tensor], norm: float) -> Callable[..., None]:

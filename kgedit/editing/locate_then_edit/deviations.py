@@ -13,6 +13,12 @@ _SEARCH = (
         why="an edit costs as many forward passes as it has prompts",
     ),
     Deviation(
+        what='where KL is measured in "SUBJECT is a"',
+        published="at the end (the papers), at the subject's last token (their code)",
+        ours="at the end; `drift_at: subject` as in the code",
+        why="what is said about the subject is to stay, which is what follows the prompt",
+    ),
+    Deviation(
         what="learning rate of the value search for models without published values",
         published="0.5 for every model (0.1 for some of EasyEdit's)",
         ours="0.5 from width 4,096 up, below times the root of what is missing",

@@ -167,6 +167,8 @@ class LocateThenEdit(Editor[Settings]):
             subject_prompt(self.model, case, self.contexts[0], random_prefix=ids) for ids in self.random_prefixes()
         ]
         drift = encode_with_subject(self.model, f"{subject} is a", len(subject))
+        if self.settings.drift_at == "subject":
+            drift = SubjectPrompt(drift.ids[: drift.subject + 1], drift.subject)
         target = self.model.encode_target(case.answer, after=self.contexts[0].prompt(case.question))
         return EditRequest(tuple(prompts), drift, tuple(target))
 

@@ -71,7 +71,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         direction, met = self._whiten(self.direction_key(keys)), self._whiten(self.met_key(keys))
         wanted = found.before[0].double() + found.added[0].double()
         residual = (wanted - self._given(self.met_key(keys))).to(direction.device).unsqueeze(1)
-        matrix.add(self._back(residual @ direction.T / (direction.T @ met)).T)
+        matrix.add((residual @ self._back(direction.T) / (direction.T @ met)).T)
         return found.losses[0]
 
     def _given(self, key: torch.Tensor) -> torch.Tensor:

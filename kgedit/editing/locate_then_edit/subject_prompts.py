@@ -14,6 +14,7 @@ import torch
 
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hidden_of, hooks
 from kgedit.llm.token_spans import token_spans
@@ -113,7 +114,7 @@ def run_through(model: LanguageModel, ids: torch.Tensor, mask: torch.Tensor, *, 
     def stop(_: Any, __: Any, ___: Any) -> None:
         raise _ReachedError
 
-    with hooks(model.blocks[layer].module.register_forward_hook(stop)), torch.no_grad():
+    with hooks(model.blocks[layer].module.register_forward_hook(stop)), frozen_products(model), torch.no_grad():
         try:
             model.forward(ids, mask, last=1)
         except _ReachedError:

@@ -19,7 +19,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
-from kgedit.llm.targets import TargetBatch, row_losses
+from kgedit.llm.targets import TargetBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def search_values(
     """
     rows = _Rows.of(model, requests)
     vectors = _Vectors(requests, search, rows, scaler=loss_scaler(model))
-    forwards = forward_above(model, layer, rows.targets, start=rows.start)
+    forwards = forward_above(model, layer, rows.targets, start=rows.start, picks=rows.picks)
     with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
         for step in range(1, search.steps + 1):
             losses = vectors.losses(forward())
@@ -125,6 +125,11 @@ class _Rows:
     drift: torch.Tensor
     start: int
 
+    @property
+    def picks(self) -> torch.Tensor:
+        """Where logits are needed: at each target token, and at a drift prompt's last one. rows x longest target."""
+        return _picks_of(self.targets.labels, self.drift)
+
     @classmethod
     def of(cls, model: LanguageModel, requests: Sequence[EditRequest]) -> _Rows:
         every = [
@@ -132,15 +137,16 @@ class _Rows:
             for edit, request in enumerate(requests)
             for index, prompt in enumerate((*request.prompts, request.drift))
         ]
-        ids, mask = model.pad_left([[*prompt.ids, *target] for _, prompt, target, _ in every])
+        # Nothing is predicted after a target's last token.
+        ids, mask = model.pad_left([[*prompt.ids, *target[:-1]] for _, prompt, target, _ in every])
         longest = max(len(request.target) for request in requests)
         labels = [[-100] * (longest - len(target)) + list(target) for _, _, target, _ in every]
         width = ids.shape[1]
-        columns = [width - len(prompt.ids) - len(target) + prompt.subject for _, prompt, target, _ in every]
-        start = max(0, min(*columns, width - longest - 1)) if model.keeps_tokens else 0
+        columns = [width - len(prompt.ids) - len(target[:-1]) + prompt.subject for _, prompt, target, _ in every]
+        start = max(0, min(*columns, width - longest)) if model.keeps_tokens else 0
         device = ids.device
         return cls(
-            targets=TargetBatch(ids, mask, torch.tensor(labels, device=device)),
+            targets=TargetBatch(ids, mask, torch.tensor(labels, device=device), whole=False),
             columns=torch.tensor(columns, device=device) - start,
             owners=torch.tensor([edit for edit, *_ in every], device=device),
             bare=torch.tensor([bare for *_, bare in every], device=device),
@@ -187,18 +193,26 @@ class _Vectors:
         return with_hidden(output, shifted.reshape(whole.shape))
 
     def losses(self, logits: torch.Tensor) -> torch.Tensor:
-        """Loss of each edit; 0 for one that is done."""
+        """Loss of each edit; 0 for one that is done.
+
+        Args:
+            logits: At the rows' picks, picks x vocabulary.
+        """
         device, search = logits.device, self._search
         owners = self._owners.to(device)
         counts = torch.bincount(owners[~self._drift], minlength=self._count).clamp(min=1)
-        rows = row_losses(logits, self._labels)
+        picked, columns = _picks_of(self._labels, self._drift).nonzero(as_tuple=True)
+        drifting = self._drift[picked]
+        says = logits.float().log_softmax(-1)
+        tokens, asked = picked[~drifting], self._labels[picked, columns][~drifting]
         if self._search.patience is not None:
-            self._count_likeliest(logits)
-        said = logits[self._drift, -1].float().log_softmax(-1)
+            self._count_likeliest(logits.argmax(-1)[~drifting] != asked, tokens)
+        each = -says[(~drifting).nonzero().squeeze(1), asked] / (self._labels[tokens] != -100).sum(1)
+        losses = torch.zeros(self._count, device=device).index_add(0, owners[tokens], each) / counts
+        said = says[drifting]
         if self._said is None:
             self._said = said.detach()
         drift = (said.exp() * (said - self._said)).sum(-1)
-        losses = torch.zeros(self._count, device=device).index_add(0, owners, rows) / counts
         self._target = losses.detach().cpu()
         losses = losses.index_add(0, owners[self._drift], search.drift_weight * drift)
         norm = self._before.norm(dim=1).clamp(min=1e-12)
@@ -207,15 +221,17 @@ class _Vectors:
         decay = search.weight_decay * size / norm.square()
         return torch.where(self._alive.to(device), losses + decay.to(device), 0)
 
-    def _count_likeliest(self, logits: torch.Tensor) -> None:
-        """Count the steps since every token of an edit's target was the likeliest for the first time."""
-        span = self._labels.shape[1]
-        best = logits[:, -span - 1 : -1].argmax(-1).to(self._labels.device)
-        wrong = (best != self._labels) & (self._labels != -100)
+    def _count_likeliest(self, wrong: torch.Tensor, rows: torch.Tensor) -> None:
+        """Count the steps since every token of an edit's target was the likeliest for the first time.
+
+        Args:
+            wrong: Of each target token, whether another one is likelier.
+            rows: Which row it is in.
+        """
         others = torch.bincount(self._owners[~self._drift & ~self._bare], minlength=self._count)
         counted = ~self._drift & (~self._bare | (others == 0)[self._owners])
-        misses = torch.zeros(self._count, device=best.device)
-        misses.index_add_(0, self._owners[counted], wrong.any(1)[counted].float())
+        misses = torch.zeros(self._count, device=wrong.device)
+        misses.index_add_(0, self._owners[rows], (wrong & counted[rows]).float())
         reached = (misses == 0).cpu() | (self._since_likeliest > 0)
         self._since_likeliest += (reached & self._alive).long()
 
@@ -258,3 +274,9 @@ class _Vectors:
     def found(self) -> FoundValues:
         """The vectors as they are now."""
         return FoundValues(self._before, torch.stack([vector.detach() for vector in self._added]), tuple(self._last))
+
+
+def _picks_of(labels: torch.Tensor, drift: torch.Tensor) -> torch.Tensor:
+    picks = labels != -100
+    picks[drift, -1] = True
+    return picks

@@ -28,7 +28,7 @@ from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, by_row, put
 from kgedit.llm.surgery.structure import hooks
-from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
+from kgedit.llm.targets import TargetBatch, encode_targets, row_losses
 from kgedit.records.cases import Case
 
 
@@ -108,7 +108,7 @@ class Grace(Editor[GraceSettings]):
         for start in range(0, len(pairs), at_once):
             part = slice(start, start + at_once)
             targets = encode_targets(self.model, pairs[part], learn_end=self.settings.learn_end)
-            losses += self._learn(targets, None if starts is None else starts[part])
+            losses += self._learn(targets.without_last(), None if starts is None else starts[part])
         return losses
 
     def _learn(self, targets: TargetBatch, starts: torch.Tensor | None) -> list[float]:
@@ -117,48 +117,64 @@ class Grace(Editor[GraceSettings]):
         Args:
             starts: Of each row the value that a new entry starts from; None for what the layer gives.
         """
-        with forward_above(self.model, self.layer, targets) as logits:
-            keys, given = self._look(targets, logits)
+        # Nothing ahead of the prompts' last tokens changes, whatever the values are.
+        first = int(targets.ends.min()) if self.model.keeps_tokens else 0
+        columns = targets.ends - first
+        with forward_above(self.model, self.layer, targets, start=first) as logits:
+            keys, given = self._look(columns, logits)
             values = given if starts is None else starts.to(given)
             labels = [tuple(token for token in row if token != -100) for row in targets.labels.tolist()]
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
             entries = self.codebook.find_or_add(keys, labels, values, radius=self.settings.radius, same=same)
             # Of two edits of a batch with the same key and different targets, the later one has the entry.
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
-            return self._train(targets, logits, entries, valid)
+            return self._train(targets.labels, columns, logits, entries, valid)
 
-    def _look(self, targets: TargetBatch, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """The layer's input and output at each row's last prompt token."""
+    def _look(self, columns: torch.Tensor, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The layer's input and output at each row's last prompt token, which has the column given."""
         seen: list[torch.Tensor] = []
 
         def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            seen.extend(at(tensor, targets.ends).to(targets.ids.device).float() for tensor in (given[0], output))
+            seen.extend(at(tensor, columns).to(columns.device).float() for tensor in (given[0], output))
 
         with hooks(self._projection.register_forward_hook(look)), torch.no_grad():
             logits()
         return seen[0], seen[1]
 
     def _train(
-        self, targets: TargetBatch, logits: Callable[[], torch.Tensor], entries: Sequence[int], valid: Sequence[bool]
+        self,
+        labels: torch.Tensor,
+        columns: torch.Tensor,
+        logits: Callable[[], torch.Tensor],
+        entries: Sequence[int],
+        valid: Sequence[bool],
     ) -> list[float]:
-        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each."""
-        used = sorted(set(entries))
-        column = torch.tensor([used.index(entry) for entry in entries], device=targets.ids.device)
-        counts = torch.tensor(valid, device=targets.ids.device).float()
+        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each.
+
+        Args:
+            labels: The targets, as in TargetBatch.
+            columns: Of each row's last prompt token.
+            logits: What the model says with the values.
+            entries: Of each row.
+            valid: Whether a row's target is that of its entry.
+        """
+        used, device = sorted(set(entries)), labels.device
+        column = torch.tensor([used.index(entry) for entry in entries], device=device)
+        counts = torch.tensor(valid, device=device).float()
         values = self.codebook.values[used].requires_grad_(True)
         best, lowest = values.detach().clone(), torch.full((len(used),), torch.inf, device=values.device)
         shares = torch.zeros_like(lowest).index_add(0, column, counts)
         optimizer, scaler = torch.optim.Adam([values], lr=self.settings.learning_rate), loss_scaler(self.model)
-        rows = torch.arange(len(targets.ids), device=targets.ids.device)
+        rows = torch.arange(len(labels), device=device)
 
         def force(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
-            return put(output, values[column], rows=rows, columns=targets.ends, count=len(rows))
+            return put(output, values[column], rows=rows, columns=columns, count=len(rows))
 
         handle = self._projection.register_forward_hook(force)
         try:
             with torch.enable_grad():
                 for _ in range(self.settings.steps):
-                    losses = torch.zeros_like(lowest).index_add(0, column, target_losses(logits(), targets) * counts)
+                    losses = torch.zeros_like(lowest).index_add(0, column, row_losses(logits(), labels) * counts)
                     losses = losses / shares
                     better = losses.detach() < lowest
                     lowest = torch.where(better, losses.detach(), lowest)

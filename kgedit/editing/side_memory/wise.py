@@ -154,7 +154,9 @@ class Wise(Editor[WiseSettings]):
         training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
         replay = self._replay(cases)
-        learned = training.run(copy.change, mask, targets, unrelated=far, prompts=len(ahead), replay=replay)
+        learned = training.run(
+            copy.change, mask, targets.without_last(), unrelated=far, prompts=len(ahead), replay=replay
+        )
         copy.change = learned.change
         bare = [pairs[0][0] for pairs in asked]
         shortest = min(len(self.model.encode(prompt)) for prompt in bare)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch
@@ -32,10 +33,19 @@ class ForwardAbove:
         layer: Index of the lowest block that is computed at each call.
         targets: What the model reads.
         start: Positions on the left whose hidden states change in no block; 0 where weights change.
+        picks: Where logits are needed among the last ``targets.last`` positions, rows x positions; None for all.
     """
 
-    def __init__(self, model: LanguageModel, layer: int, targets: TargetBatch, *, start: int) -> None:
-        self._model, self._last = model, targets.last
+    def __init__(
+        self,
+        model: LanguageModel,
+        layer: int,
+        targets: TargetBatch,
+        *,
+        start: int,
+        picks: torch.Tensor | None = None,
+    ) -> None:
+        self._model, self._last, self._picks = model, targets.last, picks
         self._mask, self._ids, self._cache = targets.mask, targets.ids, None
         self._ends: torch.Tensor | None = targets.ends
         self.hidden: torch.Tensor | None = None
@@ -48,12 +58,24 @@ class ForwardAbove:
             self.hidden, self.wrapped = _hidden_below(model, layer, self)
 
     def __call__(self) -> torch.Tensor:
-        """Logits, rows x ``targets.last`` x vocabulary."""
+        """Logits, rows x ``targets.last`` x vocabulary; with picks, those picked x vocabulary, row after row."""
         cache = _copy_of(self._cache)
-        logits: torch.Tensor = self._model.forward(
-            self._ids, self._mask, last=self._last, cache=cache, keep=cache is not None, ends=self._ends
-        ).logits
-        return logits
+        with hooks(*self._picking()):
+            logits: torch.Tensor = self._model.forward(
+                self._ids, self._mask, last=self._last, cache=cache, keep=cache is not None, ends=self._ends
+            ).logits
+        return logits if self._picks is None else logits[:, 0]
+
+    def _picking(self) -> list[Any]:
+        """A hook that gives the head the picked positions only, as rows of one position."""
+        if self._picks is None:
+            return []
+
+        def pick(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            assert self._picks is not None
+            return (inputs[0][:, -self._last :][self._picks].unsqueeze(1), *inputs[1:])
+
+        return [self._model.module.get_output_embeddings().register_forward_pre_hook(pick)]
 
     def select_rows(self, rows: torch.Tensor) -> None:
         """Keep only some of the rows, given by their indexes."""
@@ -61,6 +83,8 @@ class ForwardAbove:
         self._ids, self._mask = self._ids[rows], self._mask[rows]
         if self._ends is not None:
             self._ends = self._ends[rows]
+        if self._picks is not None:
+            self._picks = self._picks[rows]
         if self.hidden is not None:
             self.hidden = self.hidden[rows]
         if self._cache is not None:
@@ -68,11 +92,21 @@ class ForwardAbove:
 
 
 @contextmanager
-def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, start: int = 0) -> Iterator[ForwardAbove]:
+def forward_above(
+    model: LanguageModel, layer: int, targets: TargetBatch, *, start: int = 0, picks: torch.Tensor | None = None
+) -> Iterator[ForwardAbove]:
     """A ForwardAbove that works within the context; the arguments are those of ForwardAbove."""
-    forward = ForwardAbove(model, layer, targets, start=start)
+    with frozen_products(model):
+        forward = ForwardAbove(model, layer, targets, start=start, picks=picks)
+        with _only_above(model, layer, forward):
+            yield forward
+
+
+@contextmanager
+def _only_above(model: LanguageModel, layer: int, forward: ForwardAbove) -> Iterator[None]:
+    """The blocks below `layer` hand their input on, and that block gets the one computed before."""
     if layer == 0:
-        yield forward
+        yield
         return
     lower = [block.module for block in model.blocks[:layer]]
     own = [module.__dict__.get("forward") for module in lower]
@@ -80,7 +114,7 @@ def forward_above(model: LanguageModel, layer: int, targets: TargetBatch, *, sta
     try:
         for module in lower:
             module.forward = _pass_through(forward.wrapped)
-        yield forward
+        yield
     finally:
         handle.remove()
         for module, before in zip(lower, own, strict=True):
@@ -99,7 +133,7 @@ def read_and_written(
     def stop(_: Any, args: tuple[Any, ...], output: torch.Tensor) -> None:
         raise _ReachedError(args[0], output)
 
-    with hooks(layer.register_forward_hook(stop)), torch.no_grad():
+    with hooks(layer.register_forward_hook(stop)), frozen_products(model), torch.no_grad():
         try:
             model.forward(ids, mask, last=1)
         except _ReachedError as reached:

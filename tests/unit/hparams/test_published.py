@@ -102,7 +102,7 @@ def _another(value: Any, name: str) -> Any:
     """A legal value that is neither the default nor what would be derived."""
     special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "length": 17, "stop": "target"}
     special |= {"start": "warm", "merge": "linear", "matrix": "up", "prefixes": 9, "distance": "plain"}
-    special |= {"solve_on": "cpu", "project": "step"}
+    special |= {"solve_on": "cpu", "project": "step", "drift_at": "subject"}
     if name in special:
         return special[name]
     if isinstance(value, bool):
@@ -133,9 +133,9 @@ def test_fine_tuning_trains_with_the_published_learning_rate(
     rates: list[float] = []
     adam = torch.optim.Adam
 
-    def watched(parameters: Any, lr: float) -> torch.optim.Adam:
+    def watched(parameters: Any, lr: float, fused: bool) -> torch.optim.Adam:
         rates.append(lr)
-        return adam(parameters, lr=lr)
+        return adam(parameters, lr=lr, fused=fused)
 
     monkeypatch.setattr("torch.optim.Adam", watched)
     make_editor(name, small_model(), {"steps": 1}).apply([a_case()])

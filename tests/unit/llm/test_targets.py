@@ -8,8 +8,10 @@ from world.small_models import small_model
 from world.small_timestep import write_timestep
 
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.targets import encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
+
+LOSSES = (target_loss, prompt_last_loss)
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +35,19 @@ def test_target_loss_is_that_of_each_line_alone(cases: list[Case]) -> None:
     loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
 
     assert loss.item() == pytest.approx(_loss(model, cases), rel=1e-5)
+
+
+def test_the_last_tokens_of_targets_can_be_left_out(cases: list[Case]) -> None:
+    model = small_model()
+    pairs = [(case.question, case.answer) for case in cases]
+    whole = encode_targets(model, pairs, learn_end=False)
+    short = whole.without_last()
+    found, expected = (
+        [function(model.forward(own.ids, own.mask, last=own.last).logits, own) for function in LOSSES]
+        for own in (short, whole)
+    )
+
+    assert short.ids.shape[1] == whole.ids.shape[1] - 1
+    assert torch.equal(short.ends, whole.ends)
+    assert torch.equal(short.predicting, whole.predicting[:, :-1])
+    assert torch.allclose(torch.stack(found), torch.stack(expected), rtol=1e-5)

@@ -128,6 +128,17 @@ def test_c_rome_puts_a_random_prefix_ahead_of_a_question_that_begins_with_an_edi
     assert editor.prefixes([first.question])[0].worded(BARE) == ""
 
 
+def test_drift_is_measured_at_the_end_of_its_prompt_or_at_the_subject(cases: list[Case]) -> None:
+    model, subject = small_model(), cases[0].fact.subject_label
+    ended, cut = (
+        make_editor("rome", model, {**SMALL, "drift_at": at}).request_of(cases[0]).drift  # type: ignore[attr-defined]
+        for at in ("end", "subject")
+    )
+    assert model.decode(ended.ids) == f"{subject} is a"
+    assert model.decode(cut.ids) == subject
+    assert cut.subject == ended.subject == len(cut.ids) - 1
+
+
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gptj", "gemma2"])
 def test_memit_brings_the_output_of_its_highest_layer_to_z(
     architecture: str, cases: list[Case], timestep: Timestep

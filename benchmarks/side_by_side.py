@@ -1,0 +1,523 @@
+"""kgedit and EasyEdit on the same edits, turn by turn, in CPU seconds: what `editing.py --peer` measures.
+
+Both edit the same weights in float32 with the same threads. EasyEdit's hyperparameters are made from kgedit's resolved
+settings, so that they are equal by construction; random prefixes, C, null space, WISE's mask and GRACE's random starts
+are one side's, given to the other. After each edit both models are as they were. A first edit of each side is not
+counted: it computes what is computed once.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from kgedit.editing import make_editor
+from kgedit.editing.editor import Editor, EditorState
+from kgedit.editing.locate_then_edit.editor import LocateThenEdit
+from kgedit.editing.locate_then_edit.subject_prompts import encode_with_subject
+from kgedit.editing.randomness import seed_for
+from kgedit.editing.side_memory.side_copies import random_mask
+from kgedit.llm.generation import Question, ask
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.random_prefixes import sample_random_prefixes
+from kgedit.llm.saving import save_pretrained, save_tensors
+from kgedit.records.cases import Case, KnownFact
+
+Hparams = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One line of the table.
+
+    Attributes:
+        method: Name in METHODS.
+        goal: How many times as fast as EasyEdit it is to be.
+        hparams: EasyEdit's hyperparameters that say the same as an editor's settings.
+        settings: Settings of ours that are not the default, each because EasyEdit has no other.
+        at_once: Most edits in one call of ours.
+        batches: Whether EasyEdit takes them in one call too.
+    """
+
+    method: str
+    goal: float
+    hparams: Callable[[Any, Hparams], Hparams]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    at_once: int = 1
+    batches: bool = False
+
+    @property
+    def name(self) -> str:
+        """How it is called in the table."""
+        return self.method if self.at_once == 1 else f"{self.method}, {self.at_once} in a call"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one side did with some edits.
+
+    Attributes:
+        seconds: Of CPU time, for all of them.
+        passes: Forward passes with gradients.
+        right: Of each edit the share of the target's tokens that is right under teacher forcing.
+        change: Changes of weights, or the learned memory, by name.
+    """
+
+    seconds: float
+    passes: int
+    right: list[float]
+    change: dict[str, torch.Tensor]
+
+
+def of_ft_m(editor: Any, common: Hparams) -> Hparams:
+    """Of FT-M."""
+    own = editor.settings
+    return common | {
+        "alg_name": "FT",
+        "layers": list(own.trained_blocks),
+        "num_steps": own.steps,
+        "lr": own.learning_rate,
+        "weight_decay": 0,
+        "kl_factor": 0,
+        "norm_constraint": False,
+        "objective_optimization": "target_new",
+        "rewrite_module_tmp": f"{common['rewrite_module_tmp']}.weight",
+    }
+
+
+def of_search(editor: Any, common: Hparams) -> Hparams:
+    """Of what ROME, MEMIT and AlphaEdit share."""
+    own = editor.settings
+    return common | {
+        "layers": list(editor.layers),
+        "fact_token": "subject_last",
+        "v_num_grad_steps": own.steps,
+        "v_lr": own.learning_rate,
+        "v_loss_layer": len(editor.model.blocks) - 1,
+        "v_weight_decay": own.weight_decay,
+        "clamp_norm_factor": own.clamp,
+        "kl_factor": own.drift_weight,
+        "mom2_adjustment": True,
+        "mom2_dataset": "",
+        "mom2_n_samples": 0,
+        "mom2_dtype": "float32",
+        "stats_dir": "",
+    }
+
+
+def of_rome(editor: Any, common: Hparams) -> Hparams:
+    """Of ROME."""
+    lengths = [[editor.settings.prefix_tokens, editor.settings.prompts - 1]]
+    return of_search(editor, common) | {"alg_name": "ROME", "context_template_length_params": lengths}
+
+
+def of_memit(editor: Any, common: Hparams) -> Hparams:
+    """Of MEMIT."""
+    weight = editor.preserve(editor.layers[0])
+    return of_search(editor, common) | {
+        "alg_name": "MEMIT",
+        "layer_selection": "all",
+        "mom2_update_weight": weight,
+    }
+
+
+def of_alphaedit(editor: Any, common: Hparams) -> Hparams:
+    """Of AlphaEdit; the null space is written to a file, as EasyEdit would have computed it before."""
+    path = Path(common["model_name"]).parent / "null_space.pt"
+    if not path.is_file():
+        spaces = [editor.basis(layer) for layer in editor.layers]
+        torch.save(torch.stack([(basis @ basis.T).float() for basis in spaces]), path)
+    return of_search(editor, common) | {
+        "alg_name": "AlphaEdit",
+        "layer_selection": "all",
+        "mom2_update_weight": 0,
+        "nullspace_threshold": 0,
+        "L2": editor.settings.penalty,
+        "P_loc": str(path),
+    }
+
+
+def of_grace(editor: Any, common: Hparams) -> Hparams:
+    """Of GRACE."""
+    own = editor.settings
+    return {
+        "edit_lr": own.learning_rate,
+        "n_iter": own.steps,
+        "eps": own.radius,
+        "dist_fn": "euc",
+        "val_init": own.start,
+        "val_train": "sgd",
+        "val_reg": "None",
+        "reg": "early_stop",
+        "replacement": "replace_last",
+        "eps_expand": "coverage",
+        "num_pert": 8,
+        "dropout": 0.0,
+        "inner_params": [_memory_layer(editor)],
+        "device": "cpu",
+        "alg_name": "GRACE",
+        "model_name": common["model_name"],
+    }
+
+
+def of_wise(editor: Any, common: Hparams) -> Hparams:
+    """Of WISE."""
+    own = editor.settings
+    return {
+        "edit_lr": own.learning_rate,
+        "n_iter": own.steps,
+        "objective_optimization": "only_label",
+        "mask_ratio": own.share,
+        "alpha": own.alpha * own.unit,
+        "beta": own.beta * own.unit,
+        "gamma": own.gamma * own.unit,
+        "act_ratio": own.ratio,
+        "merge_freq": own.merge_every,
+        "retrieve": own.retrieve,
+        "replay": False,
+        "save_freq": own.shard,
+        "merge_alg": own.merge,
+        "norm_constraint": own.clamp,
+        "inner_params": [_memory_layer(editor)],
+        "weights": 1.0,
+        "densities": own.density,
+        "device": "cpu",
+        "alg_name": "WISE",
+        "model_name": common["model_name"],
+    }
+
+
+def _memory_layer(editor: Any) -> str:
+    """The layer of a method with a memory, in the words of EasyEdit's configurations for Llama."""
+    return f"model.layers[{editor.layer}].mlp.down_proj.weight"
+
+
+AS_THE_CODE = {"drift_at": "subject", "enough": 0, "tokens": 10_000}
+
+COMPARISONS = (
+    Comparison("ft_m", 2.5, of_ft_m),
+    Comparison("rome", 5.0, of_rome, AS_THE_CODE),
+    Comparison("memit", 6.0, of_memit, AS_THE_CODE, at_once=4, batches=True),
+    Comparison("alphaedit", 6.0, of_alphaedit, AS_THE_CODE, at_once=4, batches=True),
+    Comparison("grace", 4.0, of_grace, {"steps": 50, "stop_loss": 0}),
+    Comparison("grace", 4.0, of_grace, {"steps": 50, "stop_loss": 0}, at_once=4),
+    Comparison("wise", 2.0, of_wise, {"margin_weight": 1.0}),
+)
+"""Goals of kgedit's issue on speed. GRACE takes all of its steps on both sides, and EasyEdit's number of them."""
+
+
+class Peer:
+    """EasyEdit in a process of its own; requests and answers are lines of JSON."""
+
+    def __init__(self, process: subprocess.Popen[str], scratch: Path) -> None:
+        self._process, self._scratch = process, scratch
+        self._line()
+
+    def edit(self, request: dict[str, Any]) -> Measured:
+        """Have it edit.
+
+        Raises:
+            SystemExit: if it ended; what it said is in the scratch folder's log.
+        """
+        out = self._scratch / "change.safetensors"
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(request | {"out": str(out)}) + "\n")
+        self._process.stdin.flush()
+        return Measured(**self._line(), change=load_file(out))
+
+    def _line(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"EasyEdit's process ended:\n{(self._scratch / 'peer.log').read_text()[-3000:]}")
+        return json.loads(line)
+
+
+@contextmanager
+def peer(checkout: Path, python: str, model: Path, scratch: Path, statistics: Path) -> Iterator[Peer]:
+    """EasyEdit's process within the context.
+
+    Args:
+        python: Interpreter that has what EasyEdit's text editors import.
+        model: Folder of the model.
+        scratch: For what it prints and learns.
+        statistics: C by layer.
+    """
+    setting = {
+        "checkout": str(checkout),
+        "model": str(model),
+        "threads": torch.get_num_threads(),
+        "statistics": str(statistics),
+    }
+    driver = Path(__file__).with_name("editing_peer.py")
+    with (scratch / "peer.log").open("w") as log:
+        process = subprocess.Popen(
+            [python, str(driver), json.dumps(setting)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=scratch,
+        )
+        try:
+            yield Peer(process, scratch)
+        finally:
+            process.kill()
+            process.wait()
+
+
+class SideBySide:
+    """Both sides with one model.
+
+    Args:
+        scratch: Where the model's copy and what is exchanged lie.
+        cases: Edits to measure, and one more for warming up, the last.
+        known: Facts for statistics and unrelated prompts.
+    """
+
+    def __init__(self, model: LanguageModel, scratch: Path, cases: Sequence[Case], known: Sequence[KnownFact]) -> None:
+        self.model, self.scratch = model, scratch
+        self.cases, self.known = list(cases), list(known)
+        self.passes = 0
+        self.folder = scratch / "llama-copy"  # EasyEdit tells architectures by such names
+        save_pretrained(model, self.folder)
+        model.module.get_output_embeddings().register_forward_hook(self._count)
+
+    def statistics(self, comparisons: Sequence[Comparison]) -> Path:
+        """C of every layer that these need, damped as kgedit's, in a file."""
+        found: dict[str, torch.Tensor] = {}
+        for own in comparisons:
+            editor = make_editor(own.method, self.model, own.settings)
+            if isinstance(editor, LocateThenEdit):
+                editor.prepare(self.known, advance=_silent)
+                found |= {str(layer): editor.damped(layer) for layer in editor.layers}
+        path = self.scratch / "statistics.safetensors"
+        save_tensors(path, found)
+        return path
+
+    def compare(self, own: Comparison, other: Peer) -> str:
+        """One line of the table."""
+        editor = self._editor(own)
+        ours: list[Measured] = []
+        theirs: list[Measured] = []
+        batches = [self.cases[-1:]] + [
+            self.cases[start : min(start + own.at_once, len(self.cases) - 1)]
+            for start in range(0, len(self.cases) - 1, own.at_once)
+        ]
+        for number, batch in enumerate(batches):
+            sides = [
+                lambda batch=batch: ours.append(self._ours(own, editor, batch)),  # type: ignore[misc]
+                lambda batch=batch, first=not number: theirs.append(  # type: ignore[misc]
+                    self._theirs(own, editor, other, batch, short=first)
+                ),
+            ]
+            for side in sides if number % 2 else reversed(sides):
+                side()
+            print(
+                f"{own.name} {number}/{len(batches) - 1}: {theirs[-1].seconds:.2f} and {ours[-1].seconds:.2f} s",
+                file=sys.stderr,
+            )
+        return _row(own, theirs[1:], ours[1:], edits=len(self.cases) - 1)
+
+    def _editor(self, own: Comparison) -> Editor[Any]:
+        settings = dict(own.settings)
+        if own.method == "wise":
+            settings |= self._wise_scale()
+        editor = make_editor(own.method, self.model, settings)
+        if editor.capabilities.needs_known_facts:
+            editor.prepare(self.known, advance=_silent)
+        if isinstance(editor, LocateThenEdit):
+            state = editor.state()
+            prefixes = self._prefixes(editor.settings)
+            editor.load_state(EditorState(state.tensors, {**state.record, "random_prefixes": prefixes, "largest": {}}))
+            editor.restore()
+        return editor
+
+    def _wise_scale(self) -> dict[str, object]:
+        """Unit and learning rate as kgedit measures them on the first edit."""
+        editor = make_editor("wise", self.model, {"steps": 1})
+        editor.prepare(self.known, advance=_silent)
+        editor.apply(self.cases[-1:])
+        unit, rate, _ = editor.state().record["scale"]
+        editor.restore()
+        return {"unit": unit, "learning_rate": rate}
+
+    def _prefixes(self, settings: Any) -> list[list[int]]:
+        """Random prefixes that EasyEdit, which is given texts, reads as the same tokens ahead of every prompt."""
+        count = settings.prompts - 1
+        sampled = sample_random_prefixes(self.model, 10 * count, tokens=settings.prefix_tokens, seed=0)
+        good = [ids for ids in sampled if all(self._reads_the_same(ids, case) for case in self.cases)]
+        if len(good) < count:
+            raise SystemExit(f"only {len(good)} of {len(sampled)} random prefixes read the same as text")
+        return good[:count]
+
+    def _reads_the_same(self, ids: list[int], case: Case) -> bool:
+        text = self.model.decode(ids)
+        expected = encode_with_subject(self.model, case.question, len(case.question), random_prefix=ids).ids
+        whole = f"{text}. {case.question}"
+        return not set("{}") & set(text) and tuple(self.model.encode(whole)) == expected
+
+    def _ours(self, own: Comparison, editor: Editor[Any], batch: Sequence[Case]) -> Measured:
+        if own.method == "wise":
+            editor.prepare([self._unrelated(batch[0])], advance=_silent)
+        before = {name: weight.clone() for name, weight in self._weights(editor).items()}
+        self.passes = 0
+        started = time.process_time()
+        editor.apply(batch)
+        spent, passes = time.process_time() - started, self.passes
+        questions = [Question(case.question, case.answer) for case in batch]
+        right = [reply.token_match or 0.0 for reply in ask(self.model, questions, PRESETS["synthetic"])]
+        change = {name: weight - before[name] for name, weight in self._weights(editor).items()}
+        if own.method == "grace":
+            change = {f"value{'' if own.at_once == 1 else row}": value[None].clone()
+                      for row, value in enumerate(editor.codebook.values)}  # type: ignore[attr-defined]  # fmt: skip
+        if own.method == "wise":
+            change = {"copy": editor.router.copies[-1].change.clone()}  # type: ignore[attr-defined]
+        editor.restore()
+        return Measured(spent, passes, right, change)
+
+    def _theirs(self, own: Comparison, editor: Any, other: Peer, batch: Sequence[Case], *, short: bool) -> Measured:
+        """With one step only, if `short`: enough to compute what is computed once."""
+        requests = [self._request(own, editor, part) for part in _parts(own, batch)]
+        for request in requests if short else ():
+            request["hparams"] |= {name: 1 for name in _STEPS if name in request["hparams"]}
+        made = [other.edit(request) for request in requests]
+        change = {
+            name + ("" if len(made) == 1 else str(row)): tensor
+            for row, one in enumerate(made)
+            for name, tensor in one.change.items()
+        }
+        if own.at_once > 1 and own.method == "grace" and len(made) == 1:
+            change = {f"{name}0": tensor for name, tensor in change.items()}
+        right = [share for one in made for share in one.right]
+        return Measured(sum(one.seconds for one in made), sum(one.passes for one in made), right, change)
+
+    def _request(self, own: Comparison, editor: Any, cases: Sequence[Case]) -> dict[str, Any]:
+        common = {
+            "model_name": str(self.folder),
+            "device": "cpu",
+            "rewrite_module_tmp": "model.layers.{}.mlp.down_proj",
+            "layer_module_tmp": "model.layers.{}",
+            "mlp_module_tmp": "model.layers.{}.mlp",
+            "attn_module_tmp": "model.layers.{}.self_attn",
+            "ln_f_module": "model.norm",
+            "lm_head_module": "model.embed_tokens" if self.model.module.config.tie_word_embeddings else "lm_head",
+        }
+        request = {
+            "method": own.method,
+            "hparams": own.hparams(editor, common),
+            "requests": [
+                {"case_id": case.case_id, "prompt": case.question, "subject": case.fact.subject_label,
+                 "target_new": case.answer, "loc_prompt": self._unrelated(case).question}
+                for case in cases
+            ],
+            "options": {"reset_cache": True} if own.method == "alphaedit" else {},
+            "prefixes": [],
+            "seed": seed_for(0, cases[:1]),
+        }  # fmt: skip
+        if isinstance(editor, LocateThenEdit):
+            request["prefixes"] = [self.model.decode(ids) for ids in editor.random_prefixes()]
+        if own.method == "wise":
+            request |= {"prefixes": editor.prefixes_of_prompts(), "mask": str(self._mask(editor))}
+        return request
+
+    def _mask(self, editor: Any) -> Path:
+        path = self.scratch / "mask.safetensors"
+        weight = self.model.blocks[editor.layer].down_projection.weight
+        save_tensors(path, {"mask": random_mask(weight, share=editor.settings.share, seed=1)})
+        return path
+
+    def _unrelated(self, case: Case) -> KnownFact:
+        """The same known fact for both sides, about another subject and short of the edit's longest prompt."""
+        other = [fact for fact in self.known if fact.fact.property != case.fact.property]
+        return min(other[:50], key=lambda fact: (len(fact.question), fact.question))
+
+    def _weights(self, editor: Editor[Any]) -> dict[str, torch.Tensor]:
+        layers = getattr(editor, "layers", ())
+        return {
+            f"{self.model.blocks[layer].down.name}.weight": self.model.blocks[layer].down_projection.weight.detach()
+            for layer in layers
+        }
+
+    def _count(self, *_: Any) -> None:
+        self.passes += torch.is_grad_enabled()
+
+
+_STEPS = ("num_steps", "v_num_grad_steps", "n_iter")
+"""EasyEdit's names of a number of steps."""
+
+
+def _parts(own: Comparison, batch: Sequence[Case]) -> list[Sequence[Case]]:
+    return [batch] if own.batches else [[case] for case in batch]
+
+
+def _row(own: Comparison, theirs: Sequence[Measured], ours: Sequence[Measured], *, edits: int) -> str:
+    """A line of the table, means over edits; changes of batches are compared call by call."""
+    slow, quick = (sum(one.seconds for one in side) / edits for side in (theirs, ours))
+    right = [sum(sum(one.right) for one in side) / edits for side in (theirs, ours)]
+    passes = [sum(one.passes for one in side) / edits for side in (theirs, ours)]
+    ratios, cosines = [], []
+    for one, other in zip(theirs, ours, strict=True):
+        if one.change.keys() != other.change.keys():
+            raise SystemExit(f"{own.name}: {sorted(one.change)} and {sorted(other.change)} were changed")
+        a, b = (
+            torch.cat([side.change[name].flatten().double() for name in sorted(one.change)]) for side in (one, other)
+        )
+        ratios.append(float(b.norm() / a.norm()))
+        cosines.append(float(a @ b / (a.norm() * b.norm())))
+    kept = "kept" if slow / quick >= own.goal else "MISSED"
+    return (
+        f"| {own.name} | {edits} | {slow:.2f} | {quick:.2f} | {slow / quick:.1f} | {own.goal:g} {kept} | "
+        f"{passes[0]:.1f}, {passes[1]:.1f} | {right[0]:.2f}, {right[1]:.2f} | "
+        f"{min(ratios):.3f} to {max(ratios):.3f} | {min(cosines):.4f} |"
+    )
+
+
+HEADER = (
+    "| method | edits | EasyEdit, s | kgedit, s | ratio | goal | passes | right | size of the change | cosine of the "
+    "changes |\n|---|---|---|---|---|---|---|---|---|---|"
+)
+"""CPU seconds per edit; of both sides the forward passes with gradients and the share of target tokens that are right
+under teacher forcing; kgedit's change as a multiple of EasyEdit's; the least cosine of the two."""
+
+
+def compare_all(
+    model: LanguageModel,
+    methods: Sequence[str],
+    *,
+    cases: Sequence[Case],
+    known: Sequence[KnownFact],
+    checkout: Path,
+    python: str,
+    scratch: Path,
+) -> None:
+    """Print the table of all methods that EasyEdit has too.
+
+    Args:
+        methods: Which of them; none for all.
+        cases: Edits to measure, and one more.
+        checkout: EasyEdit's repository.
+        python: Interpreter for it.
+        scratch: An empty folder.
+    """
+    chosen = [own for own in COMPARISONS if not methods or own.method in methods]
+    both = SideBySide(model, scratch, cases, known)
+    print(HEADER, flush=True)
+    with peer(checkout, python, both.folder, scratch, both.statistics(chosen)) as other:
+        for own in chosen:
+            print(both.compare(own, other), flush=True)
+
+
+def _silent(done: int, total: int) -> None:
+    """Progress that nobody looks at."""

@@ -1,0 +1,53 @@
+"""Products with frozen matrices give the numbers and gradients of torch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
+
+
+class _Model:
+    """As much of a language model as is looked at."""
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        self.module = nn.Sequential(*layers)
+
+
+def _model(*layers: nn.Linear) -> LanguageModel:
+    return _Model(*layers)  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(160, 200, bias=bias).requires_grad_(False)
+    inputs = torch.randn(3, 5, 160, requires_grad=True)
+    weights = torch.randn(3, 5, 200).transpose(0, 1).contiguous().transpose(0, 1)
+    expected = layer(inputs)
+    (slopes,) = torch.autograd.grad((expected * weights).sum(), inputs)
+
+    with frozen_products(_model(layer)):
+        found = layer(inputs)
+        (own,) = torch.autograd.grad((found * weights).sum(), inputs)
+
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(own, slopes)
+    assert "forward" not in layer.__dict__
+
+
+def test_trained_narrow_and_other_layers_keep_their_own_way() -> None:
+    trained, narrow = nn.Linear(160, 160), nn.Linear(16, 160).requires_grad_(False)
+    wide = nn.Linear(160, 160).double().requires_grad_(False)
+    inputs = torch.randn(2, 160)
+    expected = trained(inputs)
+    with frozen_products(_model(trained, narrow, wide)):
+        assert "forward" not in narrow.__dict__
+        assert "forward" not in wide.__dict__
+        found = trained(inputs)
+        found.sum().backward()  # type: ignore[no-untyped-call]
+    assert torch.equal(found, expected)
+    assert trained.weight.grad is not None
