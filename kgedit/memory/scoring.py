@@ -1,7 +1,7 @@
 """How well paths of relations fit a question: similarity and shared words in the window of it that speaks for them.
 
-A window is a part of the question, the name in it masked (`windows_of`). Talk around a question is in other windows
-than the question itself, so that words count in the window that is most like the path, not in the whole text.
+A window is a part of the question, the name in it masked (kgedit.memory.windows). Talk around a question is in other
+windows than the question itself, so that words count in the window that is most like the path, not in the whole text.
 """
 
 from __future__ import annotations
