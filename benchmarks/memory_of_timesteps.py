@@ -14,7 +14,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from memory import OPEN, kept, share
+from memory import OPEN, Timed, kept, share
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.llm.embeddings import load_embedder
@@ -42,9 +42,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("timesteps", type=Path, nargs="+")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
+    parser.add_argument("--reduced", action="store_true", help="embed in bfloat16 where the processor can")
     parser.add_argument("--show", action="store_true", help="print questions that pass or close and should not")
     given = parser.parse_args()
-    embed = load_embedder(given.embedder, device="cpu")
+    embed = Timed(load_embedder(given.embedder, device="cpu", reduced=given.reduced))
     for folder in given.timesteps:
         cases = list(Timestep.open(folder).cases())
         memory = GraphMemory(embed, gate=read_gate(given.embedder))

@@ -4,7 +4,7 @@
 
 Runs of graph_rag and rag on whole timesteps, of which only the two-hop questions are asked: all other edits are there
 to be mixed up. "both facts" counts the questions for which both cases were retrieved; "given both" is the share of
-these that are right by the preset's metric.
+these that are right by the preset's metric, with its 95 % interval (Wilson).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from two_hop_reading import wilson
 
 from kgedit.benchmark.timestep import Timestep
 from kgedit.cli import main as command
@@ -48,7 +49,7 @@ def lines(folder: Path, named: str) -> Iterator[str]:
             _mean(before),
             _mean(after),
             f"{len(given)} of {len(after)}",
-            _mean(given),
+            wilson(round(sum(row["value"] or 0 for row in given)), len(given)) if given else "–",
         ]
         yield f"| {' | '.join(cells)} |"
 

@@ -30,6 +30,7 @@ from kgedit.llm.free_answers import answer_freely
 from kgedit.llm.generation import Question
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.tiny import Lesson, choose_lesson
 from kgedit.memory.graph_memory import GraphMemory, Search
 from kgedit.metrics.normalization import comparable
 from kgedit.prompts.templates import template_table
@@ -139,9 +140,10 @@ def rows_of(
     known: list[KnownFact],
     *,
     dtype: str,
+    lesson: Lesson,
 ) -> Iterator[dict[str, object]]:
-    """Every answer of a model under a preset."""
-    model, preset = load_model(model_name, device="cpu", dtype=dtype), PRESETS[preset_name]
+    """Every answer of a model under a preset; "tiny" has learned a lesson."""
+    model, preset = load_model(model_name, device="cpu", dtype=dtype, lesson=lesson), PRESETS[preset_name]
     context = read_context(preset.context).for_model(model.chat if preset.context.startswith("chat") else None)
     context = context.with_demonstrations(choose_demonstrations(known, preset))
     for layout, prefixes in ahead.items():
@@ -190,7 +192,10 @@ def main() -> None:
         # A model without a chat template has no presets of chats.
         for preset in [name for name in given.presets if model != "tiny" or "chat" not in name]:
             answers: dict[str, list[dict[str, object]]] = defaultdict(list)
-            for row in rows_of(model, preset, asked, ahead, known, dtype=given.dtype):
+            taught = choose_lesson(
+                list(timestep.cases()), timestep.known_facts(), asked=[read_context(PRESETS[preset].context)]
+            )
+            for row in rows_of(model, preset, asked, ahead, known, dtype=given.dtype, lesson=taught):
                 answers[str(row["layout"])].append(row)
                 if given.show:
                     with given.show.open("a", encoding="utf-8") as file:

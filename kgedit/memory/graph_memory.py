@@ -23,9 +23,10 @@ from kgedit.memory.facts import FactTable
 from kgedit.memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.memory.gate import Gate, read_gate
 from kgedit.memory.learning import Change, Learner, fresh_rows, table_of_cases
-from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex, windows_of
+from kgedit.memory.relations import SLOT, CatalogueWordings, RelationIndex
 from kgedit.memory.retrieval import Retriever
 from kgedit.memory.scoring import Window
+from kgedit.memory.windows import windows_of
 from kgedit.names.columns import NumberColumn, TextColumn
 from kgedit.names.index import Mention, NameIndex, composed, name_key
 from kgedit.records.cases import Case

@@ -334,28 +334,3 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word.removesuffix(ending)
     return word
-
-
-_SENTENCE = re.compile(r"[^.!?]*[.!?]+[\"')\]]*\s*|[^.!?]+$")
-_CLAUSE = re.compile(r"[^,;:\u2013\u2014-]*[,;:\u2013\u2014-]+\s*|[^,;:\u2013\u2014-]+$")
-
-
-def windows_of(text: str, start: int, end: int) -> list[str]:
-    """What is compared with wordings: a question's sentence with the name, all of it, the clause; the name as MASK.
-
-    Args:
-        text: Composed.
-        start: Of the name.
-        end: Of the name.
-    """
-    masked, at = f"{text[:start]}{MASK}{text[end:]}", start
-    sentence = _around(_SENTENCE, masked, at)
-    found = [sentence, masked.strip(), _around(_CLAUSE, sentence, sentence.find(MASK))]
-    return list(dict.fromkeys(window for window in found if window))
-
-
-def _around(pattern: re.Pattern[str], text: str, at: int) -> str:
-    for found in pattern.finditer(text):
-        if found.start() <= at < found.end():
-            return found.group().strip()
-    return text.strip()

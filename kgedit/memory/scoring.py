@@ -1,7 +1,7 @@
 """How well paths of relations fit a question: similarity and shared words in the window of it that speaks for them.
 
-A window is a part of the question, the name in it masked (`windows_of`). Talk around a question is in other windows
-than the question itself, so that words count in the window that is most like the path, not in the whole text.
+A window is a part of the question, the name in it masked (kgedit.memory.windows). Talk around a question is in other
+windows than the question itself, so that words count in the window that is most like the path, not in the whole text.
 """
 
 from __future__ import annotations
@@ -114,8 +114,9 @@ def evidence_for(scores: PathScores, best: int, windows: Sequence[Window], relat
         phrase_rank=math.log1p(int((phrases[lacked] > phrase).sum())),
         soft_margin=similarity - _softly_most(asked[lacked]),
         soft_phrase_margin=phrase - _softly_most(phrases[lacked]),
-        over_first=similarity - first_asked,
-        over_last=similarity - last_asked,
+        # For one relation these are 0 but for rounding, which a fit would take for evidence.
+        over_first=similarity - first_asked if len(path) > 1 else 0.0,
+        over_last=similarity - last_asked if len(path) > 1 else 0.0,
         first_margin=as_first - _most(phrases[~own]),
         last_margin=last_asked - _most(asked[~own]),
         hops=len(path),

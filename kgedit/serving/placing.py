@@ -1,5 +1,6 @@
 """Facts as text in a request: after its instruction, in reading order, and marked as data.
 
+A second hop is worded as by `graph_rag` (`Remembered.bridged`): brackets say how the first led to its subject.
 A label comes from people whom nobody vetted. It is one line of JSON, cut to a length, without control characters and
 without what could end the fence, so that no label looks like an instruction's own line or like another turn.
 """
@@ -60,7 +61,7 @@ class Placing:
         return f"{_OPENING}{body}{_CLOSING}" if body and self.layout == "fenced" else body
 
     def _line(self, fact: Remembered) -> str:
-        question, answer = (tame(text, self.label_length) for text in (fact.question, fact.answer))
+        question, answer = (tame(text, self.label_length) for text in (fact.bridged, fact.answer))
         if self.layout == "pairs":
             return f"Q: {question}\nA: {answer}\n".translate(_LIKENED)
         told = json.dumps({"question": question, "answer": answer}, ensure_ascii=False)

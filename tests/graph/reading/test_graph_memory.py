@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from graph.worlds import kgedit
+from kgedit.benchmark.timestep import Timestep
 from kgedit.graph.connection import Graph
 from kgedit.llm.embeddings import load_embedder
 from kgedit.memory.asking import ask_memory
 from kgedit.memory.building import read_dated_facts
-from kgedit.memory.findings import Search
+from kgedit.memory.findings import Finding, Search
 from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import GraphMemory
 from kgedit.memory.graph_store import memory_of_question, read_graph_facts
 from kgedit.memory.intervals import learn_dated_facts
 from kgedit.memory.memory_file import read_memory_file
+from kgedit.records.cases import Case
 from kgedit.store.snapshots import list_snapshots
 
 pytestmark = pytest.mark.graph
@@ -80,3 +82,47 @@ def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: 
             assert told == expected, question
             found += bool(told)
     assert found >= 5
+
+
+def test_a_memory_of_a_timestep_tells_of_its_edits_what_a_memory_of_the_graph_tells(
+    sample_home: Path, tmp_path: Path
+) -> None:
+    kgedit(sample_home, "export-timestep", "--from", "2021-01-04", "--to", str(DAY), "--out", tmp_path / "timestep")
+    kgedit(sample_home, "memory", "build", "--timestep", tmp_path / "timestep", "--out", tmp_path / "edits")
+    kgedit(sample_home, "memory", "build", "--graph", "--as-of", str(DAY), "--out", tmp_path / "world")
+    cases = list(Timestep.open(tmp_path / "timestep").cases())
+    unchanged = [probe.question for case in cases for probe in case.probes if probe.axis == "locality"]
+    edits, world = (_loaded(tmp_path / name) for name in ("edits", "world"))
+    assert len(cases) > 100
+    different = _different(edits, world, cases, "")
+    # The graph has one label of each item, of its newest snapshot: Twitter is called X there.
+    assert different == [("Twitter", ["Elon Musk"], [])]
+    # A timestep says when the new value began; that the old one had ended earlier stands in the dump alone.
+    before = [each for each in _different(edits, world, cases, "2021-02") if each[0] != "Twitter"]
+    assert before == [("Christian Democratic Union", ["Annegret Kramp-Karrenbauer"], [])]
+    usual = Search(misspelt=False)
+    assert not any(finding.paths for finding in edits.find(unchanged, usual))
+    assert all(finding.paths for finding in world.find(unchanged, usual))
+
+
+def _loaded(file: Path) -> GraphMemory:
+    memory = GraphMemory(EMBED, gate=GATE)
+    memory.load_tables(read_memory_file(file).tables)
+    return memory
+
+
+def _different(
+    one: GraphMemory, other: GraphMemory, cases: list[Case], as_of: str
+) -> list[tuple[str, list[str], list[str]]]:
+    """Subjects of the edits about which two memories tell different values, with these."""
+    usual = Search(gate=0.0, misspelt=False)
+    questions = [case.question for case in cases]
+    found = zip(cases, *(each.find(questions, usual, as_of=as_of) for each in (one, other)), strict=True)
+    told = [(case.fact.subject_label, _values(first, case), _values(second, case)) for case, first, second in found]
+    return [each for each in told if each[1] != each[2]]
+
+
+def _values(finding: Finding, case: Case) -> list[str]:
+    rows = {row.row: row for path in finding.paths for row in path.rows}.values()
+    own = [row for row in rows if (row.subject, row.relation) == (case.fact.subject, case.fact.property)]
+    return sorted(value.label for row in own for value in row.values)

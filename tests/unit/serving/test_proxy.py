@@ -74,7 +74,7 @@ def test_facts_of_both_hops_stand_behind_the_instruction_and_ahead_of_the_questi
     assert facts[0] == "<facts>"
     assert facts[2:] == [
         '{"question": "Who is the head of government of Norway?", "answer": "Jonas"}',
-        '{"question": "Who is the spouse of Jonas?", "answer": "Marit"}',
+        '{"question": "Who is the spouse of Jonas (the head of government of Norway)?", "answer": "Marit"}',
         "</facts>",
         SPOUSE,
     ]
@@ -301,7 +301,7 @@ def test_pairs_stand_at_the_first_question_of_a_prompt(memory: Path) -> None:
         prompt = f"Answer.\nQ: Who is Ada?\nA: A poet\nQ: {SPOUSE}\nA:"
         httpx2.post(f"{address}/v1/completions", json={"model": "echo", "prompt": prompt}, trust_env=False, timeout=60)
     assert model.bodies[-1]["prompt"] == (
-        f"Answer.\nQ: {NORWAY}\nA: Jonas\nQ: Who is the spouse of Jonas?\nA: Marit\n"
+        f"Answer.\nQ: {NORWAY}\nA: Jonas\nQ: Who is the spouse of Jonas (the head of government of Norway)?\nA: Marit\n"
         f"Q: Who is Ada?\nA: A poet\nQ: {SPOUSE}\nA:"
     )
 
