@@ -57,10 +57,10 @@ class Comparison:
     at_once: int = 1
     batches: bool = False
 
-    @property
-    def name(self) -> str:
-        """How it is called in the table."""
-        return self.method if self.at_once == 1 else f"{self.method}, {self.at_once} in a call"
+    def name(self, edits: int) -> str:
+        """How it is called in the table, for so many edits."""
+        calls = min(self.at_once, edits)
+        return self.method if self.at_once == 1 else f"{self.method}, {calls} in a call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +325,8 @@ class SideBySide:
             for side in sides if number % 2 else reversed(sides):
                 side()
             print(
-                f"{own.name} {number}/{len(batches) - 1}: {theirs[-1].seconds:.2f} and {ours[-1].seconds:.2f} s",
+                f"{own.name(len(self.cases) - 1)} {number}/{len(batches) - 1}: "
+                f"{theirs[-1].seconds:.2f} and {ours[-1].seconds:.2f} s",
                 file=sys.stderr,
             )
         return _row(own, theirs[1:], ours[1:], edits=len(self.cases) - 1)
@@ -470,15 +471,15 @@ def _row(own: Comparison, theirs: Sequence[Measured], ours: Sequence[Measured], 
     ratios, cosines = [], []
     for one, other in zip(theirs, ours, strict=True):
         if one.change.keys() != other.change.keys():
-            raise SystemExit(f"{own.name}: {sorted(one.change)} and {sorted(other.change)} were changed")
+            raise SystemExit(f"{own.method}: {sorted(one.change)} and {sorted(other.change)} were changed")
         a, b = (
             torch.cat([side.change[name].flatten().double() for name in sorted(one.change)]) for side in (one, other)
         )
         ratios.append(float(b.norm() / a.norm()))
         cosines.append(float(a @ b / (a.norm() * b.norm())))
-    kept = "kept" if slow / quick >= own.goal else "MISSED"
+    kept = "kept" if slow / quick >= own.goal else "missed"
     return (
-        f"| {own.name} | {edits} | {slow:.2f} | {quick:.2f} | {slow / quick:.1f} | {own.goal:g} {kept} | "
+        f"| {own.name(edits)} | {edits} | {slow:.2f} | {quick:.2f} | {slow / quick:.2f} | {own.goal:g} {kept} | "
         f"{passes[0]:.1f}, {passes[1]:.1f} | {right[0]:.2f}, {right[1]:.2f} | "
         f"{min(ratios):.3f} to {max(ratios):.3f} | {min(cosines):.4f} |"
     )

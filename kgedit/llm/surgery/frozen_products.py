@@ -30,7 +30,7 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
     for module in own:
-        module.forward = partial(_forward, module)
+        module.forward = partial(_forward, module)  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -51,14 +51,15 @@ def _layers(model: LanguageModel) -> list[nn.Linear]:
 
 
 def _is_there() -> bool:
-    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def _forward(module: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
     weight, bias = module.weight, module.bias
     if weight.requires_grad or weight.dtype != inputs.dtype or (bias is not None and bias.requires_grad):
         return linear(inputs, weight, bias)
-    found: torch.Tensor = _FrozenProduct.apply(inputs, weight, bias)  # type: ignore[no-untyped-call]
+    found: torch.Tensor = _FrozenProduct.apply(inputs, weight, bias)
     return found
 
 
@@ -71,7 +72,7 @@ class _FrozenProduct(torch.autograd.Function):
         return _product(inputs, weight, bias)
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc,untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (weight,) = ctx.saved_tensors
         return _product(slopes, weight.t(), None), None, None
