@@ -17,6 +17,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
 from kgedit.llm.sentences import sentence_end
+from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
@@ -142,7 +143,7 @@ def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int 
     forced = [index for index, one in enumerate(asked) if one.is_forced]
     free = [index for index, one in enumerate(asked) if not one.is_forced]
     replies: dict[int, Reply] = {}
-    with torch.inference_mode(), enough_memory(f"a batch of {len(asked)} questions"):
+    with torch.inference_mode(), frozen_products(model), enough_memory(f"a batch of {len(asked)} questions"):
         for indexes, way in ((forced, _fed), (free, _decoded)):
             if indexes:
                 own = [asked[index] for index in indexes]

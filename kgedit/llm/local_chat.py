@@ -16,6 +16,7 @@ from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, request_key
+from kgedit.llm.surgery.frozen_products import frozen_products
 
 _AT_ONCE = 16
 """Requests between two writes to the cache."""
@@ -62,7 +63,7 @@ class LocalChat:
 
     def _answer(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
         rows = [self._row(request) for request in requests]
-        with torch.inference_mode(), enough_memory(f"{len(rows)} requests"):
+        with torch.inference_mode(), frozen_products(self._model), enough_memory(f"{len(rows)} requests"):
             written = decode(self._model, rows, most_tokens=_BATCH_TOKENS)
         replies = []
         for row, ids in zip(rows, written, strict=True):

@@ -19,6 +19,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.judging import VERDICTS, Judgement, Verdict
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
 
 _BATCH_TOKENS = 4096
 _WITHOUT_CONTENT = (Judgement("N/A", ("N/A",), "N/A"), Judgement("", ("",), ""))
@@ -83,7 +84,7 @@ class LocalJudge:
         margins = [0.0] * len(rows)
         order = sorted(range(len(rows)), key=lambda index: (-len(rows[index]), index))
         done = 0
-        with torch.inference_mode(), enough_memory("a batch of judgements"):
+        with torch.inference_mode(), frozen_products(self._model), enough_memory("a batch of judgements"):
             prefix = self._prefix(rows[0][:shared]) if rows and shared else None
             while done < len(order):
                 batch = order[done : done + max(1, _BATCH_TOKENS // len(rows[order[done]]))]

@@ -13,6 +13,7 @@ import torch
 from kgedit.errors import ModelError
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.targets import row_losses
 
 WINDOW = 512
@@ -43,7 +44,7 @@ def text_loss(model: LanguageModel, text: str) -> TextLoss:
         raise ModelError("A text of fewer than two tokens has no perplexity. Give --ability a longer one.")
     width = min(WINDOW, model.positions or WINDOW)
     total, tokens = 0.0, 0
-    with torch.inference_mode(), enough_memory(f"a window of {width} tokens"):
+    with torch.inference_mode(), frozen_products(model), enough_memory(f"a window of {width} tokens"):
         # The last token of a window begins the next: it is predicted once and read twice.
         for start in range(0, len(ids) - 1, width - 1):
             window = ids[start : start + width]

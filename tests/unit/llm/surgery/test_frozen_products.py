@@ -51,3 +51,11 @@ def test_trained_narrow_and_other_layers_keep_their_own_way() -> None:
         found.sum().backward()  # type: ignore[no-untyped-call]
     assert torch.equal(found, expected)
     assert trained.weight.grad is not None
+
+
+def test_without_gradients_a_trainable_layer_gives_the_same_numbers() -> None:
+    layer, inputs = nn.Linear(160, 160), torch.randn(2, 160)
+    expected = layer(inputs).detach()
+    with torch.inference_mode(), frozen_products(_model(layer)):
+        found = layer(inputs)
+    torch.testing.assert_close(found, expected)
