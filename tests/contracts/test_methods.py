@@ -218,6 +218,7 @@ def test_the_same_edits_after_restoring_give_the_same_weights(
 
 
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
 def test_a_saved_state_goes_on_as_if_nothing_had_happened(
     name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
 ) -> None:

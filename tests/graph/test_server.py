@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -156,6 +157,14 @@ def test_one_bad_row_ends_an_import_and_the_half_graph_is_not_served(
     assert not other.running()
 
 
+def import_runs(pid: int) -> bool:
+    """Whether a process has started Neo4j's tool."""
+    try:
+        return any("org.neo4j.cli.AdminTool" in child.cmdline() for child in psutil.Process(pid).children())
+    except psutil.Error:  # one has just ended
+        return False
+
+
 def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
     tmp_path: Path, graph_home: Path, csv: Files
 ) -> None:
@@ -170,10 +179,10 @@ def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
         "ManagedServer(Path(sys.argv[1])).bulk_import(**files)"
     )
     importer = subprocess.Popen([sys.executable, "-c", program, str(home), json.dumps(files)])
-    while not other.import_unfinished():
+    while not import_runs(importer.pid):
         assert importer.poll() is None
         time.sleep(0.01)
-    time.sleep(1)
+    assert other.import_unfinished()
     importer.kill()
     importer.wait()
     # Waits for what the killed process left running, and only then finds the graph half imported.

@@ -27,6 +27,7 @@ def answer(path: str, headers: dict[str, str], body: bytes) -> Answer:
     return 200, {}, json.dumps({"results": {"bindings": rows}}).encode()
 
 
+@pytest.mark.slow
 def test_a_slice_of_a_list_is_fetched_and_the_next_command_is_told(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("# towns\nQ1\tone\nQ2\n\n", encoding="utf-8")
     with serving(answer) as endpoint:

@@ -99,6 +99,7 @@ def test_experts_that_are_modules_are_told_from_a_shared_one_too() -> None:
 
 @pytest.mark.parametrize("architecture", MIXTURES)
 @pytest.mark.parametrize("name", MADE)
+@pytest.mark.slow
 def test_methods_that_assume_no_single_mlp_edit_a_mixture_and_restore_it(
     name: str, architecture: str, timestep: Timestep, cases: list[Case]
 ) -> None:

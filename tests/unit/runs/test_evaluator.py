@@ -69,6 +69,7 @@ def _length(prompt: str, answer: Answer, old: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("method", MANY)
+@pytest.mark.slow
 def test_the_farthest_parts_that_do_not_fit_are_left_out_whole_and_no_more(method: str, tmp_path: Path) -> None:
     answers, prefixes = _answers(method, tmp_path)
     old = {case.case_id: case.old_answers for case in write_timestep(tmp_path / "again").cases()}

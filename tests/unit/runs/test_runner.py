@@ -601,6 +601,7 @@ def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[s
 
 
 @pytest.mark.parametrize("method", ["lora", "memit", "rome", "grace"])
+@pytest.mark.slow
 def test_a_long_call_tells_how_far_it_is(method: str, world: dict[str, str], tmp_path: Path) -> None:
     told: list[int] = []
 

@@ -215,7 +215,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(said, max_size=5), st.randoms())
 @pytest.mark.slow
 def test_facts_are_what_a_second_opinion_says_in_whatever_order(

@@ -99,6 +99,7 @@ def in_json(block: int) -> bytes:
         ("wikidata_xml", in_pages),
     ],
 )
+@pytest.mark.slow
 def test_collisions_are_counted_alike_in_every_format(
     tmp_path: Path, loader: str, dump: Callable[[int], bytes], block: int
 ) -> None:

@@ -52,6 +52,7 @@ def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
     return export_timestep(*snapshots, folder / "timestep", settings=Settings())
 
 
+@pytest.mark.slow
 def test_a_case_accepts_the_aliases_of_its_answer_and_the_spellings_of_a_literal(timestep: Timestep) -> None:
     accepted = {case.fact.property: case.probes[0].answers for case in timestep.cases()}
     assert accepted["P6"] == ("Bo Dahl", "B. Dahl")

@@ -42,6 +42,7 @@ def plain(counts: sparse.csr_array, weights: np.ndarray, own: np.ndarray, n: int
 @pytest.mark.parametrize(
     ("documents_at_once", "queries_at_once", "n"), [(65_536, 64, 20), (90, 33, 20), (256, 700, 1), (100, 64, 700)]
 )
+@pytest.mark.slow
 def test_it_is_the_plain_product_in_whatever_blocks(
     counts: sparse.csr_array, monkeypatch: pytest.MonkeyPatch, documents_at_once: int, queries_at_once: int, n: int
 ) -> None:

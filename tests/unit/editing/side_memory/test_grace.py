@@ -224,6 +224,7 @@ def test_grace_says_the_new_answers_when_fed_and_when_decoding_from_the_cache(
 
 @pytest.mark.parametrize("name", ["grace", "wise"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.slow
 def test_decoding_from_the_cache_says_what_reading_everything_again_says(
     architecture: str, name: str, cases: list[Case]
 ) -> None:
