@@ -84,6 +84,7 @@ def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: 
     assert found >= 5
 
 
+@pytest.mark.slow
 def test_a_memory_of_a_timestep_tells_of_its_edits_what_a_memory_of_the_graph_tells(
     sample_home: Path, tmp_path: Path
 ) -> None:
