@@ -346,13 +346,13 @@ class SideBySide:
         return editor
 
     def _wise_scale(self) -> dict[str, object]:
-        """Unit and learning rate as kgedit measures them on the first edit."""
+        """Unit and learning rate as kgedit measures them on the first edit; EasyEdit's decay goes with the rate."""
         editor = make_editor("wise", self.model, {"steps": 1})
         editor.prepare(self.known, advance=_silent)
         editor.apply(self.cases[-1:])
         unit, rate, _ = editor.state().record["scale"]
         editor.restore()
-        return {"unit": unit, "learning_rate": rate}
+        return {"unit": unit, "learning_rate": rate, "decay": _DECAY * rate}
 
     def _prefixes(self, settings: Any) -> list[list[int]]:
         """Random prefixes that EasyEdit, which is given texts, reads as the same tokens ahead of every prompt."""
@@ -454,6 +454,9 @@ class SideBySide:
     def _count(self, *_: Any) -> None:
         self.passes += torch.is_grad_enabled()
 
+
+_DECAY = 1e-5
+"""Of EasyEdit's optimizer in WISE; it has no other."""
 
 _STEPS = ("num_steps", "v_num_grad_steps", "n_iter")
 """EasyEdit's names of a number of steps."""
