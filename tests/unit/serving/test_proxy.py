@@ -190,7 +190,7 @@ def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
     for body in model.bodies:  # never half of one memory and half of another
         first, second = body["messages"][0]["content"].splitlines()[2:4]
         leader = first.partition('"answer": "')[2].removesuffix('"}')
-        assert f"spouse of {leader}?" in second
+        assert f"spouse of {leader} (the head of government of Norway)?" in second
 
 
 @pytest.mark.slow
