@@ -30,7 +30,7 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
     for module in own:
-        vars(module)["forward"] = partial(_forward, module)
+        vars(module)["forward"] = partial(_forward, module, _LastProduct(module))
     try:
         yield
     finally:
@@ -55,15 +55,31 @@ def _is_there() -> bool:
     return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
-def _forward(module: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
+def _forward(module: nn.Linear, last: _LastProduct, inputs: torch.Tensor) -> torch.Tensor:
     weight, bias = module.weight, module.bias
     trained = torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad))
     if trained or weight.dtype != inputs.dtype:
         return linear(inputs, weight, bias)
     if not torch.is_grad_enabled():
         return _product(inputs, weight, bias)
+    if not inputs.requires_grad:
+        return last.of(inputs)
     found: torch.Tensor = _FrozenProduct.apply(inputs, weight, bias)
     return found
+
+
+class _LastProduct:
+    """The last product of a layer below which nothing is trained: each step reads the same there."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        self._layer = layer
+        self._inputs = self._found = torch.empty(0)
+
+    def of(self, inputs: torch.Tensor) -> torch.Tensor:
+        """The product, as a tensor of the caller's own."""
+        if not torch.equal(inputs, self._inputs):
+            self._inputs, self._found = inputs.clone(), _product(inputs, self._layer.weight, self._layer.bias)
+        return self._found.clone()
 
 
 class _FrozenProduct(torch.autograd.Function):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery import frozen_products as frozen_products_module
 from kgedit.llm.surgery.frozen_products import frozen_products
 
 
@@ -59,3 +60,18 @@ def test_without_gradients_a_trainable_layer_gives_the_same_numbers() -> None:
     with torch.inference_mode(), frozen_products(_model(layer)):
         found = layer(inputs)
     torch.testing.assert_close(found, expected)
+
+
+def test_what_is_read_again_is_multiplied_once_and_other_inputs_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = nn.Linear(160, 160).requires_grad_(False)
+    first, other = torch.randn(2, 160), torch.randn(2, 160)
+    expected, products = [layer(first), layer(other)], []
+    product = frozen_products_module._product
+    monkeypatch.setattr(frozen_products_module, "_product", lambda *given: products.append(1) or product(*given))
+    with frozen_products(_model(layer)):
+        layer(first).zero_()  # of the caller's own
+        torch.testing.assert_close(layer(first), expected[0])
+        assert len(products) == 1
+        torch.testing.assert_close(layer(other), expected[1])
+        torch.testing.assert_close(layer(first), expected[0])
+        assert len(products) == 3
