@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn.functional import cross_entropy
@@ -49,7 +49,7 @@ class TargetBatch:
 
     def rows(self, start: int, stop: int) -> TargetBatch:
         """Some of the rows, padded as all are."""
-        return TargetBatch(self.ids[start:stop], self.mask[start:stop], self.labels[start:stop])
+        return replace(self, ids=self.ids[start:stop], mask=self.mask[start:stop], labels=self.labels[start:stop])
 
 
 def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, learn_end: bool) -> TargetBatch:

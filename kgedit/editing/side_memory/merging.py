@@ -65,8 +65,8 @@ def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: st
     return torch.where(taken > 0, total / taken.clamp(min=1e-12), 0.0)
 
 
-def halfway(changes: Sequence[torch.Tensor], original: torch.Tensor) -> torch.Tensor:
-    """Half of the way from one copy to another along the arc between them (slerp; Shoemake 1985), minus the matrix.
+def slerp_midpoint(changes: Sequence[torch.Tensor], original: torch.Tensor) -> torch.Tensor:
+    """The middle of the arc between two copies (slerp; Shoemake 1985), minus the matrix.
 
     Args:
         changes: Two copies minus the original matrix.

@@ -18,7 +18,7 @@ from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, E
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.side_memory import deviations
 from kgedit.editing.side_memory.copy_training import CopyTraining, Scale
-from kgedit.editing.side_memory.merging import halfway, merged
+from kgedit.editing.side_memory.merging import merged, slerp_midpoint
 from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
     Distance,
@@ -222,7 +222,7 @@ class Wise(Editor[WiseSettings]):
             older, filled, weights = [], [*older, *filled], [0.6, *(0.4 / fresh for _ in filled)]
         changes = [copy.change for copy in filled]
         if settings.merge == "slerp":
-            change = halfway(changes, self._matrix.weight.detach().float())
+            change = slerp_midpoint(changes, self._matrix.weight.detach().float())
         else:
             with seeded(self.seed * 1_000_003 + self._opened, self.model.device):
                 change = merged(changes, weights, how=settings.merge, density=settings.density)

@@ -49,5 +49,6 @@ def test_the_last_tokens_of_targets_can_be_left_out(cases: list[Case]) -> None:
 
     assert short.ids.shape[1] == whole.ids.shape[1] - 1
     assert torch.equal(short.ends, whole.ends)
+    assert torch.equal(short.rows(1, 2).ends, whole.ends[1:2])
     assert torch.equal(short.predicting, whole.predicting[:, :-1])
     assert torch.allclose(torch.stack(found), torch.stack(expected), rtol=1e-5)

@@ -16,7 +16,7 @@ from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.side_memory.copy_training import margins
-from kgedit.editing.side_memory.merging import halfway, merged
+from kgedit.editing.side_memory.merging import merged, slerp_midpoint
 from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
     Distance,
@@ -300,13 +300,13 @@ def test_slerp_ends_halfway_on_the_arc_between_two_copies_and_on_the_line_where_
         angle = math.radians(degrees)
         other = 5 * torch.tensor([[math.cos(angle), math.sin(angle), 0.0]])
         share = math.sin(angle / 2) / math.sin(angle)
-        found = halfway([one - original, other - original], original)
+        found = slerp_midpoint([one - original, other - original], original)
         torch.testing.assert_close(original + found, share * one + share * other)
-    unit = halfway([one / 3 - original, other / 5 - original], original) + original
+    unit = slerp_midpoint([one / 3 - original, other / 5 - original], original) + original
     assert unit.norm().item() == pytest.approx(1), "it stays on the sphere"
 
     near = [one - original, 1.2 * one + 0.01 - original]
-    torch.testing.assert_close(halfway(near, original), (near[0] + near[1]) / 2)
+    torch.testing.assert_close(slerp_midpoint(near, original), (near[0] + near[1]) / 2)
 
 
 def test_two_copies_are_merged_by_slerp_and_other_numbers_of_them_refused(
@@ -318,7 +318,9 @@ def test_two_copies_are_merged_by_slerp_and_other_numbers_of_them_refused(
         editor.apply(cases[:2])
     changes = [copy.change for copy in apart.router.copies]
     (copy,) = together.router.copies
-    torch.testing.assert_close(copy.change, halfway(changes, small_model().blocks[1].down_projection.weight.detach()))
+    torch.testing.assert_close(
+        copy.change, slerp_midpoint(changes, small_model().blocks[1].down_projection.weight.detach())
+    )
 
     for given in ({"merge_every": 3}, {"merge_every": 2, "retrieve": False}):
         with pytest.raises(SpecError, match="slerp merges two copies"):
