@@ -14,6 +14,7 @@ import torch
 
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.chat import ChatFormat, usable_chat_format
+from kgedit.llm.surgery.packed_matrices import PackedMatrices
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 _SAMPLE = 4096
@@ -51,6 +52,7 @@ class LanguageModel:
             any, no two rows share what they begin with.
         asked_at_once: Most tokens of questions that fit into the device's memory.
         trained_at_once: Most rows of a training step that do.
+        packed: Copies of matrices for products on a CPU.
     """
 
     name: str
@@ -66,6 +68,7 @@ class LanguageModel:
     trained_at_once: BatchLimit = field(
         default_factory=lambda: BatchLimit("rows of a training step"), init=False, repr=False, compare=False
     )
+    packed: PackedMatrices = field(default_factory=PackedMatrices, init=False, repr=False, compare=False)
 
     @property
     def reading(self) -> Reading | None:

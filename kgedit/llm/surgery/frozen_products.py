@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.packed_matrices import PackedMatrices
 
 _LEAST_WIDTH = 128
 """Of both sides of a matrix; for narrower ones the call costs more than the product."""
@@ -30,8 +31,9 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
     with a forward of their own, are left alone.
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
+    model.packed.forget_changed()
     for module in own:
-        vars(module)["forward"] = partial(_forward, module, _LastProduct(module))
+        vars(module)["forward"] = partial(_forward, module, model.packed, _LastProduct())
     try:
         yield
     finally:
@@ -53,52 +55,55 @@ def _layers(model: LanguageModel) -> list[nn.Linear]:
 
 def _is_there() -> bool:
     there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return there and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    return there and all(hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight"))
 
 
-def _forward(module: nn.Linear, last: _LastProduct, inputs: torch.Tensor) -> torch.Tensor:
+def _forward(module: nn.Linear, packed: PackedMatrices, last: _LastProduct, inputs: torch.Tensor) -> torch.Tensor:
     weight, bias = module.weight, module.bias
     trained = torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad))
     if trained or weight.dtype != inputs.dtype:
         return linear(inputs, weight, bias)
+    matrix = packed.of(module, inputs)
     if not torch.is_grad_enabled():
-        return _product(inputs, weight, bias)
+        return _product(inputs, matrix, bias)
     if not inputs.requires_grad:
-        return last.of(inputs)
-    found: torch.Tensor = _FrozenProduct.apply(inputs, weight, bias)
+        return last.of(inputs, matrix, bias)
+    found: torch.Tensor = _FrozenProduct.apply(inputs, matrix, bias, weight)
     return found
 
 
 class _LastProduct:
     """The last product of a layer below which nothing is trained: each step reads the same there."""
 
-    def __init__(self, layer: nn.Linear) -> None:
-        self._layer = layer
+    def __init__(self) -> None:
         self._inputs = self._found = torch.empty(0)
 
-    def of(self, inputs: torch.Tensor) -> torch.Tensor:
+    def of(self, inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """The product, as a tensor of the caller's own."""
         if not torch.equal(inputs, self._inputs):
-            self._inputs, self._found = inputs.clone(), _product(inputs, self._layer.weight, self._layer.bias)
+            self._inputs, self._found = inputs.clone(), _product(inputs, matrix, bias)
         return self._found.clone()
 
 
 class _FrozenProduct(torch.autograd.Function):
-    """x W^T + b, with a gradient for x alone."""
+    """x W^T + b, with a gradient for x alone; `matrix` is W or a copy of it."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        ctx: Any, inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None, weight: torch.Tensor
+    ) -> torch.Tensor:
         ctx.save_for_backward(weight)
-        return _product(inputs, weight, bias)
+        return _product(inputs, matrix, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         (weight,) = ctx.saved_tensors
-        return _product(slopes, weight.t(), None), None, None
+        # This product needs the order in which the matrix lies in memory: no copy would gain anything.
+        return _product(slopes, weight.t(), None), None, None, None
 
 
-def _product(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def _product(inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     # torch.compile multiplies by this operator; there is no public function for it.
-    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs.contiguous(), weight, bias, "none", [], "")
+    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs.contiguous(), matrix, bias, "none", [], "")
     return found

@@ -9,13 +9,14 @@ from torch import nn
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery import frozen_products as frozen_products_module
 from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.packed_matrices import PackedMatrices
 
 
 class _Model:
     """As much of a language model as is looked at."""
 
     def __init__(self, *layers: nn.Linear) -> None:
-        self.module = nn.Sequential(*layers)
+        self.module, self.packed = nn.Sequential(*layers), PackedMatrices()
 
 
 def _model(*layers: nn.Linear) -> LanguageModel:

@@ -1,0 +1,83 @@
+"""Copies of matrices that are read often give the same bits, and never those of values that are gone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from kgedit.llm.surgery.packed_matrices import _READINGS, PackedMatrices
+
+
+@pytest.fixture
+def layer() -> nn.Linear:
+    torch.manual_seed(0)
+    return nn.Linear(160, 200).requires_grad_(False)
+
+
+def _read_often(packed: PackedMatrices, layer: nn.Linear, rows: int = 3) -> torch.Tensor:
+    inputs = torch.ones(rows, layer.in_features)
+    for _ in range(_READINGS):
+        found = packed.of(layer, inputs)
+    return found
+
+
+def _times(matrix: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, matrix, None, "none", [], "")
+    return found
+
+
+def test_a_matrix_is_copied_when_it_has_been_read_often(layer: nn.Linear) -> None:
+    packed = PackedMatrices()
+    assert packed.of(layer, torch.ones(3, 160)) is layer.weight
+    assert _read_often(packed, layer).is_mkldnn
+
+
+@pytest.mark.parametrize("rows", [2, 3, 10, 33, 300, 512])
+def test_a_copy_gives_the_same_bits_for_any_number_of_rows(layer: nn.Linear, rows: int) -> None:
+    packed, inputs = PackedMatrices(), torch.randn(rows, 160)
+    _read_often(packed, layer)
+    copy = packed.of(layer, inputs)
+    assert copy.is_mkldnn
+    assert torch.equal(_times(copy, inputs), _times(layer.weight, inputs))
+
+
+@pytest.mark.parametrize("rows", [1, 513])
+def test_single_rows_and_many_read_the_matrix_itself(layer: nn.Linear, rows: int) -> None:
+    packed = PackedMatrices()
+    _read_often(packed, layer)
+    assert packed.of(layer, torch.ones(rows, 160)) is layer.weight
+
+
+def test_a_matrix_that_has_changed_is_read_itself_and_copied_anew(layer: nn.Linear) -> None:
+    packed, inputs = PackedMatrices(), torch.randn(3, 160)
+    _read_often(packed, layer)
+    layer.weight.add_(1)
+    assert packed.of(layer, inputs) is layer.weight
+    assert torch.equal(_times(_read_often(packed, layer), inputs), _times(layer.weight, inputs))
+
+
+def test_another_matrix_in_its_place_is_read_itself(layer: nn.Linear) -> None:
+    packed = PackedMatrices()
+    _read_often(packed, layer)
+    layer.weight = nn.Parameter(torch.zeros(200, 160), requires_grad=False)
+    assert packed.of(layer, torch.ones(3, 160)) is layer.weight
+
+
+def test_a_change_that_torch_does_not_count_is_noticed_between_uses(layer: nn.Linear) -> None:
+    packed = PackedMatrices()
+    _read_often(packed, layer)
+    layer.weight.data += 1  # as peft merges adapters
+    packed.forget_changed()
+    assert packed.of(layer, torch.ones(3, 160)) is layer.weight
+
+
+def test_copies_take_no_more_than_they_may_and_make_room_when_they_go(layer: nn.Linear) -> None:
+    other = nn.Linear(160, 200).requires_grad_(False)
+    packed = PackedMatrices(most_bytes=layer.weight.nbytes)
+    assert _read_often(packed, layer).is_mkldnn
+    assert _read_often(packed, other) is other.weight
+    layer.weight.add_(1)
+    packed.of(layer, torch.ones(3, 160))
+    other.weight.add_(1)
+    assert _read_often(packed, other).is_mkldnn
