@@ -82,6 +82,12 @@ class BreadthFirstSettings(TrainingSettings):
     )
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
     batch: int = setting("examples per step of Adam", default=100, ge=1)
+    least_steps: int = setting(
+        "steps of Adam that a call with few edits may take until `stop_loss`: they are cut into smaller batches, or "
+        "come by in more epochs; 0: as published",
+        default=100,
+        ge=0,
+    )
 
 
 class LocFtSettings(BreadthFirstSettings):
@@ -106,12 +112,6 @@ class CrispEditSettings(BreadthFirstSettings):
 
     layers: LayerList = setting("blocks whose matrices are trained, such as 19-23", derived="by depth")
     batch: int = setting("examples per step of Adam", default=32, ge=1)
-    least_steps: int = setting(
-        "steps of Adam that a call with few edits may take until `stop_loss`: they are cut into smaller batches, or "
-        "come by in more epochs; 0: as published",
-        default=100,
-        ge=0,
-    )
     project: Literal["gradient", "step", "none"] = setting(
         "what is kept out of the directions that text depends on: each gradient as published, each whole step of Adam, "
         "or nothing, which is LocFT-BF",

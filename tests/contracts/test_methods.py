@@ -35,7 +35,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "ft": {"steps": 4},
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
-    "locft_bf": {"steps": 3, "batch": 1},
+    "locft_bf": {"steps": 3, "batch": 1, "least_steps": 0},
     # Where a share of nearly 1 is closed, Adam makes whole steps of the rounding that is left of a gradient.
     "crispedit": {**CURVATURE, "steps": 3, "batch": 1, "layers": "0-1", "chunk": 1},
     "grace": {"steps": 4},

@@ -6,6 +6,7 @@ every edit comes by once per epoch. The end of text is part of the target, as in
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from functools import partial
@@ -48,6 +49,12 @@ class BreadthFirstTuning(MaskedTuning[EpochSettings]):
                 run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
         return AppliedEdits(loss=sum(losses) / len(losses))
 
-    def epochs_and_batch(self, count: int) -> tuple[int, int]:  # noqa: ARG002 - for those that have fewer at a time
-        """Most epochs over a number of examples, and examples of a step."""
-        return self.settings.steps, self.settings.batch
+    def epochs_and_batch(self, count: int) -> tuple[int, int]:
+        """Most epochs over a number of examples, and examples of a step.
+
+        As set, but for few examples: steps on fewer at a time, then more epochs, make up `least_steps`.
+        """
+        epochs, batch, least = self.settings.steps, self.settings.batch, self.settings.least_steps
+        if least:
+            batch = min(batch, max(1, count * epochs // least))
+        return max(epochs, math.ceil(least / math.ceil(count / batch))), batch

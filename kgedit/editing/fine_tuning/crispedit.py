@@ -5,7 +5,6 @@ The loss on text then changes to second order only, while edits still go down th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -77,13 +76,6 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
         if self.settings.history and self.settings.project != "none":
             self._past += examples(cases, self.contexts)
         return applied
-
-    def epochs_and_batch(self, count: int) -> tuple[int, int]:
-        """As set, but for few examples: steps on fewer at a time, then more epochs, make up `least_steps`."""
-        epochs, batch, least = self.settings.steps, self.settings.batch, self.settings.least_steps
-        if least:
-            batch = min(batch, max(1, count * epochs // least))
-        return max(epochs, math.ceil(least / math.ceil(count / batch))), batch
 
     def details(self) -> dict[str, Any]:
         """Layers, and the text that the curvature is of."""

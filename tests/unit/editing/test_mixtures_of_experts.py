@@ -32,7 +32,7 @@ CHANGED = {
 CURVATURE = {"tokens": 200, "length": 16}
 MADE: dict[str, dict[str, Any]] = {
     "ft_m": {"layer": 1, "steps": 10},
-    "locft_bf": {"layer": 1, "steps": 10, "batch": 1},
+    "locft_bf": {"layer": 1, "steps": 10, "batch": 1, "least_steps": 0},
     "crispedit": {"layers": "1", "steps": 10, "least_steps": 0, **CURVATURE},
     "lora": {"epochs": 4},
     "grace": {"layer": 1, "steps": 10},

@@ -47,7 +47,7 @@ def _room_for(model: LanguageModel, rows: int) -> Iterator[list[int]]:
     ("method", "settings", "room"),
     [
         ("ft_m", {"layer": 1, "steps": 5}, 6),
-        ("locft_bf", {"layer": 1, "steps": 5, "batch": 8}, 6),
+        ("locft_bf", {"layer": 1, "steps": 5, "batch": 8, "least_steps": 0}, 6),
         ("lora", {"epochs": 3, "dropout": 0.0}, 6),
         ("ultraedit", {"batch": 8}, 6),
         ("memit", {"layers": "1", "steps": 3, "prompts": 2, "search_batch": 8}, 16),  # 24 rows search, 16 are read

@@ -60,7 +60,7 @@ QUICK: dict[str, dict[str, object]] = {
     "ft": {"steps": 2},
     "ft_l": {"steps": 2},
     "ft_m": {"steps": 2},
-    "locft_bf": {"steps": 2, "batch": 1},
+    "locft_bf": {"steps": 2, "batch": 1, "least_steps": 0},
     "crispedit": {"steps": 2, "batch": 1, "least_steps": 0, "tokens": 400, "length": 32, "chunk": 2},
     "grace": {"steps": 3},
     "ultraedit": {"warm_up": 5},

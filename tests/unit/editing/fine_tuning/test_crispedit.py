@@ -122,20 +122,31 @@ def test_the_projection_is_that_of_the_dense_gauss_newton_matrix(share: float) -
 
 def test_without_projection_it_is_locft_bf_to_the_bit(timestep: Timestep, cases: list[Case]) -> None:
     one, other = small_model(), small_model()
-    applied = _editor(one, timestep, layers="1", project="none", batch=2, steps=3, learning_rate=1e-2).apply(cases)
-    settings = {"layer": 1, "batch": 2, "steps": 3, "learning_rate": 1e-2}
+    applied = _editor(
+        one, timestep, layers="1", project="none", batch=2, steps=3, learning_rate=1e-2, least_steps=6
+    ).apply(cases)
+    settings = {"layer": 1, "batch": 2, "steps": 3, "learning_rate": 1e-2, "least_steps": 6}
     assert make_editor("locft_bf", other, settings, contexts=ASKED, seed=7).apply(cases) == applied
     assert changed(weights(one), other) == []
 
 
 @pytest.mark.parametrize(
-    ("least_steps", "count", "epochs", "batch"),
-    [(100, 1, 100, 1), (100, 20, 25, 5), (100, 21, 25, 5), (100, 3000, 25, 32), (0, 20, 25, 32), (0, 1, 25, 32)],
+    ("method", "least_steps", "count", "epochs", "batch"),
+    [
+        ("crispedit", 100, 1, 100, 1),
+        ("crispedit", 100, 20, 25, 5),
+        ("crispedit", 100, 21, 25, 5),
+        ("crispedit", 100, 3000, 25, 32),
+        ("crispedit", 0, 20, 25, 32),
+        ("crispedit", 0, 1, 25, 32),
+        ("locft_bf", 100, 100, 25, 25),
+        ("locft_bf", 100, 400, 25, 100),
+    ],
 )
 def test_few_edits_are_cut_into_smaller_batches_then_come_by_more_often(
-    least_steps: int, count: int, epochs: int, batch: int
+    method: str, least_steps: int, count: int, epochs: int, batch: int
 ) -> None:
-    editor: Any = make_editor("crispedit", small_model(), {"least_steps": least_steps}, contexts=ASKED)
+    editor: Any = make_editor(method, small_model(), {"least_steps": least_steps}, contexts=ASKED)
     assert editor.epochs_and_batch(count) == (epochs, batch)
 
 

@@ -98,7 +98,7 @@ def test_ft_m_moves_no_weight_further_than_its_norm(cases: list[Case]) -> None:
 
 
 def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of_text(cases: list[Case]) -> None:
-    settings = {"layer": 1, "learning_rate": 1e-2, "batch": 2, "stop_loss": 0}
+    settings = {"layer": 1, "learning_rate": 1e-2, "batch": 2, "stop_loss": 0, "least_steps": 0}
     model, plain, chosen = small_model(), small_model(), cases[:5]
     applied = _editor("locft_bf", model, steps=3, **settings).apply(chosen)
 
@@ -133,7 +133,7 @@ def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Ca
     assert changed(before, model) == []
     assert applied.loss > 0
     told: list[float] = []
-    editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0)
+    editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0, least_steps=0)
     editor.apply(cases[:4], RunContext(progress=told.append))
     assert told == [0, 0.25, 0.5, 0.75]
 
