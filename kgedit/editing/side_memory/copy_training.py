@@ -15,7 +15,7 @@ from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.targets import TargetBatch, target_loss
+from kgedit.llm.targets import TargetBatch, target_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ class LearnedEdits:
     Attributes:
         change: Copy minus matrix.
         loss: Of the targets, before the last step.
-        distances: How far the trained copy moves each prompt: edits x prompts.
+        distances: How far the trained copy moves each prompt, over the tokens that thresholds are made by: edits x
+            prompts.
     """
 
     change: torch.Tensor
@@ -64,7 +65,7 @@ class CopyTraining:
     ) -> None:
         self._model, self._layer, self._distance = model, layer, distance
         self._settings, self._scale = settings, scale
-        self._moved = torch.empty(0)
+        self._moved = torch.empty(0)  # how far the copy moves each token of the edits, rows x length
 
     def run(
         self,
@@ -88,16 +89,14 @@ class CopyTraining:
         """
         settings, scale = self._settings, self._scale
         change, last = start.clone().requires_grad_(True), torch.inf
+        routed = prompt_tokens(targets.mask, targets.ends)
+        counted = routed if settings.counted == "prompt" else torch.ones_like(routed)
         with forward_above(self._model, self._layer, targets) as logits, torch.enable_grad():
-            handle = self._distance.layer.register_forward_hook(self._aside(change, targets))
+            handle = self._distance.layer.register_forward_hook(self._aside(change, rows=len(targets.ids)))
             try:
                 for _ in range(settings.steps):
-                    answer = target_loss(logits(), targets)
-                    far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
-                    apart = margins(self._moved.reshape(-1, prompts), far, least=self._least)
-                    if replay is not None:
-                        alpha, beta, _ = self._least
-                        apart = apart + replay.loss(self._distance, change, alpha=alpha, beta=beta)
+                    answer = answer_loss(logits(), targets, one_token_more=settings.one_token_more)
+                    apart = self._apart(change, self._moved_by_edit(counted, prompts), unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
                     self._step(change, mask * gradient)
@@ -109,22 +108,35 @@ class CopyTraining:
                     logits()
             finally:
                 handle.remove()
-        return LearnedEdits(change.detach(), answer.item(), self._moved.detach().reshape(-1, prompts))
+        decisive = routed if settings.threshold == "least" else counted
+        return LearnedEdits(change.detach(), answer.item(), self._moved_by_edit(decisive, prompts).detach())
+
+    def _apart(
+        self, change: torch.Tensor, edits: torch.Tensor, unrelated: SeenTokens, replay: Replay | None
+    ) -> torch.Tensor:
+        """The margin loss, past edits' included; `edits` are distances, edits x prompts."""
+        far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
+        loss = margins(edits, far, least=self._least)
+        if replay is None:
+            return loss
+        alpha, beta, _ = self._least
+        return loss + replay.loss(self._distance, change, alpha=alpha, beta=beta)
+
+    def _moved_by_edit(self, counted: torch.Tensor, prompts: int) -> torch.Tensor:
+        return mean_of(self._moved, counted.to(self._moved.device)).reshape(-1, prompts)
 
     @property
     def _least(self) -> tuple[float, float, float]:
         own, unit = self._settings, self._scale.unit
         return unit * own.alpha, unit * own.beta, unit * own.gamma
 
-    def _aside(self, change: torch.Tensor, targets: TargetBatch) -> Any:
-        """The hook that makes the layer write what the copy would, and notes how far each prompt is moved."""
-        counted = prompt_tokens(targets.mask, targets.ends)
+    def _aside(self, change: torch.Tensor, *, rows: int) -> Any:
+        """The hook that makes the layer write what the copy would, and notes how far each token is moved."""
 
         def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             outputs = output.float()
             added = product(self._distance.layer, given[0].float(), change)
-            rows = [by_row(tensor, len(targets.ids)) for tensor in (outputs, added)]
-            self._moved = mean_of(self._distance.of(rows[0], rows[1]), counted.to(output.device))
+            self._moved = self._distance.of(by_row(outputs, rows), by_row(added, rows))
             return (outputs + added).to(output.dtype)
 
         return aside
@@ -139,6 +151,21 @@ class CopyTraining:
             change -= self._scale.learning_rate * gradient
             if settings.clamp is not None:
                 change.clamp_(-settings.clamp, settings.clamp)
+
+
+def answer_loss(logits: torch.Tensor, targets: TargetBatch, *, one_token_more: bool) -> torch.Tensor:
+    """Mean over rows of the mean negative log-likelihood of the row's target tokens.
+
+    Args:
+        logits: rows x ``targets.last`` x vocabulary.
+        one_token_more: Divide each row's sum by one more than the row has target tokens: the published code counts the
+            prompt's last token, whose own loss is 0.
+    """
+    losses = target_losses(logits, targets)
+    if one_token_more:
+        tokens = (targets.labels != -100).sum(1)
+        losses = losses * tokens / (tokens + 1)
+    return losses.mean()
 
 
 def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[float]) -> torch.Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import torch
@@ -149,13 +149,19 @@ class Wise(Editor[WiseSettings]):
             for case in cases
             for context in self.contexts
         ]
-        far = self._read([context.prompt(question) for question in unrelated for context in self.contexts])
-        scale = self._scale = self._scale or self._measure(far)
-        training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
-        replay = self._replay(cases)
+        far = self._read(
+            [context.prompt(question) for question in unrelated for context in self.contexts],
+            width=targets.ids.shape[1] if settings.counted == "read" else 0,
+        )
+        scale = self._scale = self._scale or self._measure(far)
+        if settings.counted == "read":
+            far = replace(far, counted=torch.ones_like(far.counted))
+        else:
+            targets = targets.without_last()
+        training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         learned = training.run(
-            copy.change, mask, targets.without_last(), unrelated=far, prompts=len(ahead), replay=replay
+            copy.change, mask, targets, unrelated=far, prompts=len(ahead), replay=self._replay(cases)
         )
         copy.change = learned.change
         bare = [pairs[0][0] for pairs in asked]
@@ -234,7 +240,7 @@ class Wise(Editor[WiseSettings]):
         )
         if prompts := sample_of(copy.prompts, settings.remeasured):
             copy.threshold = min(
-                self._threshold(self._distances(change, prompts[start : start + _AT_ONCE]))
+                self._threshold(self._distances(change, prompts[start : start + _AT_ONCE])[:, None])
                 for start in range(0, len(prompts), _AT_ONCE)
             )
         self.router.copies = [*older, copy]
@@ -258,9 +264,9 @@ class Wise(Editor[WiseSettings]):
             self._texts = [text for ids in random_prefixes if (text := self.model.decode(ids))]
         return self._texts
 
-    def _read(self, prompts: Sequence[str]) -> SeenTokens:
-        """What the matrix reads and writes for prompts."""
-        ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts])
+    def _read(self, prompts: Sequence[str], *, width: int = 0) -> SeenTokens:
+        """What the matrix reads and writes for prompts, padded to at least so many columns."""
+        ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts], width=width)
         inputs, outputs = read_and_written(self.model, self._matrix, ids, mask)
         return SeenTokens(inputs, outputs, mask.bool().to(inputs.device))
 
@@ -270,8 +276,10 @@ class Wise(Editor[WiseSettings]):
         return mean_of(self._distance.of_copy(seen, change), seen.counted)
 
     def _threshold(self, distances: torch.Tensor) -> float:
+        """Of a copy, by the distances of its edits' prompts, edits x prompts."""
         # The same prompt in another batch differs in its last bits; the ratio leaves room for that.
-        return max(float(distances.min()) * self.settings.ratio, _TINY)
+        of_edits = distances if self.settings.threshold == "least" else distances.mean(1)
+        return max(float(of_edits.min()) * self.settings.ratio, _TINY)
 
     def _shortest(self, prompts: Sequence[str]) -> int:
         """Tokens of the shortest prompt, for memories of versions that did not store it."""
