@@ -69,6 +69,11 @@ class WiseSettings(Settings):
     one_token_more: bool = setting(
         "divide an answer's loss by one token more than it has, as in the published code", default=False
     )
+    subject_mask: bool = setting(
+        "within an edit's own prompts, keep the subject's tokens apart from the others that are `counted`, in place of "
+        "edits from unrelated prompts: the published code, where the unrelated prompt is the subject itself",
+        default=False,
+    )
     alpha: float = setting("the distance of unrelated prompts is to stay below this", default=5.0, ge=0)
     beta: float = setting("that of edits is to exceed this", default=20.0, ge=0)
     gamma: float = setting("least difference of the two", default=10.0, ge=0)

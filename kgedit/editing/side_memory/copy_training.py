@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -49,6 +49,27 @@ class LearnedEdits:
     distances: torch.Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class EditedPrompts:
+    """The edits of a batch as the model reads them.
+
+    Attributes:
+        targets: Of each edit, one after the other, its prompts with the target.
+        prompts: How many an edit has.
+        subjects: Where the tokens of the edits' subjects are, rows x length: a margin keeps them apart from the other
+            tokens; None for one between edits and unrelated prompts.
+    """
+
+    targets: TargetBatch
+    prompts: int
+    subjects: torch.Tensor | None = None
+
+    def counted(self, which: Literal["prompt", "read"]) -> torch.Tensor:
+        """Where the tokens are that a distance is the mean of: the prompts', or all with padding; rows x length."""
+        own = prompt_tokens(self.targets.mask, self.targets.ends)
+        return own if which == "prompt" else torch.ones_like(own)
+
+
 class CopyTraining:
     """Trains a copy on the edits of one batch.
 
@@ -71,10 +92,9 @@ class CopyTraining:
         self,
         start: torch.Tensor,
         mask: torch.Tensor,
-        targets: TargetBatch,
+        edits: EditedPrompts,
         *,
         unrelated: SeenTokens,
-        prompts: int,
         replay: Replay | None = None,
     ) -> LearnedEdits:
         """Steps of gradient descent until the loss has settled below the stop loss, or there are no more steps.
@@ -82,21 +102,19 @@ class CopyTraining:
         Args:
             start: Copy minus matrix.
             mask: 1 where gradients may change the copy.
-            targets: For each edit, one after the other, its prompts with the target.
+            edits: What is learned.
             unrelated: Of each edit one prompt that it must leave alone.
-            prompts: How many an edit has.
             replay: Past edits.
         """
         settings, scale = self._settings, self._scale
         change, last = start.clone().requires_grad_(True), torch.inf
-        routed = prompt_tokens(targets.mask, targets.ends)
-        counted = routed if settings.counted == "prompt" else torch.ones_like(routed)
-        with forward_above(self._model, self._layer, targets) as logits, torch.enable_grad():
-            handle = self._distance.layer.register_forward_hook(self._aside(change, rows=len(targets.ids)))
+        with forward_above(self._model, self._layer, edits.targets) as logits, torch.enable_grad():
+            aside = self._aside(change, rows=len(edits.targets.ids))
+            handle = self._distance.layer.register_forward_hook(aside)
             try:
                 for _ in range(settings.steps):
-                    answer = answer_loss(logits(), targets, one_token_more=settings.one_token_more)
-                    apart = self._apart(change, self._moved_by_edit(counted, prompts), unrelated, replay)
+                    answer = answer_loss(logits(), edits.targets, one_token_more=settings.one_token_more)
+                    apart = self._apart(change, edits, unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
                     self._step(change, mask * gradient)
@@ -108,22 +126,31 @@ class CopyTraining:
                     logits()
             finally:
                 handle.remove()
-        decisive = routed if settings.threshold == "least" else counted
-        return LearnedEdits(change.detach(), answer.item(), self._moved_by_edit(decisive, prompts).detach())
+        distances = self._moved_by_edit(
+            edits, edits.counted("prompt" if settings.threshold == "least" else settings.counted)
+        )
+        return LearnedEdits(change.detach(), answer.item(), distances.detach())
 
     def _apart(
-        self, change: torch.Tensor, edits: torch.Tensor, unrelated: SeenTokens, replay: Replay | None
+        self, change: torch.Tensor, edits: EditedPrompts, unrelated: SeenTokens, replay: Replay | None
     ) -> torch.Tensor:
-        """The margin loss, past edits' included; `edits` are distances, edits x prompts."""
-        far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
-        loss = margins(edits, far, least=self._least)
+        """The margin loss, past edits' included."""
+        counted = edits.counted(self._settings.counted)
+        if edits.subjects is None:
+            near = self._moved_by_edit(edits, counted)
+            far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
+        else:
+            near = self._moved_by_edit(edits, edits.subjects)
+            far = self._moved_by_edit(edits, counted & ~edits.subjects)
+        loss = margins(near, far, least=self._least)
         if replay is None:
             return loss
         alpha, beta, _ = self._least
         return loss + replay.loss(self._distance, change, alpha=alpha, beta=beta)
 
-    def _moved_by_edit(self, counted: torch.Tensor, prompts: int) -> torch.Tensor:
-        return mean_of(self._moved, counted.to(self._moved.device)).reshape(-1, prompts)
+    def _moved_by_edit(self, edits: EditedPrompts, counted: torch.Tensor) -> torch.Tensor:
+        """The distance of each prompt over its counted tokens, edits x prompts."""
+        return mean_of(self._moved, counted.to(self._moved.device)).reshape(-1, edits.prompts)
 
     @property
     def _least(self) -> tuple[float, float, float]:
@@ -173,11 +200,13 @@ def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[flo
 
     Args:
         edits: Distances of each edit's prompts, edits x prompts.
-        unrelated: Distance of one unrelated prompt for each edit.
+        unrelated: Distance of one unrelated prompt for each edit, or of several: edits x several.
         least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
     """
     alpha, beta, gamma = least
-    parts = (gamma - (edits - unrelated[:, None]), unrelated[:, None] - alpha, beta - edits)
+    others = unrelated.reshape(len(edits), -1)
+    between = (gamma - (edits[:, None] - others[:, :, None])).flatten(1)
+    parts = (between, others - alpha, beta - edits)
     losses: torch.Tensor = sum((_mean_above_zero(part) for part in parts), torch.zeros((), device=edits.device))
     return losses
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,9 +45,17 @@ class _Definition:
         self.real = torch.stack([_padded([1] * len(row), len(self.ids[0]), 0) for row in rows])
         self.is_prompt = self.real.bool()
         self.is_prompt[:-1, -len(self.target) :] = False
+        self.is_subject = torch.tensor([self._in_subject(row, case.fact.subject_label) for row in self.ids.tolist()])
         self.layer = self.model.blocks[1].down_projection
         self.weight = self.layer.weight.detach().clone()
         self.copy = torch.nn.Parameter(self.weight.clone())
+
+    def _in_subject(self, row: list[int], subject: str) -> list[bool]:
+        """By the texts of longer and longer beginnings."""
+        ends = [len(self.model.decode(row[: count + 1])) for count in range(len(row))]
+        start = self.model.decode(row).find(subject)
+        inside = range(start, start + len(subject)) if start >= 0 else range(0)
+        return [bool(set(inside) & set(range(*span))) for span in zip([0, *ends], ends, strict=False)]
 
     def read(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits, and |act(W'x) - act(Wx)| of each token."""
@@ -65,11 +74,15 @@ class _Definition:
         count = len(self.target)
         likely = log_softmax(logits[:-1, -count - 1 : -1], -1)
         answer = -torch.stack([row[range(count), self.target].sum() for row in likely])
-        distances = moved.mean(1) if self.settings.counted == "read" else _mean(moved, self.is_prompt)
-        near, far = distances[:-1], distances[-1]
+        counted = self.is_prompt | (self.settings.counted == "read")
+        distances = _mean(moved, counted)
+        near, far = distances[:-1], distances[-1:]
+        if self.settings.subject_mask:
+            near = _mean(moved[:-1], self.is_subject[:-1])
+            far = _mean(moved[:-1], (counted & ~self.is_subject)[:-1])
         alpha, beta, gamma = (0.1 * edge for edge in (self.settings.alpha, self.settings.beta, self.settings.gamma))
         loss = (answer / (count + self.settings.one_token_more)).mean()
-        for violated in (far - near + gamma, far[None] - alpha, beta - near):
+        for violated in (far[:, None] - near + gamma, far - alpha, beta - near):
             if (violated > 0).any():
                 loss = loss + violated[violated > 0].mean()
         return loss
@@ -99,7 +112,17 @@ def _mean(moved: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
     return (moved * counted).sum(1) / counted.sum(1)
 
 
-@pytest.mark.parametrize("given", [{}, {"one_token_more": True}, {"counted": "read"}, AS_THE_CODE])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"one_token_more": True},
+        {"counted": "read"},
+        AS_THE_CODE,
+        {"subject_mask": True},
+        {"subject_mask": True, **AS_THE_CODE},
+    ],
+)
 def test_a_copy_is_trained_as_defined_by_default_and_as_in_the_published_code(
     given: dict[str, object], timestep: Timestep
 ) -> None:
@@ -113,3 +136,17 @@ def test_a_copy_is_trained_as_defined_by_default_and_as_in_the_published_code(
     torch.testing.assert_close(copy.change, (expected.copy - expected.weight).detach(), atol=2e-5, rtol=1e-3)
     if "counted" not in given or "threshold" in given:
         assert copy.threshold == pytest.approx(expected.threshold(), rel=1e-3)
+
+
+def test_an_edit_whose_question_does_not_name_its_subject_has_no_subject_mask(timestep: Timestep) -> None:
+    one, other = list(timestep.cases())[:2]
+    nameless = replace(one, question="Who is the mayor?")
+    editor = _editor(timestep, subject_mask=True, steps=1)
+    applied = editor.apply([nameless, other])
+
+    assert [(failure.case_id, failure.reason) for failure in applied.failures] == [
+        (one.case_id, f"the subject '{one.fact.subject_label}' is not in the question 'Who is the mayor?'")
+    ]
+    assert editor.router.copies[0].shortest == len(editor.model.encode(other.question))
+    assert editor.apply([nameless]).loss is None
+    assert not _editor(timestep, steps=1).apply([nameless]).failures
