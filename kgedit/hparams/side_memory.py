@@ -61,6 +61,19 @@ class WiseSettings(Settings):
         "or as they are, as in the paper",
         default="activated",
     )
+    counted: Literal["prompt", "read"] = setting(
+        "tokens that a distance is the mean of in training: the prompt's; or all that are read, target and padding "
+        "too, as in the published code",
+        default="prompt",
+    )
+    one_token_more: bool = setting(
+        "divide an answer's loss by one token more than it has, as in the published code", default=False
+    )
+    subject_mask: bool = setting(
+        "within an edit's own prompts, keep the subject's tokens apart from the others that are `counted`, in place of "
+        "edits from unrelated prompts: the published code, where the unrelated prompt is the subject itself",
+        default=False,
+    )
     alpha: float = setting("the distance of unrelated prompts is to stay below this", default=5.0, ge=0)
     beta: float = setting("that of edits is to exceed this", default=20.0, ge=0)
     gamma: float = setting("least difference of the two", default=10.0, ge=0)
@@ -73,6 +86,11 @@ class WiseSettings(Settings):
         gt=0,
     )
     ratio: float = setting("threshold as a share of the least distance of an edit", default=0.88, gt=0)
+    threshold: Literal["least", "mean"] = setting(
+        "an edit's distance, for the threshold: the least of its prompts', over their tokens; or, as published, their "
+        "mean, over the tokens that `counted` names",
+        default="least",
+    )
     long: int | None = setting("prompts of more tokens are routed by the one that is moved farthest", default=100, ge=1)
     share: float = setting("entries of the matrix that one copy may change", default=0.2, gt=0, le=1)
     shard: int = setting("edits in one copy", default=500, ge=1)

@@ -338,9 +338,13 @@ class LanguageModel:
             return nullcontext()
         return hooks(head.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:])))
 
-    def pad_left(self, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Left-padded token ids and attention mask; the mask, not the pad id, says what is padding."""
-        width = max(map(len, rows))
+    def pad_left(self, rows: Sequence[Sequence[int]], *, width: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+        """Left-padded token ids and attention mask; the mask, not the pad id, says what is padding.
+
+        Args:
+            width: Columns, where no row is longer.
+        """
+        width = max(width, *map(len, rows))
         fill = next(iter(sorted(self.end_ids)), 0)
         ids = [[fill] * (width - len(row)) + list(row) for row in rows]
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -15,7 +15,7 @@ from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.targets import TargetBatch, target_loss
+from kgedit.llm.targets import TargetBatch, target_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,34 @@ class LearnedEdits:
     Attributes:
         change: Copy minus matrix.
         loss: Of the targets, before the last step.
-        distances: How far the trained copy moves each prompt: edits x prompts.
+        distances: How far the trained copy moves each prompt, over the tokens that thresholds are made by: edits x
+            prompts.
     """
 
     change: torch.Tensor
     loss: float
     distances: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPrompts:
+    """The edits of a batch as the model reads them.
+
+    Attributes:
+        targets: Of each edit, one after the other, its prompts with the target.
+        prompts: How many an edit has.
+        subjects: Where the tokens of the edits' subjects are, rows x length: a margin keeps them apart from the other
+            tokens; None for one between edits and unrelated prompts.
+    """
+
+    targets: TargetBatch
+    prompts: int
+    subjects: torch.Tensor | None = None
+
+    def counted(self, which: Literal["prompt", "read"]) -> torch.Tensor:
+        """Where the tokens are that a distance is the mean of: the prompts', or all with padding; rows x length."""
+        own = prompt_tokens(self.targets.mask, self.targets.ends)
+        return own if which == "prompt" else torch.ones_like(own)
 
 
 class CopyTraining:
@@ -64,16 +86,15 @@ class CopyTraining:
     ) -> None:
         self._model, self._layer, self._distance = model, layer, distance
         self._settings, self._scale = settings, scale
-        self._moved = torch.empty(0)
+        self._moved = torch.empty(0)  # how far the copy moves each token of the edits, rows x length
 
     def run(
         self,
         start: torch.Tensor,
         mask: torch.Tensor,
-        targets: TargetBatch,
+        edits: EditedPrompts,
         *,
         unrelated: SeenTokens,
-        prompts: int,
         replay: Replay | None = None,
     ) -> LearnedEdits:
         """Steps of gradient descent until the loss has settled below the stop loss, or there are no more steps.
@@ -81,23 +102,19 @@ class CopyTraining:
         Args:
             start: Copy minus matrix.
             mask: 1 where gradients may change the copy.
-            targets: For each edit, one after the other, its prompts with the target.
+            edits: What is learned.
             unrelated: Of each edit one prompt that it must leave alone.
-            prompts: How many an edit has.
             replay: Past edits.
         """
         settings, scale = self._settings, self._scale
         change, last = start.clone().requires_grad_(True), torch.inf
-        with forward_above(self._model, self._layer, targets) as logits, torch.enable_grad():
-            handle = self._distance.layer.register_forward_hook(self._aside(change, targets))
+        with forward_above(self._model, self._layer, edits.targets) as logits, torch.enable_grad():
+            aside = self._aside(change, rows=len(edits.targets.ids))
+            handle = self._distance.layer.register_forward_hook(aside)
             try:
                 for _ in range(settings.steps):
-                    answer = target_loss(logits(), targets)
-                    far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
-                    apart = margins(self._moved.reshape(-1, prompts), far, least=self._least)
-                    if replay is not None:
-                        alpha, beta, _ = self._least
-                        apart = apart + replay.loss(self._distance, change, alpha=alpha, beta=beta)
+                    answer = answer_loss(logits(), edits.targets, one_token_more=settings.one_token_more)
+                    apart = self._apart(change, edits, unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
                     self._step(change, mask * gradient)
@@ -109,22 +126,44 @@ class CopyTraining:
                     logits()
             finally:
                 handle.remove()
-        return LearnedEdits(change.detach(), answer.item(), self._moved.detach().reshape(-1, prompts))
+        distances = self._moved_by_edit(
+            edits, edits.counted("prompt" if settings.threshold == "least" else settings.counted)
+        )
+        return LearnedEdits(change.detach(), answer.item(), distances.detach())
+
+    def _apart(
+        self, change: torch.Tensor, edits: EditedPrompts, unrelated: SeenTokens, replay: Replay | None
+    ) -> torch.Tensor:
+        """The margin loss, past edits' included."""
+        counted = edits.counted(self._settings.counted)
+        if edits.subjects is None:
+            near = self._moved_by_edit(edits, counted)
+            far = mean_of(self._distance.of_copy(unrelated, change), unrelated.counted)
+        else:
+            near = self._moved_by_edit(edits, edits.subjects)
+            far = self._moved_by_edit(edits, counted & ~edits.subjects)
+        loss = margins(near, far, least=self._least)
+        if replay is None:
+            return loss
+        alpha, beta, _ = self._least
+        return loss + replay.loss(self._distance, change, alpha=alpha, beta=beta)
+
+    def _moved_by_edit(self, edits: EditedPrompts, counted: torch.Tensor) -> torch.Tensor:
+        """The distance of each prompt over its counted tokens, edits x prompts."""
+        return mean_of(self._moved, counted.to(self._moved.device)).reshape(-1, edits.prompts)
 
     @property
     def _least(self) -> tuple[float, float, float]:
         own, unit = self._settings, self._scale.unit
         return unit * own.alpha, unit * own.beta, unit * own.gamma
 
-    def _aside(self, change: torch.Tensor, targets: TargetBatch) -> Any:
-        """The hook that makes the layer write what the copy would, and notes how far each prompt is moved."""
-        counted = prompt_tokens(targets.mask, targets.ends)
+    def _aside(self, change: torch.Tensor, *, rows: int) -> Any:
+        """The hook that makes the layer write what the copy would, and notes how far each token is moved."""
 
         def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             outputs = output.float()
             added = product(self._distance.layer, given[0].float(), change)
-            rows = [by_row(tensor, len(targets.ids)) for tensor in (outputs, added)]
-            self._moved = mean_of(self._distance.of(rows[0], rows[1]), counted.to(output.device))
+            self._moved = self._distance.of(by_row(outputs, rows), by_row(added, rows))
             return (outputs + added).to(output.dtype)
 
         return aside
@@ -141,16 +180,33 @@ class CopyTraining:
                 change.clamp_(-settings.clamp, settings.clamp)
 
 
+def answer_loss(logits: torch.Tensor, targets: TargetBatch, *, one_token_more: bool) -> torch.Tensor:
+    """Mean over rows of the mean negative log-likelihood of the row's target tokens.
+
+    Args:
+        logits: rows x ``targets.last`` x vocabulary.
+        one_token_more: Divide each row's sum by one more than the row has target tokens: the published code counts the
+            prompt's last token, whose own loss is 0.
+    """
+    losses = target_losses(logits, targets)
+    if one_token_more:
+        tokens = (targets.labels != -100).sum(1)
+        losses = losses * tokens / (tokens + 1)
+    return losses.mean()
+
+
 def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[float]) -> torch.Tensor:
     """The margin loss (equation 3, averaged over violations as in the published code), mean over edits.
 
     Args:
         edits: Distances of each edit's prompts, edits x prompts.
-        unrelated: Distance of one unrelated prompt for each edit.
+        unrelated: Distance of one unrelated prompt for each edit, or of several: edits x several.
         least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
     """
     alpha, beta, gamma = least
-    parts = (gamma - (edits - unrelated[:, None]), unrelated[:, None] - alpha, beta - edits)
+    others = unrelated.reshape(len(edits), -1)
+    between = (gamma - (edits[:, None] - others[:, :, None])).flatten(1)
+    parts = (between, others - alpha, beta - edits)
     losses: torch.Tensor = sum((_mean_above_zero(part) for part in parts), torch.zeros((), device=edits.device))
     return losses
 

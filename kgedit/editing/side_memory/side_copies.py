@@ -110,8 +110,8 @@ class SeenTokens:
 
 
 def mean_of(distances: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Of each row the mean over its counted tokens; the arguments are rows x length."""
-    mean: torch.Tensor = (distances * counted).sum(1) / counted.sum(1)
+    """Of each row the mean over its counted tokens, 0 without any; the arguments are rows x length."""
+    mean: torch.Tensor = (distances * counted).sum(1) / counted.sum(1).clamp(min=1)
     return mean
 
 

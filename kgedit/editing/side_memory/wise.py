@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from transformers.activations import ACT2FN
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.side_memory import deviations
-from kgedit.editing.side_memory.copy_training import CopyTraining, Scale
+from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, Scale
 from kgedit.editing.side_memory.merging import merged, slerp_midpoint
 from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
@@ -30,6 +30,7 @@ from kgedit.editing.side_memory.side_copies import (
     random_mask,
     sample_of,
 )
+from kgedit.editing.side_memory.subject_masks import subject_failures, subject_span, tokens_within
 from kgedit.errors import SpecError
 from kgedit.hparams.side_memory import WiseSettings
 from kgedit.llm.callers import InstalledHook
@@ -38,7 +39,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import continue_words, sample_random_prefixes
 from kgedit.llm.surgery.forward_above import read_and_written
 from kgedit.llm.surgery.layers import check_layer, mlp_matrices
-from kgedit.llm.targets import encode_targets
+from kgedit.llm.targets import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 
 _AT_ONCE = 32
@@ -97,6 +98,8 @@ class Wise(Editor[WiseSettings]):
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train batch after batch; the loss is the mean over batches."""
+        failures = subject_failures(cases) if self.settings.subject_mask else ()
+        cases = [case for case in cases if case.case_id not in {failure.case_id for failure in failures}]
         self._listen(False)
         losses, done, free = [], 0, self._unrelated(cases)
         while done < len(cases):
@@ -107,7 +110,7 @@ class Wise(Editor[WiseSettings]):
             self._count(len(batch))
             run.progress(done / len(cases))
         self._listen(True)
-        return AppliedEdits(loss=sum(losses) / len(losses))
+        return AppliedEdits(loss=sum(losses) / len(losses) if losses else None, failures=failures)
 
     def restore(self) -> None:
         """Remove the side copies."""
@@ -149,20 +152,33 @@ class Wise(Editor[WiseSettings]):
             for case in cases
             for context in self.contexts
         ]
-        far = self._read([context.prompt(question) for question in unrelated for context in self.contexts])
-        scale = self._scale = self._scale or self._measure(far)
-        training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         targets = encode_targets(self.model, [pair for pairs in asked for pair in pairs], learn_end=settings.learn_end)
-        replay = self._replay(cases)
-        learned = training.run(
-            copy.change, mask, targets.without_last(), unrelated=far, prompts=len(ahead), replay=replay
+        far = self._read(
+            [context.prompt(question) for question in unrelated for context in self.contexts],
+            width=targets.ids.shape[1] if settings.counted == "read" else 0,
         )
+        scale = self._scale = self._scale or self._measure(far)
+        if settings.counted == "read":
+            far = replace(far, counted=torch.ones_like(far.counted))
+        else:
+            targets = targets.without_last()
+        subjects = self._subjects(cases, ahead, targets) if settings.subject_mask else None
+        edits = EditedPrompts(targets, len(ahead), subjects)
+        training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
+        learned = training.run(copy.change, mask, edits, unrelated=far, replay=self._replay(cases))
         copy.change = learned.change
         bare = [pairs[0][0] for pairs in asked]
         shortest = min(len(self.model.encode(prompt)) for prompt in bare)
         copy.add(bare, shortest=shortest, most=self._kept)
         copy.threshold = min(copy.threshold, self._threshold(learned.distances))
         return learned.loss
+
+    def _subjects(self, cases: Sequence[Case], ahead: Sequence[str], targets: TargetBatch) -> torch.Tensor:
+        """Where the tokens of the cases' subjects are, in the order of the targets."""
+        found = [
+            subject_span(case, context, ahead=before) for case in cases for context in self.contexts for before in ahead
+        ]
+        return tokens_within(self.model, found, targets)
 
     def prefixes_of_prompts(self) -> list[str]:
         """Texts that stand ahead of an edit's prompts besides the bare one; written by the model at the first call."""
@@ -234,7 +250,7 @@ class Wise(Editor[WiseSettings]):
         )
         if prompts := sample_of(copy.prompts, settings.remeasured):
             copy.threshold = min(
-                self._threshold(self._distances(change, prompts[start : start + _AT_ONCE]))
+                self._threshold(self._distances(change, prompts[start : start + _AT_ONCE])[:, None])
                 for start in range(0, len(prompts), _AT_ONCE)
             )
         self.router.copies = [*older, copy]
@@ -258,9 +274,9 @@ class Wise(Editor[WiseSettings]):
             self._texts = [text for ids in random_prefixes if (text := self.model.decode(ids))]
         return self._texts
 
-    def _read(self, prompts: Sequence[str]) -> SeenTokens:
-        """What the matrix reads and writes for prompts."""
-        ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts])
+    def _read(self, prompts: Sequence[str], *, width: int = 0) -> SeenTokens:
+        """What the matrix reads and writes for prompts, padded to at least so many columns."""
+        ids, mask = self.model.pad_left([self.model.encode(prompt) for prompt in prompts], width=width)
         inputs, outputs = read_and_written(self.model, self._matrix, ids, mask)
         return SeenTokens(inputs, outputs, mask.bool().to(inputs.device))
 
@@ -270,8 +286,10 @@ class Wise(Editor[WiseSettings]):
         return mean_of(self._distance.of_copy(seen, change), seen.counted)
 
     def _threshold(self, distances: torch.Tensor) -> float:
+        """Of a copy, by the distances of its edits' prompts, edits x prompts."""
         # The same prompt in another batch differs in its last bits; the ratio leaves room for that.
-        return max(float(distances.min()) * self.settings.ratio, _TINY)
+        of_edits = distances if self.settings.threshold == "least" else distances.mean(1)
+        return max(float(of_edits.min()) * self.settings.ratio, _TINY)
 
     def _shortest(self, prompts: Sequence[str]) -> int:
         """Tokens of the shortest prompt, for memories of versions that did not store it."""

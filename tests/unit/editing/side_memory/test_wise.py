@@ -432,7 +432,7 @@ def test_a_merge_reads_a_bounded_sample_of_all_prompts_again(timestep: Timestep,
     editor = _editor(small_model(), timestep, shard=2, merge_every=2, remeasured=3, steps=1, retrieve=False)
     read: list[int] = []
     own = editor._read
-    editor._read = lambda prompts: read.append(len(prompts)) or own(prompts)
+    editor._read = lambda prompts, **width: read.append(len(prompts)) or own(prompts, **width)
     spent = []
     for start in range(0, 10, 2):
         read.clear()
