@@ -1,5 +1,6 @@
 #!/bin/sh
-# The runs behind docs/methods.md: every method on 100 CounterFact and 100 QAEdit edits, and 1,000 edits in a row.
+# The runs behind docs/methods.md: every method on 100 CounterFact and 100 QAEdit edits, 1,000 edits in a row, and
+# deviations undone on 20 edits.
 # sh docs/methods.sh EDITING_SETS OUT [RUN...]; what is there is not run again, and what was stopped goes on.
 set -eu
 
@@ -32,5 +33,8 @@ END
     kgedit sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set" $only
   done
   kgedit sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row" $only
+  kgedit sweep "$here/deviations.yaml" --edits "$out/counterfact.json" --limit 20 --out "$out/deviations" $only
 }
 python "$here/methods_tables.py" "$out"
+python "$here/deviations_tables.py" "$out/deviations"
+python "$here/deviation_checks.py" "$out/counterfact.json"
