@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
+from operator import eq
 from pathlib import Path
+from statistics import mean
+from typing import Any
 
 import torch
 
 from kgedit.benchmark.edit_files import open_edits
 from kgedit.editing import make_editor
+from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
-from kgedit.editing.gradient_transform.ultraedit import closed_form
-from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve, inverse
+from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
+from kgedit.editing.locate_then_edit.preserving import PreservingEditor
+from kgedit.editing.locate_then_edit.rome import Rome
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
-from kgedit.editing.locate_then_edit.whitening import damped
+from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
 from kgedit.editing.training_examples import examples
 from kgedit.llm.contexts import BARE, read_context
 from kgedit.llm.language_model import LanguageModel
@@ -34,6 +38,19 @@ from kgedit.runs.runner import unasked
 MODEL = "smollm2-135m"
 EDITS = 20
 BARE_PROMPTS = (read_context(BARE),)
+MEMIT: tuple[dict[str, object], ...] = (
+    {},
+    {"damping": 0.0},
+    {"preserve": 15_000},
+    {"tokens": 2000},
+    {"tokens": 2000, "enough": 0},
+    {"corpus": "prose", "enough": 0},
+)
+IDENTITY = 1e9
+"""So much damping makes C the identity."""
+
+Answer = tuple[list[int], list[int]]
+"""Tokens said, and those of the target."""
 
 
 def checks(path: Path) -> Iterator[str]:
@@ -47,7 +64,8 @@ def checks(path: Path) -> Iterator[str]:
     yield f"known facts that a probe of {EDITS} edits asks for: {asked} of {len(known)}"
     yield from _ultraedit(model, cases)
     yield _crispedit(model, cases)
-    yield from _closed_forms(model, cases, unasked(known, cases))
+    yield from _memit(model, cases, unasked(known, cases))
+    yield from _rome(model, cases, unasked(known, cases))
 
 
 def _counts(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
@@ -68,6 +86,7 @@ def _counts(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
 def _ultraedit(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
     """The closed form as wide as the batch in float64, and as wide as the layer in float32."""
     editor = make_editor("ultraedit", model)
+    assert isinstance(editor, UltraEdit)
     targets = encode_targets(model, examples(cases, BARE_PROMPTS), learn_end=False)
     factors, _ = gradient_factors(model, editor.matrices, targets)
     for number, name in ((0, "lowest"), (-1, "highest")):
@@ -82,6 +101,7 @@ def _ultraedit(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
 def _crispedit(model: LanguageModel, cases: Sequence[Case]) -> str:
     """Curvature of past edits of the targets alone, and of prompt and target."""
     editor = make_editor("crispedit", model)
+    assert isinstance(editor, CrispEdit)
     targets = encode_targets(model, examples(cases, BARE_PROMPTS), learn_end=True)
     whole = _with_prompts(targets)
     ours, theirs = (curvatures(model, editor.layers, [own])[editor.layers[0]] for own in (targets, whole))
@@ -97,27 +117,86 @@ def _with_prompts(targets: TargetBatch) -> TargetBatch:
     return replace(targets, labels=targets.ids[:, 1:].masked_fill(~predicted, -100))
 
 
-def _closed_forms(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
-    """Changes of MEMIT's lowest block for the same values."""
-    editor = make_editor("memit", model, contexts=BARE_PROMPTS)
+def _memit(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+    """MEMIT's closed form otherwise, for the same values."""
+    editor = _several_layers("memit", model, {}, known)
+    requests = list(map(editor.request_of, cases))
+    found = editor.search(model.blocks[editor.layers[-1]].module, requests, layer=editor.layers[-1])
+    before = _answers(model, cases)
+    yield _change_otherwise(editor, requests, found)
+    for given in MEMIT:
+        own = _several_layers("memit", model, given, known)
+        own.search = lambda *_, **__: found  # type: ignore[method-assign]
+        own.apply(cases)
+        changes = [matrix.weight.detach() - matrix.before for matrix in own.matrices.values()]
+        length = float(torch.stack([change.norm() for change in changes]).norm())
+        lambdas = f"lambda {own.preserve(own.layers[0]):,.0f}, " if isinstance(own, PreservingEditor) else ""
+        tokens = own.second_moment(own.layers[0]).tokens
+        scores = _scores(_answers(model, cases), before)
+        yield f"memit {given}: {tokens:,} tokens, {lambdas}change {length:.2f}, {scores}"
+        own.restore()
+
+
+def _several_layers(
+    method: str, model: LanguageModel, given: Mapping[str, object], known: Sequence[KnownFact]
+) -> SeveralLayersEditor[Any]:
+    editor = make_editor(method, model, given, contexts=BARE_PROMPTS)
     assert isinstance(editor, SeveralLayersEditor)
     editor.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+    return editor
+
+
+def _change_otherwise(editor: SeveralLayersEditor[Any], requests: Sequence[EditRequest], found: FoundValues) -> str:
+    """The change of the lowest block, and what RLSEdit's code would make of it."""
     layer, top = editor.layers[0], editor.layers[-1]
-    requests = list(islice(map(editor.request_of, cases), 5))
-    found = editor.search(model.blocks[top].module, requests, layer=top)
     missing = (editor.wanted(found, requests, layer=top)[0] - editor.reached(requests, layer=top)) / len(editor.layers)
-    keys = editor.keys(requests, layer=layer)
-    moment, weight = editor.second_moment(layer).matrix, editor.settings.preserve
-
-    def change(damping: float, residuals: torch.Tensor) -> torch.Tensor:
-        return AccumulatedSolve(inverse(weight * damped(moment, damping))).change(residuals, keys)
-
-    ours, without = change(editor.settings.damping, missing.T), change(0.0, missing.T)
-    apart, cosine = _apart(without, ours), _cosine(without, ours)
-    yield f"memit: without damping the change differs by {apart:.1e}, cosine {cosine:.6f}"
-    twice = change(editor.settings.damping, missing.T - editor.matrices[layer].products(keys))
+    keys, solve = editor.keys(requests, layer=layer), editor.solve(layer)
+    ours = solve.change(missing.T, keys)
+    twice = solve.change(missing.T - editor.matrices[layer].products(keys), keys)
     longer, cosine = float(twice.norm() / ours.norm()), _cosine(twice, ours)
-    yield f"rlsedit: with W K taken off twice the change is {longer:.2f} times as long, cosine {cosine:.3f}"
+    return f"rlsedit: with W K taken off twice the change is {longer:.2f} times as long, cosine {cosine:.3f}"
+
+
+def _rome(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+    """ROME's closed form in the metric of C, and in that of the identity, for the same values."""
+    before, kept = _answers(model, cases), list[FoundValues]()
+    for given in ({}, {"damping": IDENTITY}):
+        editor = make_editor("rome", model, given, contexts=BARE_PROMPTS)
+        assert isinstance(editor, Rome)
+        editor.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+        search, after = editor.search, defaultdict[str, list[Answer]](list)
+        for number, case in enumerate(cases):
+            if len(kept) == number:
+                request = editor.request_of(case)
+                kept.append(search(model.blocks[editor.layer].down_projection, [request], layer=editor.layer))
+            editor.search = lambda *_, number=number, **__: kept[number]  # type: ignore[method-assign]
+            editor.apply([case])
+            for axis, own in _answers(model, [case]).items():
+                after[axis] += own
+            editor.restore()
+        yield f"rome {given}: {_scores(after, before)}"
+
+
+def _answers(model: LanguageModel, cases: Sequence[Case]) -> dict[str, list[Answer]]:
+    """Of each question the tokens that the model gives by teacher forcing, and those of the answer."""
+    found: dict[str, list[Answer]] = {}
+    for axis in ("update", "rephrase", "locality"):
+        probes = [probe for case in cases for probe in case.probes if probe.axis == axis]
+        targets = encode_targets(model, [(probe.question, probe.answers[0]) for probe in probes], learn_end=False)
+        with torch.no_grad():
+            said = model.forward(targets.ids, targets.mask, last=targets.last).logits[:, :-1].argmax(-1)
+        asked = targets.labels != -100
+        found[axis] = [
+            (said[row][asked[row]].tolist(), targets.labels[row][asked[row]].tolist()) for row in range(len(probes))
+        ]
+    return found
+
+
+def _scores(after: Mapping[str, Sequence[Answer]], before: Mapping[str, Sequence[Answer]]) -> str:
+    """In %."""
+    right = {axis: mean(mean(map(eq, said, target)) for said, target in after[axis]) for axis in ("update", "rephrase")}
+    kept = mean(said == earlier for (said, _), (earlier, _) in zip(after["locality"], before["locality"], strict=True))
+    return ", ".join(f"{name} {100 * share:.1f}" for name, share in (*right.items(), ("unchanged", kept)))
 
 
 def _apart(one: torch.Tensor, other: torch.Tensor) -> float:

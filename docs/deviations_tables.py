@@ -1,9 +1,9 @@
-"""Prints docs/methods.md's table of deviations undone, by docs/deviations.yaml: deviations_tables.py OUT"""
+"""Prints docs/methods.md's tables of deviations undone, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,38 +11,40 @@ import yaml
 from methods_tables import HELD, cells_of, head, named
 from results_tables import row
 
+from kgedit.analysis.runs import Run
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.sweeps.run_names import run_name
 
-SWEEP = Path(__file__).parent / "deviations.yaml"
-MEASURES = (
-    ("update", "synthetic", "token_match"),
-    ("update", "few_shot", "exact_match"),
-    ("rephrase", "synthetic", "token_match"),
-    ("rephrase", "few_shot", "exact_match"),
-    ("locality", "synthetic", "unchanged"),
-    ("locality", "few_shot", "unchanged"),
-)
+SWEEPS = {"deviations": "SmolLM2-135M", "deviations-tiny": "`tiny`"}
 
 
-def table(out: Path) -> str:
-    """Every run that has ended, in the order of the sweep."""
-    lines = head("", ["edits", *map(named, MEASURES), "CPU s per edit"])
-    for given in yaml.safe_load(SWEEP.read_text(encoding="utf-8"))["runs"]:
+def tables(out: Path) -> str:
+    """One for each sweep of which a run has ended."""
+    found = [(title, _runs(name, out / name)) for name, title in SWEEPS.items()]
+    return "\n\n".join(_table(title, runs) for title, runs in found if runs)
+
+
+def _runs(sweep: str, out: Path) -> list[tuple[str, Run]]:
+    """Runs that have ended, each with what it does otherwise, in the order of the sweep."""
+    runs = []
+    for given in yaml.safe_load((Path(__file__).parent / f"{sweep}.yaml").read_text(encoding="utf-8"))["runs"]:
         fields = dict(_fields(given))
         folder = out / run_name(given["method"], fields)
-        if not (folder / "scores.json").is_file():
-            continue
-        (run,) = read_runs([folder])
-        changed = ", ".join(f"`{field[-1]}: {_yaml(value)}`" for field, value in fields.items() if len(field) > 1)
-        trained = f"`train_context: {given['train_context']}`" if "train_context" in given else ""
-        said = ", ".join(part for part in (changed, trained) if part) or "by default"
-        lines.append(
-            row(
-                f"`{run.spec.method}`{HELD[run.spec.protocol]}: {said}",
-                [str(run.scores.edits.edits), *cells_of(run, MEASURES)],
-            )
-        )
+        if (folder / "scores.json").is_file():
+            changed = [f"`{field[-1]}: {_yaml(value)}`" for field, value in fields.items() if field != ("protocol",)]
+            (run,) = read_runs([folder])
+            runs.append((", ".join(changed) or "by default", run))
+    return runs
+
+
+def _table(title: str, runs: Sequence[tuple[str, Run]]) -> str:
+    presets = runs[0][1].spec.presets
+    measures = [(axis, preset.name, preset.metric) for axis in ("update", "rephrase") for preset in presets]
+    measures += [("locality", preset.name, "unchanged") for preset in presets]
+    lines = head(title, ["edits", *map(named, measures), "CPU s per edit"])
+    for said, run in runs:
+        name = f"`{run.spec.method}`{HELD[run.spec.protocol]}: {said}"
+        lines.append(row(name, [str(run.scores.edits.edits), *cells_of(run, measures)]))
     return "\n".join(lines)
 
 
@@ -60,4 +62,4 @@ def _yaml(value: object) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table(Path(sys.argv[1])) + "\n")
+    sys.stdout.write(tables(Path(sys.argv[1])) + "\n")
