@@ -1,4 +1,4 @@
-"""Prints what deviations make that no run shows: counts over the data, and changes compared. deviation_checks.py EDITS
+"""Prints what deviations make that no run shows, by counting and comparing changes: deviation_checks.py EDITS [PART...]
 
 The figures are quoted in the deviations that each family of methods declares (docs/methods.md).
 """
@@ -21,6 +21,8 @@ from kgedit.benchmark.edit_files import open_edits
 from kgedit.editing import make_editor
 from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
+from kgedit.editing.gradient_transform.running_statistics import RunningCovariance, RunningStatistics
+from kgedit.editing.gradient_transform.stableedit import StableEdit
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
 from kgedit.editing.locate_then_edit.preserving import PreservingEditor
 from kgedit.editing.locate_then_edit.rome import Rome
@@ -53,22 +55,22 @@ Answer = tuple[list[int], list[int]]
 """Tokens said, and those of the target."""
 
 
-def checks(path: Path) -> Iterator[str]:
-    """One finding a line."""
+def checks(path: Path, only: Sequence[str]) -> Iterator[str]:
+    """One finding a line.
+
+    Args:
+        only: Names of PARTS; none for all.
+    """
     model = load_model(MODEL, device="cpu", dtype="float32")
     edits = open_edits(path)
-    every = list(edits.cases())
-    cases, known = every[:EDITS], edits.known_facts()
-    yield from _counts(model, every[:1000])
-    asked = len(known) - len(unasked(known, cases))
+    for name in only or PARTS:
+        yield from PARTS[name](model, list(edits.cases()), edits.known_facts())
+
+
+def _counts(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+    asked = len(known) - len(unasked(known, every[:EDITS]))
     yield f"known facts that a probe of {EDITS} edits asks for: {asked} of {len(known)}"
-    yield from _ultraedit(model, cases)
-    yield _crispedit(model, cases)
-    yield from _memit(model, cases, unasked(known, cases))
-    yield from _rome(model, cases, unasked(known, cases))
-
-
-def _counts(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
+    cases = every[:1000]
     targets = [tuple(model.encode_target(case.answer, after=case.question)) for case in cases]
     lengths = Counter(map(len, targets))
     yield f"targets of {len(cases)} edits by their number of tokens: {dict(sorted(lengths.items()))}"
@@ -83,12 +85,12 @@ def _counts(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
     yield f"prompts that come with two targets: {sum(len(own) > 1 for own in answers.values())}"
 
 
-def _ultraedit(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
+def _ultraedit(model: LanguageModel, every: Sequence[Case], _: Sequence[KnownFact]) -> Iterator[str]:
     """The closed form as wide as the batch in float64, and as wide as the layer in float32."""
     editor = make_editor("ultraedit", model)
     assert isinstance(editor, UltraEdit)
-    targets = encode_targets(model, examples(cases, BARE_PROMPTS), learn_end=False)
-    factors, _ = gradient_factors(model, editor.matrices, targets)
+    targets = encode_targets(model, examples(every[:EDITS], BARE_PROMPTS), learn_end=False)
+    factors, _loss = gradient_factors(model, editor.matrices, targets)
     for number, name in ((0, "lowest"), (-1, "highest")):
         read = factors[number].inputs[targets.predicting]
         slopes = factors[number].gradients[targets.predicting].double()
@@ -98,16 +100,17 @@ def _ultraedit(model: LanguageModel, cases: Sequence[Case]) -> Iterator[str]:
         yield f"ultraedit, {name} matrix: the wide solve in float32 differs by {_apart(wide, ours):.1e} of the change"
 
 
-def _crispedit(model: LanguageModel, cases: Sequence[Case]) -> str:
+def _crispedit(model: LanguageModel, every: Sequence[Case], _: Sequence[KnownFact]) -> Iterator[str]:
     """Curvature of past edits of the targets alone, and of prompt and target."""
     editor = make_editor("crispedit", model)
     assert isinstance(editor, CrispEdit)
-    targets = encode_targets(model, examples(cases, BARE_PROMPTS), learn_end=True)
+    targets = encode_targets(model, examples(every[:EDITS], BARE_PROMPTS), learn_end=True)
     whole = _with_prompts(targets)
     ours, theirs = (curvatures(model, editor.layers, [own])[editor.layers[0]] for own in (targets, whole))
-    return (
-        f"crispedit, block {editor.layers[0]}: cosine of the factors with and without prompts: inputs "
-        f"{_cosine(ours.inputs, theirs.inputs):.3f}, gradients {_cosine(ours.outputs, theirs.outputs):.3f}"
+    inputs, gradients = _cosine(ours.inputs, theirs.inputs), _cosine(ours.outputs, theirs.outputs)
+    yield (
+        f"crispedit, block {editor.layers[0]}: cosine of the factors with and without prompts: "
+        f"inputs {inputs:.3f}, gradients {gradients:.3f}"
     )
 
 
@@ -117,8 +120,10 @@ def _with_prompts(targets: TargetBatch) -> TargetBatch:
     return replace(targets, labels=targets.ids[:, 1:].masked_fill(~predicted, -100))
 
 
-def _memit(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+def _memit(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
     """MEMIT's closed form otherwise, for the same values."""
+    cases = every[:EDITS]
+    known = unasked(known, cases)
     editor = _several_layers("memit", model, {}, known)
     requests = list(map(editor.request_of, cases))
     found = editor.search(model.blocks[editor.layers[-1]].module, requests, layer=editor.layers[-1])
@@ -142,7 +147,7 @@ def _several_layers(
 ) -> SeveralLayersEditor[Any]:
     editor = make_editor(method, model, given, contexts=BARE_PROMPTS)
     assert isinstance(editor, SeveralLayersEditor)
-    editor.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+    editor.prepare(known, advance=_quietly)
     return editor
 
 
@@ -157,13 +162,15 @@ def _change_otherwise(editor: SeveralLayersEditor[Any], requests: Sequence[EditR
     return f"rlsedit: with W K taken off twice the change is {longer:.2f} times as long, cosine {cosine:.3f}"
 
 
-def _rome(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+def _rome(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
     """ROME's closed form in the metric of C, and in that of the identity, for the same values."""
+    cases = every[:EDITS]
+    known = unasked(known, cases)
     before, kept = _answers(model, cases), list[FoundValues]()
     for given in ({}, {"damping": IDENTITY}):
         editor = make_editor("rome", model, given, contexts=BARE_PROMPTS)
         assert isinstance(editor, Rome)
-        editor.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+        editor.prepare(known, advance=_quietly)
         search, after = editor.search, defaultdict[str, list[Answer]](list)
         for number, case in enumerate(cases):
             if len(kept) == number:
@@ -175,6 +182,39 @@ def _rome(model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact
                 after[axis] += own
             editor.restore()
         yield f"rome {given}: {_scores(after, before)}"
+
+
+def _stableedit(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+    """StableEdit with statistics of each matrix, and of all matrices together."""
+    cases, settings = every[:EDITS], make_editor("stableedit", model, {"warm_up": 600}).settings
+    before = _answers(model, cases)
+    for kind in (StableEdit, _SharedStatistics):
+        editor = kind(model, settings, contexts=BARE_PROMPTS, seed=0)
+        editor.prepare(unasked(known, cases), advance=_quietly)
+        editor.apply(cases)
+        yield f"{kind.__name__}: {_scores(_answers(model, cases), before)}"
+        editor.restore()
+
+
+class _SharedStatistics(StableEdit):
+    def _observe(self, targets: TargetBatch) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
+        factors, loss = gradient_factors(self.model, self.matrices, targets)
+        found = {}
+        for matrix, factor in zip(self.matrices, factors, strict=True):
+            inputs, gradients = factor.inputs[targets.predicting], factor.gradients[targets.predicting]
+            both = torch.cat([inputs, gradients], dim=1)
+            self._running.setdefault("all", RunningStatistics.empty(both.shape[1], both.device)).add(both)
+            empty = RunningCovariance.empty(gradients.shape[1], gradients.device)
+            self._covariances.setdefault("all", empty).add(gradients)
+            found[matrix.name] = inputs, gradients
+        return found, loss
+
+    def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - as above
+        return super()._update("all", inputs, gradients)
+
+
+def _quietly(done: int, total: int) -> None:
+    """An Advance that says nothing."""
 
 
 def _answers(model: LanguageModel, cases: Sequence[Case]) -> dict[str, list[Answer]]:
@@ -207,7 +247,16 @@ def _cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return float((one * other).sum() / one.norm() / other.norm())
 
 
+PARTS = {
+    "counts": _counts,
+    "ultraedit": _ultraedit,
+    "crispedit": _crispedit,
+    "stableedit": _stableedit,
+    "memit": _memit,
+    "rome": _rome,
+}
+
 if __name__ == "__main__":
-    for line in checks(Path(sys.argv[1])):
+    for line in checks(Path(sys.argv[1]), sys.argv[2:]):
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

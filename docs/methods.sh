@@ -35,9 +35,11 @@ END
     kgedit sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set" $only
   done
   kgedit sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row" $only
-  kgedit sweep "$here/deviations.yaml" --edits "$out/deviations.json" --limit 20 --out "$out/deviations" $only
-  kgedit sweep "$here/deviations-tiny.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/deviations-tiny" $only
+}
+[ "$only" ] || {
+  kgedit sweep "$here/deviations.yaml" --edits "$out/deviations.json" --limit 20 --out "$out/deviations"
+  kgedit sweep "$here/deviations-tiny.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/deviations-tiny"
 }
 python "$here/methods_tables.py" "$out"
 python "$here/deviations_tables.py" "$out"
-python "$here/deviation_checks.py" "$out/deviations.json"
+[ "$only" ] || python "$here/deviation_checks.py" "$out/deviations.json"

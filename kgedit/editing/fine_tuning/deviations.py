@@ -16,6 +16,7 @@ _LAYER = Deviation(
     published="block 0 of GPT-2 XL, block 21 of 32 of the 7B models (EasyEdit)",
     ours="the block at 0.65 of the depth",
     why="the 7B models are the nearer kin of today's",
+    effect="PENDING_FT none beside the 7B models: block 19 of 30 in SmolLM2-135M either way",
 )
 
 FT = Deviations((_RATE, _LAYER))
@@ -40,6 +41,7 @@ LOCFT_BF = Deviations((
         published="all of block 23, at 5e-5",
         ours="one down-projection, as in the other models",
         why="one matrix is what the method is about",
+        effect="none to measure: other models train one down-projection in the paper too",
     ),
     Deviation(
         what="block of a model without published values",
@@ -53,6 +55,7 @@ LOCFT_BF = Deviations((
         published="a [PAD] token is added to the vocabulary",
         ours="the attention mask tells padding from text",
         why="the model's vocabulary stays as it was",
+        effect="none to measure: no token reads padding either way",
     ),
 ))  # fmt: skip
 
@@ -78,18 +81,22 @@ CRISPEDIT = Deviations((
         published="Adam goes on, its first moment projected",
         ours="each call begins with a new Adam",
         why="a call can then be resumed from the matrices and the curvature alone",
+        effect="none in a first call; in later calls not measured",
     ),
     Deviation(
         what="curvature of past edits",
         published="of prompt and target",
         ours="of the loss of the targets, with their prompts masked",
         why="it is the loss that edits are trained with",
+        effect="none below 100 edits (`chunk`); SmolLM2-135M, 20 CounterFact edits: cosine of the factors with and without "
+        "prompts 1.000 (inputs), 0.889 (gradients)",
     ),
     Deviation(
         what="curvature of the text when weights have moved far",
         published="taken anew, an option of the code, looked at after each step",
         ours="an option too (`moved`), looked at between calls; past edits join in both",
         why="a call can then be resumed",
+        effect="none by default: off on both sides",
     ),
     Deviation(
         what="end of text",

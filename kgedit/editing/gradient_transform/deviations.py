@@ -37,12 +37,14 @@ MEND = Deviations((
         published="relu of the two-layer perceptron",
         ours="values below 0 are cut with a gradient at 0",
         why="everything begins at 0, where relu lets no gradient through",
+        effect="with relu no weight of the network ever gets a gradient, and only the edit rates learn",
     ),
     Deviation(
         what="locality in training",
         published="natural text, or another question of the data set",
         ours="another known fact, divergence at its answer's tokens",
         why="known facts are what a timestep has",
+        effect="none to measure with a file of edits, whose locality questions are among the known facts",
     ),
 ))  # fmt: skip
 
@@ -52,6 +54,7 @@ ULTRAEDIT = Deviations((
         published="its own z-score, 0 divided by 0",
         ours="divided by its root mean square",
         why="an edit of one token has no spread",
+        effect="none to measure: 0 divided by 0 edits nothing; it concerns a first edit of one token (899 of 1,000 CounterFact targets)",
     ),
     Deviation(
         what="learning rate of a model without published values",
@@ -65,6 +68,7 @@ ULTRAEDIT = Deviations((
         published="as wide as the layer, in the model's format",
         ours="as wide as the batch, in float64: the same numbers, but for rounding",
         why="a batch has fewer tokens than a layer inputs",
+        effect="SmolLM2-135M, 20 CounterFact edits: the change in float32 differs by 4e-5 to 2e-4 of its length",
     ),
     Deviation(
         what="blocks of a model without published values",
