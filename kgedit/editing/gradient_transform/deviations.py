@@ -54,7 +54,8 @@ ULTRAEDIT = Deviations((
         published="its own z-score, 0 divided by 0",
         ours="divided by its root mean square",
         why="an edit of one token has no spread",
-        effect="none to measure: 0 divided by 0 edits nothing; it concerns a first edit of one token (899 of 1,000 CounterFact targets)",
+        effect="none to measure: 0 divided by 0 edits nothing; it concerns a first edit of one token (899 of 1,000 "
+        "CounterFact targets)",
     ),
     Deviation(
         what="learning rate of a model without published values",
@@ -85,8 +86,8 @@ STABLEEDIT = Deviations((
         published="other edits of the same data set",
         ours="known facts of the older snapshot, as many as there are up to `warm_up`",
         why="a timestep has no second set of edits",
-        effect="SmolLM2-135M, 600 facts, 20 CounterFact edits: teacher-forced 30.0, unchanged 15.0; most of the change "
-        "is the warm-up's (docs/methods.md)",
+        effect="SmolLM2-135M, 600 facts, 20 CounterFact edits: teacher-forced 30.0, unchanged 15.0; most of the "
+        "change is the warm-up's (docs/methods.md)",
     ),
     Deviation(
         what="statistics",

@@ -29,7 +29,7 @@ _SHARED = (
         published="question and answer, where the evaluation asks Q: and A:",
         ours="the contexts of training that the run names",
         why="what is asked should be what was trained",
-        effect="PENDING",
+        effect="not measured",
     ),
 )
 
