@@ -48,8 +48,6 @@ MEMIT: tuple[dict[str, object], ...] = (
     {"tokens": 2000, "enough": 0},
     {"corpus": "prose", "enough": 0},
 )
-IDENTITY = 1e9
-"""So much damping makes C the identity."""
 
 Answer = tuple[list[int], list[int]]
 """Tokens said, and those of the target."""
@@ -163,25 +161,25 @@ def _change_otherwise(editor: SeveralLayersEditor[Any], requests: Sequence[EditR
 
 
 def _rome(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
-    """ROME's closed form in the metric of C, and in that of the identity, for the same values."""
+    """ROME's change in the metric of C, and in that of the identity.
+
+    A change is what is missing at the edit's key times a direction; another subject's key meets as much of it as its
+    product with the direction says.
+    """
     cases = every[:EDITS]
-    known = unasked(known, cases)
-    before, kept = _answers(model, cases), list[FoundValues]()
-    for given in ({}, {"damping": IDENTITY}):
-        editor = make_editor("rome", model, given, contexts=BARE_PROMPTS)
-        assert isinstance(editor, Rome)
-        editor.prepare(known, advance=_quietly)
-        search, after = editor.search, defaultdict[str, list[Answer]](list)
-        for number, case in enumerate(cases):
-            if len(kept) == number:
-                request = editor.request_of(case)
-                kept.append(search(model.blocks[editor.layer].down_projection, [request], layer=editor.layer))
-            editor.search = lambda *_, number=number, **__: kept[number]  # type: ignore[method-assign]
-            editor.apply([case])
-            for axis, own in _answers(model, [case]).items():
-                after[axis] += own
-            editor.restore()
-        yield f"rome {given}: {_scores(after, before)}"
+    editor = make_editor("rome", model, contexts=BARE_PROMPTS)
+    assert isinstance(editor, Rome)
+    editor.prepare(unasked(known, cases), advance=_quietly)
+    rows = editor.key_rows([editor.request_of(case) for case in cases], layer=editor.layer)
+    means, met = torch.stack([own.mean(0) for own in rows]), torch.stack([own[0] for own in rows])
+    whole = torch.cholesky_solve(means.T, torch.linalg.cholesky(editor.damped(editor.layer))).T
+    directions = {name: own / (own * met).sum(1, keepdim=True) for name, own in (("C", whole), ("identity", means))}
+    others = ~torch.eye(len(cases), dtype=torch.bool)
+    for name, own in directions.items():
+        meets, length = float((own @ met.T)[others].abs().mean()), float(own.norm(dim=1).mean())
+        yield f"rome, {name}: mean length {length:.3f}, other keys meet {meets:.3f} of the change"
+    cosines = torch.nn.functional.cosine_similarity(directions["C"], directions["identity"])
+    yield f"rome: mean cosine of the two directions {float(cosines.mean()):.3f}"
 
 
 def _stableedit(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
