@@ -48,6 +48,7 @@ MEMIT: tuple[dict[str, object], ...] = (
     {"tokens": 2000, "enough": 0},
     {"corpus": "prose", "enough": 0},
 )
+PREFIXES: tuple[dict[str, object], ...] = ({"prefix_likeliest": 5}, {"prompts": 21})
 
 Answer = tuple[list[int], list[int]]
 """Tokens said, and those of the target."""
@@ -166,20 +167,41 @@ def _rome(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact
     A change is what is missing at the edit's key times a direction; another subject's key meets as much of it as its
     product with the direction says.
     """
-    cases = every[:EDITS]
-    editor = make_editor("rome", model, contexts=BARE_PROMPTS)
-    assert isinstance(editor, Rome)
-    editor.prepare(unasked(known, cases), advance=_quietly)
-    rows = editor.key_rows([editor.request_of(case) for case in cases], layer=editor.layer)
-    means, met = torch.stack([own.mean(0) for own in rows]), torch.stack([own[0] for own in rows])
-    whole = torch.cholesky_solve(means.T, torch.linalg.cholesky(editor.damped(editor.layer))).T
-    directions = {name: own / (own * met).sum(1, keepdim=True) for name, own in (("C", whole), ("identity", means))}
-    others = ~torch.eye(len(cases), dtype=torch.bool)
+    keys, editor = _rome_keys(model, every[:EDITS], known, {})
+    means, met = _means(keys), torch.stack([own[0] for own in keys])
+    directions = {name: own / (own * met).sum(1, keepdim=True) for name, own in _directions(editor, means).items()}
+    others = ~torch.eye(len(keys), dtype=torch.bool)
     for name, own in directions.items():
         meets, length = float((own @ met.T)[others].abs().mean()), float(own.norm(dim=1).mean())
         yield f"rome, {name}: mean length {length:.3f}, other keys meet {meets:.3f} of the change"
-    cosines = torch.nn.functional.cosine_similarity(directions["C"], directions["identity"])
-    yield f"rome: mean cosine of the two directions {float(cosines.mean()):.3f}"
+    yield f"rome: mean cosine of the two directions {_mean_cosine(directions['C'], directions['identity']):.3f}"
+    for given in PREFIXES:
+        otherwise = _directions(editor, _means(_rome_keys(model, every[:EDITS], known, given)[0]))
+        cosine = _mean_cosine(directions["C"], otherwise["C"])
+        yield f"rome {given}: mean cosine of the directions with ours {cosine:.3f}"
+
+
+def _rome_keys(
+    model: LanguageModel, cases: Sequence[Case], known: Sequence[KnownFact], given: Mapping[str, object]
+) -> tuple[list[torch.Tensor], Rome]:
+    editor = make_editor("rome", model, given, contexts=BARE_PROMPTS)
+    assert isinstance(editor, Rome)
+    editor.prepare(unasked(known, cases), advance=_quietly)
+    return editor.key_rows([editor.request_of(case) for case in cases], layer=editor.layer), editor
+
+
+def _means(keys: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The keys that changes are computed for, edits x inputs."""
+    return torch.stack([own.mean(0) for own in keys])
+
+
+def _directions(editor: Rome, means: torch.Tensor) -> dict[str, torch.Tensor]:
+    factor = torch.linalg.cholesky(editor.damped(editor.layer))
+    return {"C": torch.cholesky_solve(means.T, factor).T, "identity": means}
+
+
+def _mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(torch.nn.functional.cosine_similarity(one, other).mean())
 
 
 def _stableedit(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:

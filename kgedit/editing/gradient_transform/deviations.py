@@ -19,6 +19,8 @@ MEND = Deviations((
         published="1e-6 for the network, 1e-4 for the edit rates, gradients of 10 edits summed, clipped at 100",
         ours="3e-4 for the network, 0.03 for the logarithms of the edit rates, one edit a step, clipped at 1",
         why="a hundredth of the steps is taken",
+        effect="`tiny`, 300 edits of training, 100 CounterFact edits, by the published rates nothing is learned: "
+        "teacher-forced update 0 in place of 52, rephrased 0 in place of 50, unchanged 100 in place of 46",
     ),
     Deviation(
         what="rank of the network",
@@ -76,6 +78,8 @@ ULTRAEDIT = Deviations((
         published="chosen for each model",
         ours="down-projections from 0.6 to 0.9 of the depth",
         why="the span of the published ones",
+        effect="UltraEdit, SmolLM2-135M, 20 CounterFact edits, gate and up projections where Llama-3-8B has them: "
+        "teacher-forced update 40.8 in place of 70.8, rephrased 5.8 both ways, unchanged 40 in place of 65",
     ),
 ))  # fmt: skip
 

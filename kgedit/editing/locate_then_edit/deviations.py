@@ -11,6 +11,8 @@ _SEARCH = (
         "from the 5 likeliest tokens",
         ours="the bare one and 5 behind random prefixes of 10 tokens, drawn from all tokens by a seed",
         why="an edit costs as many forward passes as it has prompts",
+        effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes' directions with ours 0.979 by "
+        "prefixes of the 5 likeliest tokens (`prefix_likeliest: 5`), 0.983 by 21 prompts",
     ),
     Deviation(
         what='where KL is measured in "SUBJECT is a"',
@@ -96,6 +98,8 @@ _METRIC = Deviation(
     published="C in the paper; the identity in EasyEdit's configurations (`mom2_adjustment: false`)",
     ours="C",
     why="without C it is not ROME",
+    effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes 0.776; another subject's key meets 0.032 "
+    "of a change with C, 0.047 with the identity",
 )
 _ROME_LAYER = Deviation(
     what="block of a model without published values",

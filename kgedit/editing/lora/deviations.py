@@ -17,19 +17,24 @@ _SHARED = (
         published="in the released code at learning rate 0",
         ours="the warm-up begins above 0",
         why="an epoch at 0 learns nothing",
+        effect="`lora`, `tiny`, 100 CounterFact edits, 30 epochs, the first at 0: teacher-forced update 44 in place "
+        "of 42, rephrased 18 in place of 15, unchanged 18 in place of 28",
     ),
     Deviation(
         what="order of the examples",
         published="in the released code that of the file",
         ours="shuffled in each epoch",
         why="an epoch should not end with the same edits each time",
+        effect="`lora`, `tiny`, 100 CounterFact edits, 30 epochs, `shuffle: false`: teacher-forced update 47 in place "
+        "of 42, rephrased 25 in place of 15, unchanged 29 in place of 28",
     ),
     Deviation(
         what="wording of the training examples",
         published="question and answer, where the evaluation asks Q: and A:",
         ours="the contexts of training that the run names",
         why="what is asked should be what was trained",
-        effect="not measured",
+        effect="`lora`, `tiny`, 100 CounterFact edits, trained as Q: and A: and not bare: update 16 in place of 42 "
+        "when asked bare, 48 in place of 18 when asked as Q: and A: under wild",
     ),
 )
 
