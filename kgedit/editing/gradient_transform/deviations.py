@@ -33,6 +33,8 @@ MEND = Deviations((
         published="up and down projections of GPT, gate, up and down of Llama, in the last three blocks",
         ours="up and down of the last three blocks",
         why="one default for all models; `matrices` for others",
+        effect="`tiny`, 300 edits of training, 100 CounterFact edits, `matrices: gate,up,down`: teacher-forced update "
+        "49 in place of 52, rephrased 49 in place of 50, unchanged 52 in place of 46",
     ),
     Deviation(
         what="activation inside the network",
