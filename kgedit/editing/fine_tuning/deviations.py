@@ -41,7 +41,7 @@ LOCFT_BF = Deviations((
         published="all of block 23, at 5e-5",
         ours="one down-projection, as in the other models",
         why="one matrix is what the method is about",
-        effect="none to measure: other models train one down-projection in the paper too",
+        effect="none on other models; on Mistral 7B not measured",
     ),
     Deviation(
         what="block of a model without published values",

@@ -58,8 +58,8 @@ ULTRAEDIT = Deviations((
         published="its own z-score, 0 divided by 0",
         ours="divided by its root mean square",
         why="an edit of one token has no spread",
-        effect="none to measure: 0 divided by 0 edits nothing; it concerns a first edit of one token (899 of 1,000 "
-        "CounterFact targets)",
+        effect="none to measure: 0 divided by 0 is no change to compare with; it concerns a first edit of one token "
+        "(899 of 1,000 CounterFact targets)",
     ),
     Deviation(
         what="learning rate of a model without published values",
