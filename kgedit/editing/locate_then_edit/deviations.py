@@ -106,7 +106,8 @@ _ROME_LAYER = Deviation(
     published="17 of 48 (GPT-2 XL), 5 of 28 to 32",
     ours="the block at 0.17 of the depth",
     why="as in the 7B models",
-    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; beside GPT-2 XL's share of the depth not measured",
+    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; beside GPT-2 XL's share of the depth not "
+    "measured",
 )
 
 ROME = Deviations((*_SEARCH, *_STATISTICS, _DAMPING, _METRIC, _ROME_LAYER))
