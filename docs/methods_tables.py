@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from results_tables import interval, row, share
@@ -11,6 +11,9 @@ from results_tables import interval, row, share
 from kgedit.analysis.runs import Run
 from kgedit.records.scores import Score
 from kgedit.runs.run_files import read_runs
+
+Measure = tuple[str, str, str]
+"""Axis, preset and metric."""
 
 SETS = {"counterfact": "CounterFact", "qaedit": "QAEdit"}
 HELD = {"single": ", one by one", "per_timestep": ", all at once"}
@@ -47,20 +50,25 @@ def _runs(folder: Path) -> list[Run]:
 
 
 def _overview(title: str, runs: Iterable[Run]) -> str:
-    lines = _head(title, [*map(_named, MAIN), "CPU s per edit", "peak GiB"])
+    lines = head(title, [*map(named, MAIN), "CPU s per edit", "peak GiB"])
     for run in runs:
-        edited = run.spec.method != "none"
-        scores = {(one.stage, one.axis, one.preset, one.metric): one for one in run.scores.scores if _pooled(one)}
-        kept = [scores["own", *one] if edited or one[2] != "unchanged" else None for one in MAIN]
         costs = run.scores.edits
-        seconds = f"{costs.cpu_seconds / costs.edits:.3g}" if edited else "–"
         memory = f"{costs.peak_memory_bytes / 2**30:.1f}" if costs.peak_memory_bytes else "–"
-        lines.append(row(_name(run), [*(interval(one) if one else "100" for one in kept), seconds, memory]))
+        lines.append(row(_name(run), [*cells_of(run, MAIN), memory]))
     return "\n".join(lines)
 
 
+def cells_of(run: Run, measures: Sequence[Measure]) -> list[str]:
+    """Scores right after the edits, with their intervals, and the seconds of an edit."""
+    edited, costs = run.spec.method != "none", run.scores.edits
+    scores = {(one.stage, one.axis, one.preset, one.metric): one for one in run.scores.scores if _pooled(one)}
+    kept = [scores["own", *one] if edited or one[2] != "unchanged" else None for one in measures]
+    seconds = f"{costs.cpu_seconds / costs.edits:.3g}" if edited else "–"
+    return [*(interval(one) if one else "100" for one in kept), seconds]
+
+
 def _in_a_row(runs: Iterable[Run]) -> str:
-    lines = _head("in a row", ["edits", *map(_named, IN_A_ROW), "CPU s per edit"])
+    lines = head("in a row", ["edits", *map(named, IN_A_ROW), "CPU s per edit"])
     for run in runs:
         batch = f", by {run.spec.batch_size}" if run.spec.batch_size > 1 else ""
         costs = run.scores.edits
@@ -90,13 +98,15 @@ def _name(run: Run) -> str:
     return "no edit" if run.spec.method == "none" else f"`{run.spec.method}`{HELD[run.spec.protocol]}"
 
 
-def _named(measure: tuple[str, str, str]) -> str:
+def named(measure: Measure) -> str:
+    """The head of a column."""
     axis, preset, metric = measure
     said = {"locality": "unchanged"}.get(axis, axis)
     return f"{said}, `{preset}`" + (", contains" if metric == "contains" else "")
 
 
-def _head(title: str, columns: list[str]) -> list[str]:
+def head(title: str, columns: list[str]) -> list[str]:
+    """The first two lines of a table."""
     return [row(title, columns), row(":--", ["--:"] * len(columns))]
 
 

@@ -27,6 +27,10 @@ class RagSettings(Settings):
 
     k: int = setting("remembered pairs put ahead of a question", default=2, ge=1)
     embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
+    wording: Literal["as_asked", "question_answer"] = setting(
+        "how pairs are worded: as the context words its own question, or as Q: and A: ahead of every prompt",
+        default="as_asked",
+    )
     index: Literal["exact", "hnsw"] = setting(
         "how pairs are looked for: exact, or hnsw, approximate, for hundreds of thousands", default="exact"
     )

@@ -45,6 +45,11 @@ class LocateSettings(Settings):
     )
     prompts: int = setting("prompts per edit: the bare one, and one behind each random prefix", default=6, ge=1)
     prefix_tokens: int = setting("tokens of a random prefix, which the model itself writes", default=10, ge=1)
+    prefix_likeliest: int | None = setting(
+        "each token of a random prefix is drawn from so many of the likeliest, 5 in the published code; null: from all",
+        default=None,
+        ge=1,
+    )
     search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
     corpus: str = setting(
         "text of the statistics: the timestep's known_facts, prose (pages that kgedit has), a text file's path; or "

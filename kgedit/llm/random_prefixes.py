@@ -9,12 +9,15 @@ import torch
 from kgedit.llm.language_model import LanguageModel
 
 
-def sample_random_prefixes(model: LanguageModel, count: int, *, tokens: int, seed: int) -> list[list[int]]:
+def sample_random_prefixes(
+    model: LanguageModel, count: int, *, tokens: int, seed: int, likeliest: int | None = None
+) -> list[list[int]]:
     """Token ids of `count` prefixes, sampled from the unedited model's own distribution.
 
     Args:
         tokens: Length of each.
         seed: Numbers are drawn on the CPU, so that a device does not change them.
+        likeliest: Each token is one of so many that the model takes for the likeliest; None for any token.
     """
     if count == 0:
         return []
@@ -27,6 +30,8 @@ def sample_random_prefixes(model: LanguageModel, count: int, *, tokens: int, see
         for _ in range(tokens):
             logits = model.forward(rows, torch.ones_like(rows), last=1).logits[:, -1].float().cpu()
             logits[:, barred] = -torch.inf
+            if likeliest is not None:
+                logits[logits < logits.topk(min(likeliest, logits.shape[1])).values[:, -1:]] = -torch.inf
             chosen = torch.multinomial(logits.softmax(-1), 1, generator=draw)
             rows = torch.cat([rows, chosen.to(rows.device)], dim=1)
     found: list[list[int]] = rows[:, 1:].tolist()

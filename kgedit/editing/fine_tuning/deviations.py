@@ -16,6 +16,7 @@ _LAYER = Deviation(
     published="block 0 of GPT-2 XL, block 21 of 32 of the 7B models (EasyEdit)",
     ours="the block at 0.65 of the depth",
     why="the 7B models are the nearer kin of today's",
+    effect="none beside the 7B models: block 19 of 30 in SmolLM2-135M either way; beside GPT-2 XL's not measured",
 )
 
 FT = Deviations((_RATE, _LAYER))
@@ -40,6 +41,7 @@ LOCFT_BF = Deviations((
         published="all of block 23, at 5e-5",
         ours="one down-projection, as in the other models",
         why="one matrix is what the method is about",
+        effect="none on other models; on Mistral 7B not measured",
     ),
     Deviation(
         what="block of a model without published values",
@@ -53,6 +55,7 @@ LOCFT_BF = Deviations((
         published="a [PAD] token is added to the vocabulary",
         ours="the attention mask tells padding from text",
         why="the model's vocabulary stays as it was",
+        effect="none to measure: no token reads padding either way",
     ),
 ))  # fmt: skip
 
@@ -70,32 +73,38 @@ CRISPEDIT = Deviations((
         published="0.99 in the configurations, 0.9 by default, 0.8 in the commands of the code's README",
         ours="0.9",
         why="it keeps as much as 0.99, and edits are learned in fewer and cheaper steps",
-        effect="SmolLM2-135M, 20 CounterFact edits, teacher-forced 100 in each case; unrelated answers unchanged under "
-        "synthetic, few_shot: 55, 80 at 0.8; 70, 90 at 0.9; 70, 75 at 0.99; 1.5, 2.2, 3.7 CPU s per edit",
+        effect="SmolLM2-135M, 20 CounterFact edits, teacher-forced 100 in each case; unrelated answers unchanged "
+        "under synthetic, few_shot: 55, 80 at 0.8; 70, 90 at 0.9; 70, 75 at 0.99; 1.5, 2.2, 3.7 CPU s per edit",
     ),
     Deviation(
         what="what past edits leave of the optimizer",
         published="Adam goes on, its first moment projected",
         ours="each call begins with a new Adam",
         why="a call can then be resumed from the matrices and the curvature alone",
+        effect="none in a first call; in later calls not measured",
     ),
     Deviation(
         what="curvature of past edits",
         published="of prompt and target",
         ours="of the loss of the targets, with their prompts masked",
         why="it is the loss that edits are trained with",
+        effect="none below 100 edits (`chunk`); SmolLM2-135M, 20 CounterFact edits: cosine of the factors with and "
+        "without prompts 1.000 (inputs), 0.889 (gradients)",
     ),
     Deviation(
         what="curvature of the text when weights have moved far",
         published="taken anew, an option of the code, looked at after each step",
         ours="an option too (`moved`), looked at between calls; past edits join in both",
         why="a call can then be resumed",
+        effect="none by default: off on both sides",
     ),
     Deviation(
         what="end of text",
         published="no part of the target",
         ours="part of the target (`learn_end`)",
         why="the trainer is LocFT-BF's",
+        effect="`tiny`, 100 CounterFact edits, `learn_end: false`: teacher-forced update 72.9 in place of 67.9, exact "
+        "under wild 60 in place of 61, unchanged 12 in place of 7 and 8",
     ),
     _RATE,
 ))  # fmt: skip

@@ -19,6 +19,8 @@ MEND = Deviations((
         published="1e-6 for the network, 1e-4 for the edit rates, gradients of 10 edits summed, clipped at 100",
         ours="3e-4 for the network, 0.03 for the logarithms of the edit rates, one edit a step, clipped at 1",
         why="a hundredth of the steps is taken",
+        effect="`tiny`, 300 edits of training, 100 CounterFact edits, by the published rates nothing is learned: "
+        "teacher-forced update 0 in place of 52, rephrased 0 in place of 50, unchanged 100 in place of 46",
     ),
     Deviation(
         what="rank of the network",
@@ -31,18 +33,22 @@ MEND = Deviations((
         published="up and down projections of GPT, gate, up and down of Llama, in the last three blocks",
         ours="up and down of the last three blocks",
         why="one default for all models; `matrices` for others",
+        effect="`tiny`, 300 edits of training, 100 CounterFact edits, `matrices: gate,up,down`: teacher-forced update "
+        "49 in place of 52, rephrased 49 in place of 50, unchanged 52 in place of 46",
     ),
     Deviation(
         what="activation inside the network",
         published="relu of the two-layer perceptron",
         ours="values below 0 are cut with a gradient at 0",
         why="everything begins at 0, where relu lets no gradient through",
+        effect="with relu no weight of the network ever gets a gradient, and only the edit rates learn",
     ),
     Deviation(
         what="locality in training",
         published="natural text, or another question of the data set",
         ours="another known fact, divergence at its answer's tokens",
         why="known facts are what a timestep has",
+        effect="none to measure with a file of edits, whose locality questions are among the known facts",
     ),
 ))  # fmt: skip
 
@@ -52,6 +58,8 @@ ULTRAEDIT = Deviations((
         published="its own z-score, 0 divided by 0",
         ours="divided by its root mean square",
         why="an edit of one token has no spread",
+        effect="none to measure: 0 divided by 0 is no change to compare with; it concerns a first edit of one token "
+        "(899 of 1,000 CounterFact targets)",
     ),
     Deviation(
         what="learning rate of a model without published values",
@@ -65,12 +73,15 @@ ULTRAEDIT = Deviations((
         published="as wide as the layer, in the model's format",
         ours="as wide as the batch, in float64: the same numbers, but for rounding",
         why="a batch has fewer tokens than a layer inputs",
+        effect="SmolLM2-135M, 20 CounterFact edits: the change in float32 differs by 4e-5 to 2e-4 of its length",
     ),
     Deviation(
         what="blocks of a model without published values",
         published="chosen for each model",
         ours="down-projections from 0.6 to 0.9 of the depth",
         why="the span of the published ones",
+        effect="UltraEdit, SmolLM2-135M, 20 CounterFact edits, gate and up projections where Llama-3-8B has them: "
+        "teacher-forced update 40.8 in place of 70.8, rephrased 5.8 both ways, unchanged 40 in place of 65",
     ),
 ))  # fmt: skip
 
@@ -81,8 +92,8 @@ STABLEEDIT = Deviations((
         published="other edits of the same data set",
         ours="known facts of the older snapshot, as many as there are up to `warm_up`",
         why="a timestep has no second set of edits",
-        effect="SmolLM2-135M, 600 facts, 20 CounterFact edits: teacher-forced 30.0, unchanged 15.0; most of the change "
-        "is the warm-up's (docs/methods.md)",
+        effect="SmolLM2-135M, 600 facts, 20 CounterFact edits: teacher-forced 30.0, unchanged 15.0; most of the "
+        "change is the warm-up's (docs/methods.md)",
     ),
     Deviation(
         what="statistics",

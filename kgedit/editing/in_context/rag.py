@@ -27,7 +27,8 @@ from kgedit.records.cases import Case
 class Retrieval(Editor[RagSettings]):
     """Stores edits as question and answer, and puts the pairs nearest to a question ahead of it.
 
-    Pairs are worded as the context words its question, so that an answer follows theirs in the same way.
+    Unless told otherwise, pairs are worded as the context words its question, so that an answer follows theirs in the
+    same way.
     The nearest pair is last, next to the question. Ties go to the pair that was added later.
     """
 
@@ -68,4 +69,6 @@ class Retrieval(Editor[RagSettings]):
 
     def _part(self, index: int) -> PrefixPart:
         pair = self._memory.edits[index]
+        if self.settings.wording == "question_answer":
+            return PrefixPart(f"Q: {pair.question}\nA: {pair.answer}\n", pair.case_id)
         return PrefixPart("", pair.case_id, pair=(pair.question, pair.answer), ending="\n")

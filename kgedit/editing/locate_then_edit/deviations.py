@@ -11,6 +11,8 @@ _SEARCH = (
         "from the 5 likeliest tokens",
         ours="the bare one and 5 behind random prefixes of 10 tokens, drawn from all tokens by a seed",
         why="an edit costs as many forward passes as it has prompts",
+        effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes' directions with ours 0.979 by "
+        "prefixes of the 5 likeliest tokens (`prefix_likeliest: 5`), 0.983 by 21 prompts",
     ),
     Deviation(
         what='where KL is measured in "SUBJECT is a"',
@@ -32,12 +34,16 @@ _STATISTICS = (
         published="100,000 articles of Wikipedia, about 44 million tokens",
         ours="known facts of the older snapshot; `corpus: prose` is a neutral text, a path the user's own",
         why="no text has to be downloaded; arXiv 2506.04226 finds 10 tokens for each dimension enough",
+        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: "
+        "100, 17.5, 80 by 2,000 tokens of known facts; 98.3, 15.8, 55 by 1,720 of `prose`",
     ),
     Deviation(
         what="number of tokens",
         published="44 million, 2,700 to 6,900 for each dimension",
         ours="26 for each dimension of the layer's inputs, 40,000 at least; the run's details say how many were read",
         why="reading 44 million tokens takes days on a GPU",
+        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: "
+        "100, 17.5, 85 by 40,000 tokens; 98.3, 15.8, 80 by 2,000, 1.3 for each dimension",
     ),
 )
 _DAMPING = Deviation(
@@ -45,6 +51,8 @@ _DAMPING = Deviation(
     published="none",
     ours="1e-4 of the mean eigenvalue is added to C (`damping`)",
     why="C of few tokens has no inverse",
+    effect="MEMIT, SmolLM2-135M, 20 CounterFact edits: none; without it the change is 73.56 long in place of 73.55, "
+    "the same answers are right",
 )
 _LAMBDA = Deviation(
     what="lambda with few statistics",
@@ -52,18 +60,24 @@ _LAMBDA = Deviation(
     ours="below 10 tokens for each dimension lambda shrinks in proportion, and the run's notes say so; `enough: 0` "
     "applies it as it is",
     why="each token read then weighs as much as where the published lambda applies",
+    effect="MEMIT with statistics of 2,000 tokens, SmolLM2-135M, 20 CounterFact edits, update, rephrased and "
+    "unchanged under teacher forcing: 98.3, 15.8, 80 by the lambda of 273 that is left; 100, 17.5, 80 by 2,093 as it "
+    "is",
 )
 _LAMBDA_BY_WIDTH = Deviation(
     what="lambda of a model without published values",
     published="15,000 (7B), 20,000 (GPT-2 XL)",
     ours="15,000 at 11,008 inner units, in proportion to them",
     why="k C^-1 k grows with the width",
+    effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: 100, "
+    "17.5, 85 at 2,093; 74.2, 13.3, 95 at 15,000",
 )
 _LAYERS = Deviation(
     what="blocks of a model without published values",
     published="4 to 8 of 32",
     ours="up to five that end at 0.27 of the depth",
     why="the same share of the depth",
+    effect="none on SmolLM2-135M: blocks 4 to 8 of its 30 either way",
 )
 _SOLVE = Deviation(
     what="precision of the closed form",
@@ -84,12 +98,16 @@ _METRIC = Deviation(
     published="C in the paper; the identity in EasyEdit's configurations (`mom2_adjustment: false`)",
     ours="C",
     why="without C it is not ROME",
+    effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes 0.776; another subject's key meets 0.032 "
+    "of a change with C, 0.047 with the identity",
 )
 _ROME_LAYER = Deviation(
     what="block of a model without published values",
     published="17 of 48 (GPT-2 XL), 5 of 28 to 32",
     ours="the block at 0.17 of the depth",
     why="as in the 7B models",
+    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; beside GPT-2 XL's share of the depth not "
+    "measured",
 )
 
 ROME = Deviations((*_SEARCH, *_STATISTICS, _DAMPING, _METRIC, _ROME_LAYER))
@@ -107,6 +125,7 @@ C_ROME = Deviations((
         published="a random prefix ahead of each that begins with the subject",
         ours="the same, but not for tokenizers that begin every text with a token of their own",
         why="the subject is then never the first token",
+        effect="none to measure: no subject is the first token there",
     ),
 ))  # fmt: skip
 
@@ -123,6 +142,7 @@ _SIMIE = Deviation(
     ours="the weights as they are now; sums in float64; keys of the bare prompts with their targets, read before "
     "the call",
     why="the method that it is put on works on the weights as they are",
+    effect="none in a first call, which finds the original weights; in later calls not measured",
 )
 
 MEMIT = Deviations((*_SEARCH, *_STATISTICS, _DAMPING, _LAMBDA, _LAMBDA_BY_WIDTH, _LAYERS, _SOLVE, _NAS, _SIMIE))
@@ -142,6 +162,7 @@ ENCORE = Deviations((
         published="in the code when five tokens are the likeliest, whatever the target's length",
         ours="when every token of the target is the likeliest in every prompt behind a random prefix",
         why="targets have more than one token",
+        effect="not measured; of 1,000 CounterFact targets 899 have one token, and none more than three",
     ),
 ))  # fmt: skip
 
@@ -158,12 +179,15 @@ RLSEDIT = Deviations((
         published="1e-6 of the mean diagonal is added when a factorisation fails, up to five times tenfold",
         ours="1e-4 of the mean eigenvalue is added to C at once (`damping`)",
         why="the same for all methods of the family",
+        effect="none, as for MEMIT",
     ),
     Deviation(
         what="right-hand side",
         published="the code takes W K off the residual a second time",
         ours="the residual, as in the paper",
         why="the residual has W K taken off already",
+        effect="SmolLM2-135M, 20 CounterFact edits, lowest block: by the code the change is 1.21 times as long, of "
+        "cosine 0.829 with ours",
     ),
 ))  # fmt: skip
 

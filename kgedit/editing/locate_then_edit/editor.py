@@ -130,8 +130,10 @@ class LocateThenEdit(Editor[Settings]):
     def random_prefixes(self) -> list[list[int]]:
         """One for each prompt of an edit except the bare one; sampled at the first call."""
         if self._random_prefixes is None:
-            count, tokens = self.settings.prompts - 1, self.settings.prefix_tokens
-            self._random_prefixes = sample_random_prefixes(self.model, count, tokens=tokens, seed=self.seed)
+            own = self.settings
+            self._random_prefixes = sample_random_prefixes(
+                self.model, own.prompts - 1, tokens=own.prefix_tokens, seed=self.seed, likeliest=own.prefix_likeliest
+            )
         return self._random_prefixes
 
     def solving_device(self, layer: int) -> torch.device:

@@ -68,7 +68,7 @@ def train(
     seed: int,
     run: RunContext,
 ) -> float:
-    """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch.
+    """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch unless told otherwise.
 
     Args:
         seed: Of the order; dropout draws from torch's random numbers.
@@ -95,7 +95,8 @@ def train(
         return target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
 
     for epoch in range(settings.epochs):
-        order.shuffle(shuffled)
+        if settings.shuffle:
+            order.shuffle(shuffled)
         if epoch < begun:
             continue
         losses = []

@@ -17,18 +17,24 @@ _SHARED = (
         published="in the released code at learning rate 0",
         ours="the warm-up begins above 0",
         why="an epoch at 0 learns nothing",
+        effect="none beside that of the random start: `lora`, `tiny`, 100 CounterFact edits, 30 epochs, the first at "
+        "0: teacher-forced update 44 in place of 42, from another start 51",
     ),
     Deviation(
         what="order of the examples",
         published="in the released code that of the file",
         ours="shuffled in each epoch",
         why="an epoch should not end with the same edits each time",
+        effect="none beside that of the random start: `lora`, `tiny`, 100 CounterFact edits, `shuffle: false`: "
+        "teacher-forced update 47 in place of 42, from another start 51",
     ),
     Deviation(
         what="wording of the training examples",
         published="question and answer, where the evaluation asks Q: and A:",
         ours="the contexts of training that the run names",
         why="what is asked should be what was trained",
+        effect="`lora`, `tiny`, 100 CounterFact edits, trained as Q: and A: and not bare: update 16 in place of 42 "
+        "when asked bare, 48 in place of 18 when asked as Q: and A: under wild",
     ),
 )
 
@@ -41,5 +47,7 @@ LORA_MERGE = Deviations((
         published="base and adapted model share their tensors in the released code: nothing is interpolated",
         ours="W_before is a copy",
         why="0.75 W_before + 0.25 W_adapted is what the paper says",
+        effect="`tiny`, 100 CounterFact edits, nothing interpolated (`share: 1`): teacher-forced update 51 in place "
+        "of 0, rephrased 19 in place of 0, unchanged 28 in place of 100",
     ),
 ))  # fmt: skip

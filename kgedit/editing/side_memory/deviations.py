@@ -17,24 +17,28 @@ GRACE = Deviations((
         published="where the means of their token ids are equal",
         ours="where all token ids are",
         why="different answers can have the same mean",
+        effect="none on 1,000 CounterFact edits: no two of their 331 targets have one mean",
     ),
     Deviation(
         what="the same prompt with another target",
         published="a second key at distance 0, both radii 0",
         ours="the newer target and value replace the older",
         why="of two keys in one place, the older would be found",
+        effect="none on 1,000 CounterFact edits: no prompt comes twice",
     ),
     Deviation(
         what="where a value is put in",
         published="the prompt's tokens but the last (paper's code), or its last token (EasyEdit)",
         ours="the prompt's last token",
         why="the answer is predicted there, and no other token has to be told from the prompt's",
+        effect="none beside EasyEdit's; beside the paper's code not measured",
     ),
     Deviation(
         what="block of a model without published values",
         published="block 35 of 48 (GPT-2 XL)",
         ours="the block at 0.73 of the depth",
         why="the same share of the depth",
+        effect="none to measure: it is the published share of the depth",
     ),
 ))  # fmt: skip
 

@@ -181,6 +181,16 @@ def test_rag_prefers_what_was_learned_later_among_equal_questions(cases: list[Ca
     assert editor.prefixes([older.question])[0].worded(BARE) == f"{older.question} Somebody Else\n"
 
 
+def test_rag_words_its_pairs_in_one_form_where_asked_to(cases: list[Case]) -> None:
+    editor = _editor("rag", small_model(), embedder="character-ngrams", k=1, wording="question_answer")
+    editor.apply(cases[:1])
+
+    (prefix,) = editor.prefixes([cases[0].question])
+    expected = f"Q: {cases[0].question}\nA: {cases[0].answer}\n"
+    assert prefix.worded(BARE) == expected
+    assert prefix.retrieved == (cases[0].case_id,)
+
+
 CHATML = ChatFormat("<user>\n", "<end>\n<model>\n", joint="", end=2)
 
 EDITED = {

@@ -11,10 +11,12 @@ from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor
+from kgedit.editing.lora import adapters
 from kgedit.editing.lora.adapters import attach, rate, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.targets import TargetBatch, encode_targets
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)
@@ -58,6 +60,24 @@ def test_lora_trains_one_adapter_on_across_calls(cases: list[Case]) -> None:
 
     assert editor.state().tensors.keys() == first.keys()
     assert any(not torch.equal(editor.state().tensors[name], first[name]) for name in first)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_examples_come_in_their_own_order_only_where_asked_to(
+    shuffle: bool, cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def noted(model: LanguageModel, pairs: list[tuple[str, str]], *, learn_end: bool) -> TargetBatch:
+        seen.extend(prompt for prompt, _ in pairs)
+        return encode_targets(model, pairs, learn_end=learn_end)
+
+    monkeypatch.setattr(adapters, "encode_targets", noted)
+    _editor("lora", small_model(), epochs=2, batch=2, shuffle=shuffle).apply(cases[:6])
+
+    questions = [case.question for case in cases[:6]]
+    assert sorted(seen) == sorted(questions * 2)
+    assert (seen == questions * 2) is not shuffle
 
 
 def test_lora_merge_with_share_0_is_the_model_and_with_share_1_the_adapted_one(cases: list[Case]) -> None:
