@@ -20,6 +20,11 @@ class LoraSettings(Settings):
     dropout: float = setting("share of the adapter's inputs dropped in training", default=0.1, ge=0, le=0.9)
     epochs: int = setting("times that each edit is seen per call", default=10, ge=1)
     batch: int = setting("examples per step", default=32, ge=1)
+    least_steps: int = setting(
+        "steps of Adam that a call with few edits takes: they are cut into smaller batches; 0: as published",
+        default=100,
+        ge=0,
+    )
     shuffle: bool = setting("whether the examples come in another order in each epoch", default=True)
     learning_rate: float = setting("peak, of Adam", derived="by width", gt=0)
     warmup: float = setting("share of the steps in which the rate rises", default=0.1, ge=0, le=1)

@@ -16,7 +16,7 @@ from kgedit.editing.editor import NO_RUN, AppliedEdits, RunContext
 from kgedit.editing.fine_tuning.editor import MaskedTuning
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.resuming import resume_training, training_state
-from kgedit.editing.training_examples import examples
+from kgedit.editing.training_examples import examples, smaller_batch
 from kgedit.hparams.fine_tuning import BreadthFirstSettings
 from kgedit.records.cases import Case
 
@@ -54,7 +54,6 @@ class BreadthFirstTuning(MaskedTuning[EpochSettings]):
 
         As set, but for few examples: steps on fewer at a time, then more epochs, make up `least_steps`.
         """
-        epochs, batch, least = self.settings.steps, self.settings.batch, self.settings.least_steps
-        if least:
-            batch = min(batch, max(1, count * epochs // least))
+        epochs, least = self.settings.steps, self.settings.least_steps
+        batch = smaller_batch(self.settings.batch, count=count, epochs=epochs, least_steps=least)
         return max(epochs, math.ceil(least / math.ceil(count / batch))), batch

@@ -14,6 +14,7 @@ from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import RunContext
 from kgedit.editing.resuming import resume_training, training_state
+from kgedit.editing.training_examples import smaller_batch
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
@@ -81,7 +82,8 @@ def train(
     peak = settings.learning_rate
     optimizer = torch.optim.Adam(parameters, lr=peak)
     order = random.Random(seed)
-    each = math.ceil(len(pairs) / settings.batch)
+    at_once = smaller_batch(settings.batch, count=len(pairs), epochs=settings.epochs, least_steps=settings.least_steps)
+    each = math.ceil(len(pairs) / at_once)
     shuffled, steps, losses = list(pairs), settings.epochs * each, [0.0]
     scaler = loss_scaler(model)
     begun = resume_training(optimizer, run.resume, scaler=scaler) if run.resume else 0
@@ -100,8 +102,8 @@ def train(
         if epoch < begun:
             continue
         losses = []
-        for start in range(0, len(shuffled), settings.batch):
-            batch = shuffled[start : start + settings.batch]
+        for start in range(0, len(shuffled), at_once):
+            batch = shuffled[start : start + at_once]
             optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
             losses.append(backward(model, batch, loss_of, optimizer=optimizer, scaler=scaler))
             take_step(optimizer, scaler)

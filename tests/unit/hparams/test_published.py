@@ -103,12 +103,13 @@ def _another(value: Any, name: str) -> Any:
     special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "length": 17, "stop": "target"}
     special |= {"start": "warm", "merge": "linear", "matrix": "up", "prefixes": 9, "distance": "plain"}
     special |= {"solve_on": "cpu", "project": "step", "drift_at": "subject"}
+    special |= {"wording": "question_answer", "counted": "read", "least": "mean"}
     if name in special:
         return special[name]
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
-        return f"{value}x"
+        return special.get(value, f"{value}x")
     return value + 1 if isinstance(value, int) else value * 0.9375
 
 
