@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections import Counter
 
 import pytest
@@ -18,6 +19,14 @@ from xdist.scheduler import LoadFileScheduling
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hundreds of processes of tests import kgedit, and workers rewrite the tests' assertions: once, and not each time anew,
+# though images of containers often ask for that.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# What is imported from here to the end of the collection stays, so looking for garbage in it finds none.
+gc.disable()
 
 # No property depends on how fast the machine is, and a run that fails can be repeated.
 settings.register_profile("kgedit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -69,6 +78,7 @@ def pytest_collection_finish() -> None:
     """Leave out of every later garbage collection what was imported and collected: a million things that stay."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
