@@ -9,10 +9,12 @@ import gc
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from world.shared_data import SHARED
+from world.transformers_server import transformers_serve
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -47,6 +49,13 @@ LONGEST = (
     "tests/unit/serving/test_real_model_server.py",
 )
 """What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
+
+
+@pytest.fixture(scope="session")
+def transformers_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address, without /v1, of a real OpenAI-compatible server; it loads smollm2-135m once for all tests."""
+    with transformers_serve(tmp_path_factory.mktemp("serve") / "serve.log") as address:
+        yield address
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,12 +116,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
 
 
+TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/serving/test_real_model_server.py"))
+"""Files of tests that ask the same servers, each dear to start."""
+
+
 class OneWorkerForWorlds(LoadFileScheduling):
-    """A file's tests on one worker, and all of tests/graph/reading: they ask the same servers, each dear to start."""
+    """A file's tests on one worker, and so are files that ask the same servers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder, reading, _ = nodeid.partition("/graph/reading/")
-        return folder + reading if reading else super()._split_scope(nodeid)
+        groups = (group[0] for group in TOGETHER if any(part in nodeid for part in group))
+        return next(groups, super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
