@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 from world.shared_data import SHARED
+from world.transformers_server import transformers_serve
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Hundreds of processes of tests import kgedit, and workers rewrite the tests' assertions: once, and not each time anew,
+# though images of containers often ask for that.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# What is imported from here to the end of the collection stays, so looking for garbage in it finds none.
+gc.disable()
 
 # No property depends on how fast the machine is, and a run that fails can be repeated.
 settings.register_profile("kgedit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +49,13 @@ LONGEST = (
     "tests/unit/serving/test_real_model_server.py",
 )
 """What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
+
+
+@pytest.fixture(scope="session")
+def transformers_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address, without /v1, of a real OpenAI-compatible server; it loads smollm2-135m once for all tests."""
+    with transformers_serve(tmp_path_factory.mktemp("serve") / "serve.log") as address:
+        yield address
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -69,6 +87,7 @@ def pytest_collection_finish() -> None:
     """Leave out of every later garbage collection what was imported and collected: a million things that stay."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
@@ -97,12 +116,16 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
 
 
+TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/serving/test_real_model_server.py"))
+"""Files of tests that ask the same servers, each dear to start."""
+
+
 class OneWorkerForWorlds(LoadFileScheduling):
-    """A file's tests on one worker, and all of tests/graph/reading: they ask the same servers, each dear to start."""
+    """A file's tests on one worker, and so are files that ask the same servers."""
 
     def _split_scope(self, nodeid: str) -> str:
-        folder, reading, _ = nodeid.partition("/graph/reading/")
-        return folder + reading if reading else super()._split_scope(nodeid)
+        groups = (group[0] for group in TOGETHER if any(part in nodeid for part in group))
+        return next(groups, super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -59,7 +59,7 @@ RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
-BRIEF = replace(PRESETS["wild_line"], max_new_tokens=8)
+BRIEF = replace(PRESETS["wild_line"], max_new_tokens=4)
 """A random model never stops by itself."""
 
 

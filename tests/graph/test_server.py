@@ -228,18 +228,18 @@ def test_a_server_that_nobody_uses_stops_by_itself_and_its_watcher_with_it(
 ) -> None:
     server.start()
     pid = server.pid()
-    assert CliRunner().invoke(main, ["graph", "start", "--idle-stop", "3s"]).exit_code == 0
+    assert CliRunner().invoke(main, ["graph", "start", "--idle-stop", "2s"]).exit_code == 0
     assert server.pid() == pid
     assert watcher_runs(server)
     with Graph.open(graph_home) as idle:
         idle.rows("RETURN 1 AS one")
-        time.sleep(6)  # connected, though it asks nothing
+        time.sleep(4)  # connected, though it asks nothing
         assert server.running()
-    for _ in range(6):
+    for _ in range(8):
         assert answers(server.address())  # connections that come and go between two looks
-        time.sleep(1)
+        time.sleep(0.5)
     wait_until(lambda: not server.running() and not watcher_runs(server), seconds=90)
-    assert "Stopped after 3 s without a client." in (server.folder / "logs" / "idle-stop.log").read_text("utf-8")
+    assert "Stopped after 2 s without a client." in (server.folder / "logs" / "idle-stop.log").read_text("utf-8")
 
 
 def test_the_watcher_ends_when_it_is_told_or_the_server_is_gone(

@@ -238,9 +238,12 @@ def test_dates_in_the_wrong_order_and_dates_not_loaded_are_told_apart(sample_hom
     assert "No snapshot of 2022-01-01 is loaded" in absent.stderr
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def later(sample_home: Path) -> Iterator[Path]:
-    """A fourth snapshot, the same as the third but for its date: its folder, before it is in the graph."""
+    """A fourth snapshot, the same as the third but for its date: its folder, before it is in the graph.
+
+    The graph is built anew without it only once, so the test that changes it is the last that has it.
+    """
     snapshot = list_snapshots(sample_home)[-1]
     twin = sample_home / "snapshots" / "20250101"
     twin.mkdir()

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "c_rome": SEARCH,
 }
 
+BRIEF = replace(PRESETS["question_only"], max_new_tokens=8)
+"""A random model never stops by itself."""
+
 
 @pytest.fixture(scope="module")
 def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
@@ -68,7 +72,7 @@ def _answers(editor: Editor[Any], timestep: Timestep) -> list[tuple[str, str]]:
         BARE.prompt(asked, facts=prefix.worded(BARE))
         for prefix, asked in zip(editor.prefixes(questions), questions, strict=True)
     ]
-    replies = ask(editor.model, [Question(prompt, "x") for prompt in prompts], PRESETS["question_only"])
+    replies = ask(editor.model, [Question(prompt, "x") for prompt in prompts], BRIEF)
     return [(prompt, reply.text) for prompt, reply in zip(prompts, replies, strict=True)]
 
 

@@ -90,12 +90,10 @@ def assert_same_rows(one: Snapshot, other: Snapshot, *without: str) -> None:
         assert differences(*(rows(getattr(snapshot, name), *without) for snapshot in (one, other))) == [], name
 
 
-@pytest.mark.parametrize(
-    ("year", "every"), [("2021", 1), ("2015", 16), pytest.param("2015", 1, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("year", DUMPS)
 @pytest.mark.slow
-def test_the_full_rdf_gives_the_rows_of_the_json(tmp_path: Path, year: str, every: int) -> None:
-    entities = with_properties(entities_of(year, every))
+def test_the_full_rdf_gives_the_rows_of_the_json(tmp_path: Path, year: str) -> None:
+    entities = with_properties(entities_of(year))
     of_json = load(tmp_path, "dump.json", in_json(entities), "wikidata_json")
     of_rdf = load(tmp_path, "dump.nt", RdfWriter().dump(entities), "wikidata_rdf")
     assert_same_rows(of_json, of_rdf)

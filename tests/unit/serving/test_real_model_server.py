@@ -17,7 +17,6 @@ import httpx2
 import pytest
 from openai import OpenAI
 from world.small_memory import NORWAY, write_small_memory
-from world.transformers_server import transformers_serve
 
 from kgedit.llm.loading import BUILT_IN
 
@@ -62,12 +61,16 @@ def _answer(client: OpenAI, model: str, **options: Any) -> str:
         return "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices)
 
 
-def test_a_real_model_tells_the_facts_of_the_memory_and_of_the_next_one(tmp_path: Path) -> None:
+def test_a_real_model_tells_the_facts_of_the_memory_and_of_the_next_one(
+    tmp_path: Path, transformers_address: str
+) -> None:
     model = BUILT_IN["smollm2-135m"](None, None).path_or_name
     memory, log = tmp_path / "facts.kgmemory", tmp_path / "proxy.log"
     write_small_memory(memory, leader="Zedrik Mollberg")
-    with transformers_serve(tmp_path / "serve.log") as upstream, _proxy(memory, upstream, log) as (address, process):
-        direct, proxied = (OpenAI(base_url=f"{url}/v1", api_key="s3cret", timeout=300) for url in (upstream, address))
+    with _proxy(memory, transformers_address, log) as (address, process):
+        direct, proxied = (
+            OpenAI(base_url=f"{url}/v1", api_key="s3cret", timeout=300) for url in (transformers_address, address)
+        )
         assert "Mollberg" not in _answer(direct, model)
         assert "Mollberg" in _answer(proxied, model)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from world.small_runs import answer, write_run
 from world.small_timestep import write_timestep
-from world.transformers_server import transformers_serve
 
 from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
 from kgedit.benchmark.verbalizing.wanted import wanted_wordings
@@ -38,9 +36,8 @@ def model() -> str:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with transformers_serve(tmp_path_factory.mktemp("serve") / "serve.log") as address:
-        yield f"{address}/v1"
+def url(transformers_address: str) -> str:
+    return f"{transformers_address}/v1"
 
 
 def test_a_real_server_judges_and_counts_as_estimated(
