@@ -6,6 +6,14 @@ from kgedit.editing.deviations import Deviation, Deviations
 
 _SHARED = (
     Deviation(
+        what="steps for few edits",
+        published="ten epochs of batches of 32, for time steps of thousands of edits",
+        ours="100 steps at least (`least_steps`): fewer edits are cut into smaller batches, over as many epochs",
+        why="ten epochs of a hundred edits are forty steps, and do not learn them",
+        effect="`lora`, SmolLM2-135M, 100 CounterFact edits: teacher-forced update 94.3, unchanged 3; in batches of "
+        "32 45.7 and 3; in batches of 4, at a learning rate of 2e-3 in place of 7e-3, 97.2 and 3",
+    ),
+    Deviation(
         what="learning rate",
         published="none is named",
         ours="1e-3 from width 4,096 up, below in inverse proportion, 1e-2 at most",
