@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 import resource
 import sys
@@ -96,10 +97,13 @@ def forget_peak_memory(device: str) -> None:
     """Let `peak_memory_bytes` begin anew, for a further run in the same process.
 
     On the CPU this needs Linux; elsewhere, and where its proc file is closed, the peak stays that of the whole process.
+    What was freed goes back to the system first: glibc keeps much of it, which would count for the next run.
     """
     if device.startswith("cuda"):
         for index in range(torch.cuda.device_count()):
             torch.cuda.reset_peak_memory_stats(index)
     else:
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
