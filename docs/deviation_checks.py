@@ -21,8 +21,6 @@ from kgedit.benchmark.edit_files import open_edits
 from kgedit.editing import make_editor
 from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
-from kgedit.editing.gradient_transform.running_statistics import RunningCovariance, RunningStatistics
-from kgedit.editing.gradient_transform.stableedit import StableEdit
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
 from kgedit.editing.locate_then_edit.preserving import PreservingEditor
 from kgedit.editing.locate_then_edit.rome import Rome
@@ -204,35 +202,6 @@ def _mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(one, other).mean())
 
 
-def _stableedit(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
-    """StableEdit with statistics of each matrix, and of all matrices together."""
-    cases, settings = every[:EDITS], make_editor("stableedit", model, {"warm_up": 600}).settings
-    before = _answers(model, cases)
-    for kind in (StableEdit, _SharedStatistics):
-        editor = kind(model, settings, contexts=BARE_PROMPTS, seed=0)
-        editor.prepare(unasked(known, cases), advance=_quietly)
-        editor.apply(cases)
-        yield f"{kind.__name__}: {_scores(_answers(model, cases), before)}"
-        editor.restore()
-
-
-class _SharedStatistics(StableEdit):
-    def _observe(self, targets: TargetBatch) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
-        factors, loss = gradient_factors(self.model, self.matrices, targets)
-        found = {}
-        for matrix, factor in zip(self.matrices, factors, strict=True):
-            inputs, gradients = factor.inputs[targets.predicting], factor.gradients[targets.predicting]
-            both = torch.cat([inputs, gradients], dim=1)
-            self._running.setdefault("all", RunningStatistics.empty(both.shape[1], both.device)).add(both)
-            empty = RunningCovariance.empty(gradients.shape[1], gradients.device)
-            self._covariances.setdefault("all", empty).add(gradients)
-            found[matrix.name] = inputs, gradients
-        return found, loss
-
-    def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:  # noqa: ARG002 - as above
-        return super()._update("all", inputs, gradients)
-
-
 def _quietly(done: int, total: int) -> None:
     """An Advance that says nothing."""
 
@@ -271,7 +240,6 @@ PARTS = {
     "counts": _counts,
     "ultraedit": _ultraedit,
     "crispedit": _crispedit,
-    "stableedit": _stableedit,
     "memit": _memit,
     "rome": _rome,
 }

@@ -99,7 +99,8 @@ class Wise(Editor[WiseSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train batch after batch; the loss is the mean over batches."""
         failures = subject_failures(cases) if self.settings.subject_mask else ()
-        cases = [case for case in cases if case.case_id not in {failure.case_id for failure in failures}]
+        failed = {failure.case_id for failure in failures}
+        cases = [case for case in cases if case.case_id not in failed]
         self._listen(False)
         losses, done, free = [], 0, self._unrelated(cases)
         while done < len(cases):

@@ -27,8 +27,8 @@ _LEAST_WIDTH = 128
 def frozen_products(model: LanguageModel) -> Iterator[None]:
     """Within the context, linear layers of a float32 model on the CPU multiply by oneDNN where nothing is trained.
 
-    Weights that are not trained must not change meanwhile. Hooks of the layers run as usual; other models, and layers
-    with a forward of their own, are left alone.
+    Frozen weights must not change meanwhile. Hooks of the layers still run. Other models, and layers whose forward
+    was replaced, are not touched.
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
     model.packed.forget_changed()
