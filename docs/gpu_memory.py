@@ -120,7 +120,8 @@ def _wise(model: LanguageModel, own: Any) -> Needs:
 def _ultraedit(model: LanguageModel, own: Any) -> Needs:
     matrices = choose_matrices(model, own.layers, own.matrices)
     widths = [matrix.shape for matrix in matrices]
-    held = sum(4 * inputs * outputs + 2 * 8 * (inputs + outputs) for inputs, outputs in widths)
+    held = sum(4 * inputs * outputs for inputs, outputs in widths)
+    held += sum(2 * 8 * (inputs + outputs) for inputs, outputs in set(widths))
     return Needs(held, 8 * max(inputs * outputs for inputs, outputs in widths), min(one.block for one in matrices))
 
 
@@ -129,7 +130,7 @@ def _stableedit(model: LanguageModel, own: Any) -> Needs:
     needs, shapes = _ultraedit(model, own), [matrix.shape for matrix in matrices]
     warmed = sum(4 * inputs * outputs for inputs, outputs in shapes)
     # As they are, and as the warm-up left them; means and squares are in `needs` once.
-    scatter = sum(2 * 8 * (outputs**2 + outputs) + 2 * 8 * (inputs + outputs) for inputs, outputs in shapes)
+    scatter = sum(2 * 8 * (outputs**2 + outputs) + 2 * 8 * (inputs + outputs) for inputs, outputs in set(shapes))
     return replace(needs, held=needs.held + warmed + scatter)
 
 

@@ -95,10 +95,4 @@ STABLEEDIT = Deviations((
         effect="SmolLM2-135M, 600 facts, 20 CounterFact edits: teacher-forced 30.0, unchanged 15.0; most of the "
         "change is the warm-up's (docs/methods.md)",
     ),
-    Deviation(
-        what="statistics",
-        published="shared by matrices of one shape (in the code)",
-        ours="of each matrix",
-        why="matrices of different blocks read different inputs",
-    ),
 ))  # fmt: skip

@@ -61,7 +61,7 @@ class StableEdit(UltraEdit):
             self._warmed = {name: edited.weight.detach().clone() for name, edited in self._edited.items()}
         self._whitens = True
         self._start = dict(self._running)
-        self._start_covariances = {name: own.copy() for name, own in self._covariances.items()}
+        self._start_covariances = {shape: own.copy() for shape, own in self._covariances.items()}
         self.restore()
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
@@ -75,28 +75,29 @@ class StableEdit(UltraEdit):
     def restore(self) -> None:
         """Give the model its own matrices back, and the statistics of before the first edit."""
         super().restore()
-        self._covariances = {name: own.copy() for name, own in self._start_covariances.items()}
+        self._covariances = {shape: own.copy() for shape, own in self._start_covariances.items()}
         self._begun = False
 
     def state(self) -> EditorState:
         """The covariances too."""
         state = super().state()
-        tensors = {f"{name}.scatter": own.scatter.clone() for name, own in self._covariances.items()}
+        tensors = {f"{shape}.scatter": own.scatter.clone() for shape, own in self._covariances.items()}
         return EditorState({**state.tensors, **tensors}, {**state.record, "begun": self._begun})
 
     def load_state(self, state: EditorState) -> None:
         """The covariances too."""
         super().load_state(state)
         self._begun = state.record["begun"]
-        for name, running in self._running.items():
-            scatter = state.tensors[f"{name}.scatter"].to(self.model.device)
+        for shape, running in self._running.items():
+            scatter = state.tensors[f"{shape}.scatter"].to(self.model.device)
             mean = running.mean[-len(scatter) :].clone()  # inputs come first
-            self._covariances[name] = RunningCovariance(running.count, mean, scatter)
+            self._covariances[shape] = RunningCovariance(running.count, mean, scatter)
 
     def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
-        scores = self._running[name].normalize(torch.cat([inputs, gradients], dim=1))
+        shape = self._shapes[name]
+        scores = self._running[shape].normalize(torch.cat([inputs, gradients], dim=1))
         keys, slopes = scores[:, : inputs.shape[1]], scores[:, inputs.shape[1] :]
-        covariance = self._covariances[name]
+        covariance = self._covariances[shape]
         if self._whitens and covariance.can_whiten:
             slopes = covariance.whiten(gradients, floor=self.settings.floor)
         rate, penalty = self.settings.learning_rate, self.settings.penalty
@@ -106,5 +107,5 @@ class StableEdit(UltraEdit):
         found, loss = super()._observe(targets)
         for name, (_, gradients) in found.items():
             empty = RunningCovariance.empty(gradients.shape[1], gradients.device)
-            self._covariances.setdefault(name, empty).add(gradients)
+            self._covariances.setdefault(self._shapes[name], empty).add(gradients)
         return found, loss

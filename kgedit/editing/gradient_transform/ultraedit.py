@@ -1,7 +1,8 @@
 """`ultraedit`: one backward pass for a batch of edits, then a closed-form update of several MLP matrices (UltraEdit).
 
 Nothing is optimised: keys are what the matrices read where the answer is predicted, values are output gradients; both
-are z-scored by statistics that run over all edits so far, which keeps later edits of a long stream comparable.
+are z-scored by statistics that run over all edits so far, which keeps later edits of a long stream comparable. Matrices
+of one shape share them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, E
 from kgedit.editing.gradient_transform import deviations
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.training_examples import examples
+from kgedit.errors import SpecError
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -47,6 +49,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         self.matrices = choose_matrices(model, settings.layers, settings.matrices)
         self.layers = sorted({matrix.block for matrix in self.matrices})
         self._edited = {matrix.name: EditedMatrix(matrix.module) for matrix in self.matrices}
+        self._shapes = {matrix.name: "x".join(map(str, matrix.shape)) for matrix in self.matrices}
         self._start: dict[str, RunningStatistics] = {}
         self._running: dict[str, RunningStatistics] = {}
 
@@ -58,7 +61,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             batch = facts[done : done + self.settings.batch]
             pairs = [(context.prompt(fact.question), fact.answer) for fact in batch for context in self.contexts]
             self._observe(encode_targets(self.model, pairs, learn_end=self.settings.learn_end))
-        self._start = {name: _copy(running) for name, running in self._running.items()}
+        self._start = {shape: _copy(running) for shape, running in self._running.items()}
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Edit in batches; the loss is that of the last batch before its own update."""
@@ -73,7 +76,8 @@ class UltraEdit(Editor[UltraEditSettings]):
 
     def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
         """The change of one matrix, inputs x outputs."""
-        return update_of(inputs, gradients, self._running[name], learning_rate=self.settings.learning_rate)
+        running = self._running[self._shapes[name]]
+        return update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate)
 
     def details(self) -> dict[str, Any]:
         """Blocks and matrices that are edited."""
@@ -83,36 +87,43 @@ class UltraEdit(Editor[UltraEditSettings]):
         """Give the model its own matrices back, and the statistics of before the first edit."""
         for edited in self._edited.values():
             edited.restore()
-        self._running = {name: _copy(running) for name, running in self._start.items()}
+        self._running = {shape: _copy(running) for shape, running in self._start.items()}
 
     def state(self) -> EditorState:
         """Matrices and statistics."""
         tensors = {f"{name}.weight": edited.weight.detach().float().clone() for name, edited in self._edited.items()}
-        for name, running in self._running.items():
-            tensors |= {f"{name}.mean": running.mean.clone(), f"{name}.squares": running.squares.clone()}
-        return EditorState(tensors, {"counts": {name: running.count for name, running in self._running.items()}})
+        for shape, running in self._running.items():
+            tensors |= {f"{shape}.mean": running.mean.clone(), f"{shape}.squares": running.squares.clone()}
+        return EditorState(tensors, {"counts": {shape: running.count for shape, running in self._running.items()}})
 
     def load_state(self, state: EditorState) -> None:
-        """Take matrices and statistics over."""
+        """Take matrices and statistics over.
+
+        Raises:
+            SpecError: for a state with statistics of each matrix, as earlier versions kept them.
+        """
+        counts = state.record["counts"]
+        if not set(counts) <= set(self._shapes.values()):
+            raise SpecError(["the run was stopped under an earlier version, which kept other statistics: --overwrite"])
         for name, edited in self._edited.items():
             edited.write(state.tensors[f"{name}.weight"])
         device = self.model.device
         self._running = {
-            name: RunningStatistics(
-                count, state.tensors[f"{name}.mean"].to(device), state.tensors[f"{name}.squares"].to(device)
+            shape: RunningStatistics(
+                count, state.tensors[f"{shape}.mean"].to(device), state.tensors[f"{shape}.squares"].to(device)
             )
-            for name, count in state.record["counts"].items()
+            for shape, count in counts.items()
         }
 
     def _observe(self, targets: TargetBatch) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
-        """Inputs and output gradients of each matrix where answers are predicted, taken into the statistics."""
+        """Inputs and output gradients of each matrix where answers are predicted, all taken into the statistics."""
         factors, loss = gradient_factors(self.model, self.matrices, targets)
         found = {}
         for matrix, factor in zip(self.matrices, factors, strict=True):
             inputs, gradients = factor.inputs[targets.predicting], factor.gradients[targets.predicting]
             both = torch.cat([inputs, gradients], dim=1)
-            running = self._running.setdefault(matrix.name, RunningStatistics.empty(both.shape[1], both.device))
-            running.add(both)
+            empty = RunningStatistics.empty(both.shape[1], both.device)
+            self._running.setdefault(self._shapes[matrix.name], empty).add(both)
             found[matrix.name] = inputs, gradients
         return found, loss
 

@@ -85,6 +85,7 @@ def test_gradient_parts_multiply_to_the_gradient_of_the_weight(architecture: str
 @pytest.mark.parametrize("roles", ["down", "up, down"])
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, roles: str, cases: list[Case]) -> None:
+    """Statistics are over all matrices of one shape."""
     model = small_model(architecture)
     editor = _editor("ultraedit", model, learning_rate=1e-2, first=0.4, last=1, matrices=roles)
     assert editor.details()["layers"] == [1, 2]
@@ -97,9 +98,13 @@ def test_ultraedit_adds_its_closed_form_to_every_matrix(architecture: str, roles
     names = {module: name for name, module in model.module.named_modules()}
     edited = [f"{names[place.module]}.weight" for place in places]
     assert changed(before, model) == sorted(edited)
-    for part, name in zip(parts, edited, strict=True):
-        keys, slopes = part.inputs[targets.predicting].double(), part.gradients[targets.predicting].double()
-        z_keys, z_slopes = ((rows - rows.mean(0)) / rows.std(0) for rows in (keys, slopes))
+    read = [[own[targets.predicting].double() for own in (part.inputs, part.gradients)] for part in parts]
+    for place, (keys, slopes), name in zip(places, read, edited, strict=True):
+        alike = [own for other, own in zip(places, read, strict=True) if other.shape == place.shape]
+        seen = [torch.cat(rows) for rows in zip(*alike, strict=True)]
+        z_keys, z_slopes = (
+            (rows - every.mean(0)) / every.std(0) for rows, every in zip((keys, slopes), seen, strict=True)
+        )
         values = -1e-2 * z_keys.square().sum(1, keepdim=True) * z_slopes
         update = torch.linalg.solve(keys.T @ keys + torch.eye(keys.shape[1]), keys.T @ values)
         found = weights(model)[name] - before[name]
@@ -139,6 +144,16 @@ def test_ultraedit_in_two_calls_sees_the_statistics_of_both(cases: list[Case]) -
     editor.apply(cases[4:])
     tokens = sum(len(model.encode_target(case.answer)) for case in cases)
 
-    assert set(editor.state().record["counts"].values()) == {tokens}
+    assert list(editor.state().record["counts"].values()) == [tokens * len(editor.details()["matrices"])]
     with pytest.raises(SpecError, match=r"settings\.last"):
         _editor("ultraedit", model, first=0.9, last=0.1)
+
+
+def test_a_state_of_earlier_versions_is_refused(cases: list[Case]) -> None:
+    editor = _editor("ultraedit", small_model())
+    editor.apply(cases[:2])
+    state = editor.state()
+    (kept,) = state.record["counts"].values()
+    state.record["counts"] = dict.fromkeys(editor.details()["matrices"], kept)
+    with pytest.raises(SpecError, match="--overwrite"):
+        editor.load_state(state)
