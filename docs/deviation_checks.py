@@ -22,6 +22,7 @@ from kgedit.editing import make_editor
 from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
+from kgedit.editing.locate_then_edit.anchored_norm import pilot_cases
 from kgedit.editing.locate_then_edit.preserving import PreservingEditor
 from kgedit.editing.locate_then_edit.rome import Rome
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
@@ -202,6 +203,22 @@ def _mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(torch.nn.functional.cosine_similarity(one, other).mean())
 
 
+def _nas(model: LanguageModel, every: Sequence[Case], known: Sequence[KnownFact]) -> Iterator[str]:
+    """The anchor of MEMIT's values by fewer pilot edits, and without the longest."""
+    editor = _several_layers("memit", model, {}, unasked(known, every[:EDITS]))
+    top = editor.layers[-1]
+    cases, _ = editor.editable(pilot_cases(unasked(known, every[:EDITS]), editor.settings.pilots))
+    requests = list(map(editor.request_of, cases))
+    found = editor.search(model.blocks[top].module, requests, layer=top)
+    lengths = (editor.written(requests, layer=top) + found.added.double()).norm(dim=1)
+    shortened = lengths.sort().values[:-1]
+    error = float(lengths.std()) / len(lengths) ** 0.5
+    yield (
+        f"nas: {len(lengths)} pilot edits give {float(lengths.mean()):.3f} (standard error {error:.3f}), "
+        f"without the longest {float(shortened.mean()):.3f}, half of them {float(lengths[::2].mean()):.3f}"
+    )
+
+
 def _quietly(done: int, total: int) -> None:
     """An Advance that says nothing."""
 
@@ -240,6 +257,7 @@ PARTS = {
     "counts": _counts,
     "ultraedit": _ultraedit,
     "crispedit": _crispedit,
+    "nas": _nas,
     "memit": _memit,
     "rome": _rome,
 }

@@ -34,7 +34,9 @@ END
   for set in counterfact qaedit; do
     kgedit sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set" $only
   done
-  kgedit sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row" $only
+  for row in in-a-row in-a-row-tiny; do
+    kgedit sweep "$here/$row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/$row" $only
+  done
 }
 [ "$only" ] || {
   kgedit sweep "$here/deviations.yaml" --edits "$out/deviations.json" --limit 20 --out "$out/deviations"

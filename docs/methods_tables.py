@@ -26,21 +26,13 @@ MAIN = (
     ("locality", "synthetic", "unchanged"),
     ("locality", "few_shot", "unchanged"),
 )
-IN_A_ROW = (
-    ("update", "synthetic", "token_match"),
-    ("update", "wild", "exact_match"),
-    ("update", "wild", "contains"),
-    ("rephrase", "synthetic", "token_match"),
-    ("locality", "synthetic", "unchanged"),
-    ("locality", "wild", "unchanged"),
-)
+IN_A_ROW = {"in-a-row": "SmolLM2, in a row", "in-a-row-tiny": "`tiny`, in a row"}
 
 
 def tables(out: Path) -> str:
     """All tables whose runs are there."""
     parts = [_overview(title, _runs(out / name)) for name, title in SETS.items() if (out / name).is_dir()]
-    if (out / "in-a-row").is_dir():
-        parts.append(_in_a_row(_runs(out / "in-a-row")))
+    parts += [_in_a_row(title, runs) for name, title in IN_A_ROW.items() if (runs := _runs(out / name))]
     return "\n\n".join(parts)
 
 
@@ -67,13 +59,22 @@ def cells_of(run: Run, measures: Sequence[Measure]) -> list[str]:
     return [*(interval(one) if one else "100" for one in kept), seconds]
 
 
-def _in_a_row(runs: Iterable[Run]) -> str:
-    lines = head("in a row", ["edits", *map(named, IN_A_ROW), "CPU s per edit"])
+def _in_a_row(title: str, runs: Sequence[Run]) -> str:
+    free = runs[0].spec.presets[-1].name
+    measures = (
+        ("update", "synthetic", "token_match"),
+        ("update", free, "exact_match"),
+        ("update", free, "contains"),
+        ("rephrase", "synthetic", "token_match"),
+        ("locality", "synthetic", "unchanged"),
+        ("locality", free, "unchanged"),
+    )
+    lines = head(title, ["edits", *map(named, measures), "CPU s per edit"])
     for run in runs:
         batch = f", by {run.spec.batch_size}" if run.spec.batch_size > 1 else ""
         costs = run.scores.edits
         for count, scores in sorted(_by_edits(run).items()):
-            cells = [share(scores[one].mean) for one in IN_A_ROW]
+            cells = [share(scores[one].mean) for one in measures]
             lines.append(
                 row(f"`{run.spec.method}`{batch}", [f"{count:,}", *cells, f"{costs.cpu_seconds / costs.edits:.3g}"])
             )

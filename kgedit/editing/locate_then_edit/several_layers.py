@@ -283,7 +283,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             return before + added, [False] * len(requests)
         if layer not in self._anchors:
             raise SpecError(["nas needs pilot edits: call prepare() with known facts first"])
-        values = anchored(before, self._written(requests, layer=layer), added, norm=self._anchors[layer])
+        values = anchored(before, self.written(requests, layer=layer), added, norm=self._anchors[layer])
         return values.wanted, values.dropped.tolist()
 
     def reached(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
@@ -291,7 +291,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         bare = [request.prompts[0] for request in requests]
         return outputs_at(self.model, self.model.blocks[layer].module, bare, layer=layer).double()
 
-    def _written(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
+    def written(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
         """What a block's MLP adds to the bare prompts now, edits x width, in float64."""
         block, bare = self.model.blocks[layer], [request.prompts[0] for request in requests]
         last = block.norm_after_mlp or block.down_projection
@@ -313,7 +313,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         key = [self.settings.model_dump(), [[[*prompt.ids] for prompt in own.prompts] for own in requests]]
         path = anchor_path(self.model.fingerprint, layer, [*key, [own.target for own in requests]])
         if not path.is_file():
-            written = self._written(requests, layer=layer)
+            written = self.written(requests, layer=layer)
             found = self.search(self.model.blocks[layer].module, requests, layer=layer)
             save_tensors(path, {"norm": (written + found.added.double()).norm(dim=1).mean()})
         return float(load_file(path)["norm"])
