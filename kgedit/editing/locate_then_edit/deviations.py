@@ -19,6 +19,8 @@ _SEARCH = (
         published="at the end (the papers), at the subject's last token (their code)",
         ours="at the end; `drift_at: subject` as in the code",
         why="what is said about the subject is to stay, which is what follows the prompt",
+        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, `drift_at: subject`: rephrased 27.5 in place of 17.5 "
+        "(teacher-forced), 85 in place of 80 (few_shot); unchanged 90 in place of 85, and 70 both ways; all learned",
     ),
     Deviation(
         what="learning rate of the value search for models without published values",
@@ -106,8 +108,9 @@ _ROME_LAYER = Deviation(
     published="17 of 48 (GPT-2 XL), 5 of 28 to 32",
     ours="the block at 0.17 of the depth",
     why="as in the 7B models",
-    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; beside GPT-2 XL's share of the depth not "
-    "measured",
+    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; ROME there, 20 CounterFact edits, in block 10 as "
+    "GPT-2 XL by its depth: all learned both ways; teacher-forced rephrased 27.5 in place of 22.5, unchanged 85 in "
+    "place of 95; few_shot unchanged 90 in place of 80",
 )
 
 ROME = Deviations((*_SEARCH, *_STATISTICS, _DAMPING, _METRIC, _ROME_LAYER))
@@ -135,6 +138,8 @@ _NAS = Deviation(
     ours="100 known facts turned to other answers, none left out; an edit that is dropped is reported as failed, and "
     "its key still counts among past edits",
     why="a timestep has no second set of edits",
+    effect="SmolLM2-135M, 100 pilots of a CounterFact file: a mean of 164 (standard error 5), without the longest 163; "
+    "by every second of them 201: which facts are asked counts for more than how many",
 )
 _SIMIE = Deviation(
     what="with `simie`: weights and keys",
@@ -162,7 +167,9 @@ ENCORE = Deviations((
         published="in the code when five tokens are the likeliest, whatever the target's length",
         ours="when every token of the target is the likeliest in every prompt behind a random prefix",
         why="targets have more than one token",
-        effect="not measured; of 1,000 CounterFact targets 899 have one token, and none more than three",
+        effect="899 of 1,000 CounterFact targets have one token, none more than three; no early end at all "
+        "(`patience: 25`), SmolLM2-135M, 20 edits: teacher-forced update 100 in place of 95, unchanged 85 in place of "
+        "90, few_shot unchanged 75 in place of 85, 3.2 CPU s in place of 1.4",
     ),
 ))  # fmt: skip
 
