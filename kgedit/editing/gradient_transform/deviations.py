@@ -94,7 +94,7 @@ STABLEEDIT = Deviations((
         published="other edits of the same data set",
         ours="known facts of the older snapshot, as many as there are up to `warm_up`",
         why="a timestep has no second set of edits",
-        effect="SmolLM2-135M, 100 CounterFact edits, teacher-forced update and unchanged: 73.7 and 7 after 2,000 facts, "
-        "69.2 and 17 after 600; the change is the warm-up's for the most part (docs/methods.md)",
+        effect="SmolLM2-135M, 100 CounterFact edits, teacher-forced update and unchanged: 73.7 and 7 after 2,000 "
+        "facts, 69.2 and 17 after 600; the change is the warm-up's for the most part (docs/methods.md)",
     ),
 ))  # fmt: skip
