@@ -104,7 +104,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         """
         counts = state.record["counts"]
         if not set(counts) <= set(self._shapes.values()):
-            raise SpecError(["the run was stopped under an earlier version, which kept other statistics: --overwrite"])
+            raise SpecError(["an earlier version with other statistics stopped this run: give --overwrite"])
         for name, edited in self._edited.items():
             edited.write(state.tensors[f"{name}.weight"])
         device = self.model.device

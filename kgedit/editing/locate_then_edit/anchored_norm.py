@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -51,16 +52,23 @@ def anchored(before: torch.Tensor, written: torch.Tensor, added: torch.Tensor, *
 
 
 def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
-    """Known facts as edits, each to the answer of the next fact of the same relation that has another."""
+    """Known facts as edits, each to the next other answer of its relation, or of any where its relation has no other.
+
+    Relations of edit files often have one answer; a fact that no other answer can be given is left out.
+    """
     by_relation: dict[str, list[str]] = {}
     for fact in known:
         by_relation.setdefault(fact.fact.property, []).append(fact.answer)
+    every = [fact.answer for fact in known]
     seen = dict.fromkeys(by_relation, 0)
     cases = []
     for index, fact in enumerate(known[:count]):
-        answers = by_relation[fact.fact.property]
-        start = seen[fact.fact.property] = seen[fact.fact.property] + 1
-        others = (answer for answer in [*answers[start:], *answers[:start]] if answer != fact.answer)
+        seen[fact.fact.property] += 1
+        answer = _next_other(by_relation[fact.fact.property], seen[fact.fact.property], fact.answer)
+        if answer is None:
+            answer = _next_other(every, index + 1, fact.answer)
+        if answer is None:
+            continue
         cases.append(
             Case(
                 case_id=f"pilot:{index}",
@@ -68,7 +76,7 @@ def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
                 tag="update",
                 fact=fact.fact,
                 question=fact.question,
-                answer=next(others, fact.answer),
+                answer=answer,
                 cloze=fact.cloze,
                 old_objects=(),
                 old_answers=(),
@@ -76,6 +84,11 @@ def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
             )
         )
     return cases
+
+
+def _next_other(answers: Sequence[str], start: int, own: str) -> str | None:
+    """The first that is not the own one, from a place on and then from the beginning."""
+    return next((answer for answer in chain(islice(answers, start, None), answers) if answer != own), None)
 
 
 def anchor_path(fingerprint: str, layer: int, key: object) -> Path:

@@ -306,7 +306,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         cases, _ = self.editable(pilot_cases(known, self.settings.pilots))
         if not cases:
             raise ModelError(
-                "nas needs pilot edits, but no known fact has its subject in its question. "
+                "nas needs pilot edits, but no known fact names its subject and has another answer to turn to. "
                 "Export the timestep again with known facts, or leave nas out."
             )
         requests = [self.request_of(case) for case in cases]

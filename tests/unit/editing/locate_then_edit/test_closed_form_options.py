@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -157,8 +158,20 @@ def test_pilot_edits_ask_for_another_answer_of_the_same_relation(timestep: Times
     for fact, case in zip(known, pilots, strict=False):
         others = {other.answer for other in known if other.fact.property == fact.fact.property} - {fact.answer}
         assert case.question == fact.question
-        assert case.answer in others or not others
+        assert case.answer in others
     assert len(pilots) == min(5, len(known))
+
+
+def test_pilot_edits_of_relations_with_one_answer_ask_for_that_of_another(timestep: Timestep) -> None:
+    """Each edit of a file of edits is a relation of its own."""
+    known = [
+        replace(fact, fact=replace(fact.fact, property=f"relation-{index}"))
+        for index, fact in enumerate(timestep.known_facts())
+    ]
+    pilots = pilot_cases(known, 5)
+    assert len(pilots) == min(5, len(known))
+    assert all(case.answer != fact.answer for fact, case in zip(known, pilots, strict=False))
+    assert pilot_cases([replace(fact, answer="Paris") for fact in known], 5) == []
 
 
 def test_simie_leaves_the_weights_nearest_to_what_each_call_would_have_left(
