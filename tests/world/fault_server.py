@@ -41,6 +41,7 @@ class FaultServer:
         silence: Seconds that "timeout" lasts.
         complete: The server's model, in place of `reply`, where it must see the whole request.
         hold_after: After so many paid replies all further calls wait until the server ends; None for never.
+        held: Calls that have waited so.
     """
 
     def __init__(self, reply: Reply, fault: Fault) -> None:
@@ -54,6 +55,7 @@ class FaultServer:
         self.retry_after: float | str = 0.05
         self.silence = 1.0
         self.hold_after: int | None = None
+        self.held = 0
         self.seconds = 0.0
         self.released = threading.Event()
         self.lock = threading.Lock()
@@ -100,7 +102,9 @@ class _Handler(BaseHTTPRequestHandler):
             fault = world.fault(message, world.tries[message])
             completion = world.completion(message, body)
             hold = world.hold_after is not None and world.paid.total() >= world.hold_after
-            if fault is None and not hold:
+            if hold:
+                world.held += 1
+            elif fault is None:
                 world.paid[message] += 1
         if world.seconds:
             time.sleep(world.seconds)
