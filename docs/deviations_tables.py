@@ -1,4 +1,4 @@
-"""Prints docs/methods.md's tables of deviations undone, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
+"""Prints docs/methods.md's tables of other settings, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgedit.analysis.runs import Run
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.sweeps.run_names import run_name
 
-SWEEPS = {"deviations": "SmolLM2-135M", "deviations-tiny": "`tiny`"}
+SWEEPS = {"deviations": "SmolLM2-135M", "closed-forms": "SmolLM2-135M", "deviations-tiny": "`tiny`"}
 
 
 def tables(out: Path) -> str:

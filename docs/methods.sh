@@ -34,12 +34,11 @@ END
   for set in counterfact qaedit; do
     kgedit sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set" $only
   done
-  for row in in-a-row in-a-row-tiny; do
-    kgedit sweep "$here/$row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/$row" $only
-  done
+  kgedit sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row" $only
 }
 [ "$only" ] || {
   kgedit sweep "$here/deviations.yaml" --edits "$out/deviations.json" --limit 20 --out "$out/deviations"
+  kgedit sweep "$here/closed-forms.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/closed-forms"
   kgedit sweep "$here/deviations-tiny.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/deviations-tiny"
 }
 python "$here/methods_tables.py" "$out"

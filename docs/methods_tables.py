@@ -16,7 +16,7 @@ Measure = tuple[str, str, str]
 """Axis, preset and metric."""
 
 SETS = {"counterfact": "CounterFact", "qaedit": "QAEdit"}
-HELD = {"single": ", one by one", "per_timestep": ", all at once"}
+HELD = {"single": ", one by one", "per_timestep": ", all at once", "sequential": ", in a row"}
 MAIN = (
     ("update", "synthetic", "token_match"),
     ("update", "few_shot", "exact_match"),
@@ -26,13 +26,13 @@ MAIN = (
     ("locality", "synthetic", "unchanged"),
     ("locality", "few_shot", "unchanged"),
 )
-IN_A_ROW = {"in-a-row": "SmolLM2, in a row", "in-a-row-tiny": "`tiny`, in a row"}
 
 
 def tables(out: Path) -> str:
     """All tables whose runs are there."""
     parts = [_overview(title, _runs(out / name)) for name, title in SETS.items() if (out / name).is_dir()]
-    parts += [_in_a_row(title, runs) for name, title in IN_A_ROW.items() if (runs := _runs(out / name))]
+    if runs := _runs(out / "in-a-row"):
+        parts.append(_in_a_row(runs))
     return "\n\n".join(parts)
 
 
@@ -59,17 +59,16 @@ def cells_of(run: Run, measures: Sequence[Measure]) -> list[str]:
     return [*(interval(one) if one else "100" for one in kept), seconds]
 
 
-def _in_a_row(title: str, runs: Sequence[Run]) -> str:
-    free = runs[0].spec.presets[-1].name
+def _in_a_row(runs: Sequence[Run]) -> str:
     measures = (
         ("update", "synthetic", "token_match"),
-        ("update", free, "exact_match"),
-        ("update", free, "contains"),
+        ("update", "wild_chat", "exact_match"),
+        ("update", "wild_chat", "contains"),
         ("rephrase", "synthetic", "token_match"),
         ("locality", "synthetic", "unchanged"),
-        ("locality", free, "unchanged"),
+        ("locality", "wild_chat", "unchanged"),
     )
-    lines = head(title, ["edits", *map(named, measures), "CPU s per edit"])
+    lines = head("In a row", ["edits", *map(named, measures), "CPU s per edit"])
     for run in runs:
         batch = f", by {run.spec.batch_size}" if run.spec.batch_size > 1 else ""
         costs = run.scores.edits

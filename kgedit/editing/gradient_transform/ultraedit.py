@@ -104,7 +104,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         """
         counts = state.record["counts"]
         if not set(counts) <= set(self._shapes.values()):
-            raise SpecError(["an earlier version with other statistics stopped this run: give --overwrite"])
+            raise SpecError(["an earlier version began this run with other statistics: give --overwrite"])
         for name, edited in self._edited.items():
             edited.write(state.tensors[f"{name}.weight"])
         device = self.model.device

@@ -11,7 +11,7 @@ PROMPT = Deviations((
         ours="the last call's, 50 at most (`most`)",
         why="the sequential and the per-timestep protocol edit more than one",
         effect="SmolLM2-135M, 20 CounterFact edits stated together and one by one: teacher-forced update 75 and 60, "
-        "rephrased 15.8 and 12.5, unchanged 40 and 30; few_shot update 15 both ways",
+        "rephrased 15.8 and 12.5, unchanged 40 and 30; few_shot update 35 and 25",
     ),
 ))  # fmt: skip
 
