@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from click.testing import CliRunner
+from world.patience import wait_until
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
@@ -216,13 +217,6 @@ def watcher_runs(server: ManagedServer) -> bool:
     return find_process(server.folder / "idle-stop.pid", "kgedit.graph.managed.idle") is not None
 
 
-def wait_until(condition, *, seconds: float) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
-
 def test_a_server_that_nobody_uses_stops_by_itself_and_its_watcher_with_it(
     server: ManagedServer, graph_home: Path
 ) -> None:
@@ -238,7 +232,7 @@ def test_a_server_that_nobody_uses_stops_by_itself_and_its_watcher_with_it(
     for _ in range(8):
         assert answers(server.address())  # connections that come and go between two looks
         time.sleep(0.5)
-    wait_until(lambda: not server.running() and not watcher_runs(server), seconds=90)
+    wait_until(lambda: not server.running() and not watcher_runs(server))
     assert "Stopped after 2 s without a client." in (server.folder / "logs" / "idle-stop.log").read_text("utf-8")
 
 
@@ -256,7 +250,7 @@ def test_the_watcher_ends_when_it_is_told_or_the_server_is_gone(
     pid = server.pid()
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not watcher_runs(server), seconds=60)
+    wait_until(lambda: not watcher_runs(server))
 
 
 READ_ONLY = """

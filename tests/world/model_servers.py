@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,8 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-
-SECONDS = 20
+from world.patience import SECONDS, wait_until
 
 
 @dataclass
@@ -78,11 +76,8 @@ def running(server: uvicorn.Server) -> Iterator[str]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        deadline = time.monotonic() + SECONDS
-        while not server.started:
-            assert thread.is_alive(), "the server ended"
-            assert time.monotonic() < deadline, "the server did not start"
-            time.sleep(0.005)
+        wait_until(lambda: server.started or not thread.is_alive())
+        assert server.started, "the server ended"
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:

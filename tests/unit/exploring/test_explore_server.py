@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from starlette.testclient import TestClient
 from world.explored import DAYS, write_explored
 from world.hostile import HOSTILE
+from world.patience import wait_until
 
 from kgedit.api.exploring import explore_server
 from kgedit.benchmark.selected import read_selection
@@ -68,12 +69,8 @@ def ask(client: TestClient, path: str, **query: Any) -> Any:
 
 def wait(client: TestClient) -> dict[str, Any]:
     """The last export, when it has ended."""
-    for _ in range(200):
-        task = ask(client, "exports")["exports"][0]
-        if task["state"] in ("done", "failed"):
-            return dict(task)
-        threading.Event().wait(0.02)
-    raise AssertionError(task)
+    wait_until(lambda: ask(client, "exports")["exports"][0]["state"] in ("done", "failed"))
+    return dict(ask(client, "exports")["exports"][0])
 
 
 @pytest.mark.parametrize(
@@ -188,13 +185,13 @@ def test_an_export_that_fails_says_why_and_the_server_goes_on(client: TestClient
 
 
 def test_kinds_of_change_are_worked_out_beside_the_answers_and_kept(client: TestClient, home: Path) -> None:
+    def arvika() -> Any:
+        return ask(client, "changes", **WINDOW, relation="P6", q="arvika")
+
     assert ask(client, "changes", **WINDOW)["kinds"] == "none"
     assert client.post(f"/{TOKEN}/api/kinds", json=WINDOW).status_code == 202
-    for _ in range(500):
-        changes = ask(client, "changes", **WINDOW, relation="P6", q="arvika")
-        if changes["rows"][0]["kind"]:
-            break
-        threading.Event().wait(0.02)
+    wait_until(lambda: arvika()["rows"][0]["kind"])
+    changes = arvika()
     assert changes["kinds"] == "done"
     assert [(row["subject"], row["kind"]) for row in changes["rows"]] == [("Q1", "update")]
     counts = {value: count for value, _, count in ask(client, "changes", **WINDOW)["facets"]["kind"]}

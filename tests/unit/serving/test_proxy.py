@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ import httpx2
 import pytest
 import uvicorn
 from world.model_servers import MadeUpModel, free_port, model_server, running
+from world.patience import wait_until
 from world.small_memory import NORWAY, SPOUSE, edit, write_small_memory
 
 from kgedit.memory.findings import Search
@@ -156,13 +156,6 @@ def _content(model: MadeUpModel) -> str:
     return str(model.bodies[-1]["messages"][-1]["content"])
 
 
-def _until(happened: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.01)
-
-
 @pytest.mark.slow
 def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
     client: httpx2.Client, model: MadeUpModel, memory: Path
@@ -198,11 +191,11 @@ def test_a_file_that_is_no_memory_leaves_the_earlier_one_in_use(
     client: httpx2.Client, model: MadeUpModel, memory: Path
 ) -> None:
     memory.write_bytes(b"half a fi")
-    _until(lambda: "kgedit_reload_failures_total 1" in client.get("/metrics").text)
+    wait_until(lambda: "kgedit_reload_failures_total 1" in client.get("/metrics").text)
     client.post(CHAT, json=_chat(("user", NORWAY)))
     assert "Jonas" in _content(model)
     write_small_memory(memory, leader="Erna")
-    _until(lambda: "kgedit_reloads_total 1" in client.get("/metrics").text)
+    wait_until(lambda: "kgedit_reloads_total 1" in client.get("/metrics").text)
     client.post(CHAT, json=_chat(("user", NORWAY)))
     assert "Erna" in _content(model)
 
@@ -239,7 +232,7 @@ def test_a_stop_waits_for_the_answer_that_is_being_given(memory: Path) -> None:
     with running(model_server(model)) as upstream, ThreadPoolExecutor(1) as pool:
         with running(_proxy(memory, upstream)) as address:
             answer = pool.submit(httpx2.post, address + CHAT, json=_chat(("user", NORWAY)), trust_env=False, timeout=60)
-            _until(lambda: model.bodies)
+            wait_until(lambda: model.bodies)
         assert answer.result().status_code == 200
 
 
@@ -312,6 +305,6 @@ def test_an_added_timestep_is_told_after_the_reload(client: httpx2.Client, model
     client.post(CHAT, json=asked)
     assert "Mette" not in _content(model)
     write_small_memory(memory, edit("Denmark", "P6", "Mette"))
-    _until(lambda: "kgedit_reloads_total 1" in client.get("/metrics").text)
+    wait_until(lambda: "kgedit_reloads_total 1" in client.get("/metrics").text)
     client.post(CHAT, json=asked)
     assert '"answer": "Mette"' in _content(model)

@@ -9,15 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from world.patience import wait_until
 
 from kgedit.graph.managed.processes import end_process, find_process, start_detached
-
-
-def wait_until(condition) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def start_sleeper(folder: Path, program: str) -> Path:

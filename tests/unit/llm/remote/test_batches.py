@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from world.batch_server import BatchServer, batch_server
+from world.patience import wait_until
 
 from kgedit.errors import ModelError
 from kgedit.files import exclusive_lock
@@ -234,9 +234,7 @@ def test_a_run_that_is_killed_resumes_and_pays_nothing_twice(tmp_path: Path, ste
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 120
-        while server.steps[step] < 1 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: server.steps[step] >= 1)
         child.send_signal(signal.SIGKILL)
         child.wait(120)
         (note,) = (tmp_path / "batches").glob("*.json")

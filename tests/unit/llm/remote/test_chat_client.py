@@ -8,13 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from world.fault_server import FaultServer, fault_server
+from world.patience import wait_until
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.client import ChatClient, Effort
@@ -263,13 +262,6 @@ def _cached(folder: Path) -> int:
     return len(list(folder.rglob("[0-9a-f]*.json")))
 
 
-def _until(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.slow
 def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_path: Path, how: signal.Signals) -> None:
@@ -282,11 +274,11 @@ def test_a_run_that_is_killed_in_the_middle_resumes_and_pays_nothing_twice(tmp_p
             stderr=subprocess.DEVNULL,
         )
         # All four workers: a call that has its turn but is still on its way would rightly be answered, and kept.
-        _until(lambda: _cached(replies) == 13 and server.held == 4)
+        wait_until(lambda: _cached(replies) == 13 and server.held == 4)
         child.send_signal(how)
         if how == signal.SIGINT:
             # Were the held calls let go before it stopped, it would rightly try them again.
-            _until(stopped.is_file)
+            wait_until(stopped.is_file)
         server.hold_after = None
         server.released.set()
         assert child.wait(120) != 0
