@@ -36,6 +36,7 @@ class ChangeCounts:
         cases: Of these, those that can be asked for.
         drawn: Of these, those within the sample or limit.
         answered: Of these, those that the unedited model answers right; None where that made no difference.
+        asked_under: The preset that told so.
         edited: Those that it was edited with.
     """
 
@@ -46,6 +47,7 @@ class ChangeCounts:
     cases: int
     drawn: int
     answered: int | None
+    asked_under: str
     edited: int
 
 
@@ -146,6 +148,7 @@ def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
         cases=sum(manifest["cases"].values()),
         drawn=selected.drawn,
         answered=selected.answered if run.spec.only_failed else None,
+        asked_under=run.spec.presets[0].name,
         edited=selected.edited,
     )
 
@@ -186,7 +189,10 @@ def _what_changed(counts: ChangeCounts, model: str) -> str:
     if counts.answered is None:
         became = f"{drawn} were edited into {model}"
     else:
-        became = f"of {drawn}, {model} answered {counts.answered:,} right and was edited with {counts.edited:,}"
+        became = (
+            f"of {drawn}, {model} answered {counts.answered:,} right (asked under {counts.asked_under}) "
+            f"and was edited with the other {counts.edited:,}"
+        )
     return (
         f"Between {counts.older} and {counts.newer}, {counts.changed:,} facts changed among "
         f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for; {became}."
