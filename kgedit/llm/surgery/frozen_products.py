@@ -68,7 +68,7 @@ def _forward(module: nn.Linear, packed: PackedMatrices, last: _LastProduct, inpu
         return _product(inputs, matrix, bias)
     if not inputs.requires_grad:
         return last.of(inputs, matrix, bias)
-    found: torch.Tensor = _FrozenProduct.apply(inputs, matrix, bias, weight)
+    found: torch.Tensor = _FrozenProduct.apply(inputs, matrix, bias, weight, module, packed)
     return found
 
 
@@ -86,21 +86,32 @@ class _LastProduct:
 
 
 class _FrozenProduct(torch.autograd.Function):
-    """x W^T + b, with a gradient for x alone; `matrix` is W or a copy of it."""
+    """x W^T + b, with a gradient for x alone; `matrix` is W, the layer's weight, or a copy of it."""
 
     @staticmethod
     def forward(
-        ctx: Any, inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None, weight: torch.Tensor
+        ctx: Any,
+        inputs: torch.Tensor,
+        matrix: torch.Tensor,
+        bias: torch.Tensor | None,
+        weight: torch.Tensor,
+        layer: nn.Linear,
+        packed: PackedMatrices,
     ) -> torch.Tensor:
         ctx.save_for_backward(weight)
+        ctx.layer, ctx.packed = layer, packed
         return _product(inputs, matrix, bias)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (weight,) = ctx.saved_tensors
-        # This product needs the order in which the matrix lies in memory: no copy would gain anything.
-        return _product(slopes, weight.t(), None), None, None, None
+        if slopes.numel() == slopes.shape[-1]:
+            # One row: oneDNN takes up to twice as long as torch to go through a matrix against its order.
+            found = slopes @ weight
+        else:
+            found = _product(slopes, ctx.packed.of(ctx.layer, slopes, transposed=True), None)
+        return found, *[None] * 5
 
 
 def _product(inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

@@ -41,6 +41,18 @@ def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool) -> N
     assert "forward" not in layer.__dict__
 
 
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_gradients_stay_the_same_to_the_last_bit_however_often_a_matrix_is_read(rows: int) -> None:
+    torch.manual_seed(0)
+    layer = nn.Linear(160, 200).requires_grad_(False)
+    inputs = torch.randn(rows, 160, requires_grad=True)
+    weights = torch.randn(rows, 200)
+    with frozen_products(_model(layer)):
+        slopes = [torch.autograd.grad((layer(inputs) * weights).sum(), inputs)[0] for _ in range(40)]
+    torch.testing.assert_close(slopes[0], weights @ layer.weight)
+    assert all(torch.equal(slopes[0], other) for other in slopes)
+
+
 def test_trained_narrow_and_other_layers_keep_their_own_way() -> None:
     trained, narrow = nn.Linear(160, 160), nn.Linear(16, 160).requires_grad_(False)
     wide = nn.Linear(160, 160).double().requires_grad_(False)

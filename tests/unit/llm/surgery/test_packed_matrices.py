@@ -15,10 +15,10 @@ def layer() -> nn.Linear:
     return nn.Linear(160, 200).requires_grad_(False)
 
 
-def _read_often(packed: PackedMatrices, layer: nn.Linear, rows: int = 3) -> torch.Tensor:
-    inputs = torch.ones(rows, layer.in_features)
+def _read_often(packed: PackedMatrices, layer: nn.Linear, *, transposed: bool = False) -> torch.Tensor:
+    inputs = torch.ones(3, layer.out_features if transposed else layer.in_features)
     for _ in range(_READINGS):
-        found = packed.of(layer, inputs)
+        found = packed.of(layer, inputs, transposed=transposed)
     return found
 
 
@@ -33,13 +33,15 @@ def test_a_matrix_is_copied_when_it_has_been_read_often(layer: nn.Linear) -> Non
     assert _read_often(packed, layer).is_mkldnn
 
 
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("rows", [2, 3, 10, 33, 300, 512])
-def test_a_copy_gives_the_same_bits_for_any_number_of_rows(layer: nn.Linear, rows: int) -> None:
-    packed, inputs = PackedMatrices(), torch.randn(rows, 160)
-    _read_often(packed, layer)
-    copy = packed.of(layer, inputs)
+def test_a_copy_gives_the_same_bits_for_any_number_of_rows(layer: nn.Linear, rows: int, transposed: bool) -> None:
+    matrix = layer.weight.t() if transposed else layer.weight
+    packed, inputs = PackedMatrices(), torch.randn(rows, matrix.shape[1])
+    _read_often(packed, layer, transposed=transposed)
+    copy = packed.of(layer, inputs, transposed=transposed)
     assert copy.is_mkldnn
-    assert torch.equal(_times(copy, inputs), _times(layer.weight, inputs))
+    assert torch.equal(_times(copy, inputs), _times(matrix, inputs))
 
 
 @pytest.mark.parametrize("rows", [1, 513])
