@@ -68,7 +68,11 @@ def _forward(module: nn.Linear, packed: PackedMatrices, last: _LastProduct, inpu
         return _product(inputs, matrix, bias)
     if not inputs.requires_grad:
         return last.of(inputs, matrix, bias)
-    found: torch.Tensor = _FrozenProduct.apply(inputs, matrix, bias, weight, module, packed)
+    found: torch.Tensor
+    if inputs.numel() == inputs.shape[-1]:
+        found = _SingleRow.apply(inputs, packed.transposed(module), bias, weight)
+    else:
+        found = _FrozenProduct.apply(inputs, matrix, bias, weight, module, packed)
     return found
 
 
@@ -105,13 +109,32 @@ class _FrozenProduct(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (weight,) = ctx.saved_tensors
-        if slopes.numel() == slopes.shape[-1]:
-            # One row: oneDNN takes up to twice as long as torch to go through a matrix against its order.
-            found = slopes @ weight
-        else:
-            found = _product(slopes, ctx.packed.of(ctx.layer, slopes, transposed=True), None)
-        return found, *[None] * 5
+        return _product(slopes, ctx.packed.of(ctx.layer, slopes, transposed=True), None), *[None] * 5
+
+
+class _SingleRow(torch.autograd.Function):
+    """The same for a single row, with a copy of W^T or None in place of `matrix`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        inputs: torch.Tensor,
+        transposed: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        weight: torch.Tensor,
+    ) -> torch.Tensor:
+        ctx.save_for_backward(weight if transposed is None else transposed.t())
+        if transposed is None:
+            return _product(inputs, weight, bias)
+        found = inputs @ transposed
+        return found if bias is None else found + bias
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (matrix,) = ctx.saved_tensors
+        # oneDNN takes up to twice as long to go through a matrix against its order.
+        return slopes @ matrix, *[None] * 3
 
 
 def _product(inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

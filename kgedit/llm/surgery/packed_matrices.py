@@ -1,11 +1,14 @@
-"""Copies of matrices in the order in which oneDNN reads them, for those that are read again and again.
+"""Copies of matrices in the order in which they are read, for those that are read again and again.
 
 oneDNN otherwise reorders a matrix at each product, which for few rows takes as long as the product. The numbers are the
-same to the last bit.
+same to the last bit. A single row is multiplied by other means, which take long for matrices of many short rows: of
+these there are transposed copies, whose products differ in the last bit, and which are therefore taken from the first
+product on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +21,9 @@ _READINGS = 16
 """A matrix is copied when it has been read as often: a copy takes as long as what ten to twenty products gain."""
 _LEAST_ROWS, _MOST_ROWS = 2, 512
 """A single row is multiplied in another way, and with many rows the order hardly matters."""
+_SHORT = 2
+"""So many times as many rows as columns: for one row, a processor is slow to read many short rows."""
+_STRIP = 64
 _SAMPLE = 64
 
 
@@ -25,15 +31,15 @@ class PackedMatrices:
     """The copies of one model's matrices.
 
     Args:
-        most_bytes: Of all copies together; what is read often after that stays without one.
+        most_bytes: Of all copies that oneDNN reads; what is read often after that stays without one. Transposed copies
+            may take half as much again.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._left = most_bytes
-        self._read: dict[tuple[nn.Linear, bool], _Read] = {}
+        self._packed, self._transposed = _Copies(most_bytes), _Copies(most_bytes // 2)
 
     def of(self, layer: nn.Linear, inputs: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-        """What to multiply rows by: the layer's matrix or a copy of it.
+        """What oneDNN is to multiply rows by: the layer's matrix or a copy of it.
 
         Args:
             inputs: The rows, for their number.
@@ -44,25 +50,59 @@ class PackedMatrices:
         rows = inputs.numel() // inputs.shape[-1]
         if not _LEAST_ROWS <= rows <= _MOST_ROWS or weight.is_inference():
             return matrix
-        key = layer, transposed
+        read = self._packed.reading((layer, transposed), weight)
+        if read.times == _READINGS:
+            self._packed.keep(read, lambda: torch.ops.mkldnn._reorder_linear_weight(matrix.detach(), rows))
+        return matrix if read.copy is None else read.copy
+
+    def transposed(self, layer: nn.Linear) -> torch.Tensor | None:
+        """A copy of the transposed matrix, for single rows; None where it would gain nothing, or takes too much."""
+        weight = layer.weight
+        if layer.out_features < _SHORT * layer.in_features or weight.is_inference():
+            return None
+        read = self._transposed.reading((layer, True), weight)
+        if read.times == 1:
+            self._transposed.keep(read, lambda: _transposed(weight.detach()))
+        return read.copy
+
+    def forget_changed(self) -> None:
+        """Drop copies of matrices that hold other values now: torch's count of changes does not see all of them."""
+        self._packed.forget_changed()
+        self._transposed.forget_changed()
+
+
+_Key = tuple[nn.Linear, bool]
+
+
+class _Copies:
+    """Copies by layer, and whether it is transposed, that take no more than so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self._read: dict[_Key, _Read] = {}
+
+    def reading(self, key: _Key, weight: torch.Tensor) -> _Read:
+        """Count a reading of a matrix; from 1 on where it is not the one that was read before."""
         read = self._read.get(key)
         if read is None or not read.is_of(weight):
             self._forget(key)
             read = self._read[key] = _Read(weight, weight._version, weight.data_ptr(), _sample(weight))
         read.times += 1
-        if read.times == _READINGS and weight.nbytes <= self._left:
-            self._left -= weight.nbytes
-            read.packed = torch.ops.mkldnn._reorder_linear_weight(matrix.detach(), rows)
-        return matrix if read.packed is None else read.packed
+        return read
+
+    def keep(self, read: _Read, make: Callable[[], torch.Tensor]) -> None:
+        """Make a matrix's copy if there is room."""
+        if read.weight.nbytes <= self._left:
+            self._left -= read.weight.nbytes
+            read.copy = make()
 
     def forget_changed(self) -> None:
-        """Drop copies of matrices that hold other values now: torch's count of changes does not see all of them."""
         for key in [key for key, read in self._read.items() if not torch.equal(_sample(read.weight), read.sample)]:
             self._forget(key)
 
-    def _forget(self, key: tuple[nn.Linear, bool]) -> None:
+    def _forget(self, key: _Key) -> None:
         read = self._read.pop(key, None)
-        if read is not None and read.packed is not None:
+        if read is not None and read.copy is not None:
             self._left += read.weight.nbytes
 
 
@@ -75,10 +115,18 @@ class _Read:
     address: int
     sample: torch.Tensor
     times: int = 0
-    packed: torch.Tensor | None = None
+    copy: torch.Tensor | None = None
 
     def is_of(self, weight: torch.Tensor) -> bool:
         return self.weight is weight and self.version == weight._version and self.address == weight.data_ptr()
+
+
+def _transposed(weight: torch.Tensor) -> torch.Tensor:
+    # In strips: at once it takes four times as long.
+    found = torch.empty(weight.shape[::-1], dtype=weight.dtype)
+    for start in range(0, len(weight), _STRIP):
+        found[:, start : start + _STRIP] = weight[start : start + _STRIP].t()
+    return found
 
 
 def _sample(weight: torch.Tensor) -> torch.Tensor:

@@ -24,11 +24,13 @@ def _model(*layers: nn.Linear) -> LanguageModel:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool) -> None:
+@pytest.mark.parametrize("shape", [(3, 5), (1, 1)], ids=["rows", "row"])
+@pytest.mark.parametrize("width", [200, 400])
+def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool, shape: tuple[int, int], width: int) -> None:
     torch.manual_seed(0)
-    layer = nn.Linear(160, 200, bias=bias).requires_grad_(False)
-    inputs = torch.randn(3, 5, 160, requires_grad=True)
-    weights = torch.randn(3, 5, 200).transpose(0, 1).contiguous().transpose(0, 1)
+    layer = nn.Linear(160, width, bias=bias).requires_grad_(False)
+    inputs = torch.randn(*shape, 160, requires_grad=True)
+    weights = torch.randn(*shape, width).transpose(0, 1).contiguous().transpose(0, 1)
     expected = layer(inputs)
     (slopes,) = torch.autograd.grad((expected * weights).sum(), inputs)
 
@@ -41,12 +43,13 @@ def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool) -> N
     assert "forward" not in layer.__dict__
 
 
+@pytest.mark.parametrize("width", [200, 400])
 @pytest.mark.parametrize("rows", [1, 2, 7])
-def test_gradients_stay_the_same_to_the_last_bit_however_often_a_matrix_is_read(rows: int) -> None:
+def test_gradients_stay_the_same_to_the_last_bit_however_often_a_matrix_is_read(rows: int, width: int) -> None:
     torch.manual_seed(0)
-    layer = nn.Linear(160, 200).requires_grad_(False)
+    layer = nn.Linear(160, width).requires_grad_(False)
     inputs = torch.randn(rows, 160, requires_grad=True)
-    weights = torch.randn(rows, 200)
+    weights = torch.randn(rows, width)
     with frozen_products(_model(layer)):
         slopes = [torch.autograd.grad((layer(inputs) * weights).sum(), inputs)[0] for _ in range(40)]
     torch.testing.assert_close(slopes[0], weights @ layer.weight)

@@ -83,3 +83,27 @@ def test_copies_take_no_more_than_they_may_and_make_room_when_they_go(layer: nn.
     packed.of(layer, torch.ones(3, 160))
     other.weight.add_(1)
     assert _read_often(packed, other).is_mkldnn
+
+
+def test_a_matrix_of_many_short_rows_is_transposed_for_single_rows_from_the_first_on() -> None:
+    long, square = (nn.Linear(160, rows).requires_grad_(False) for rows in (400, 160))
+    packed = PackedMatrices()
+    found = packed.transposed(long)
+    assert found is not None
+    assert torch.equal(found, long.weight.t())
+    assert found.is_contiguous()
+    assert packed.transposed(long) is found
+    assert packed.transposed(square) is None
+    with torch.no_grad():
+        long.weight.add_(1)
+    again = packed.transposed(long)
+    assert again is not None
+    assert torch.equal(again, long.weight.t())
+
+
+def test_transposed_copies_take_half_as_much_again() -> None:
+    first, second = (nn.Linear(160, 400).requires_grad_(False) for _ in range(2))
+    packed = PackedMatrices(most_bytes=2 * first.weight.nbytes)
+    assert packed.transposed(first) is not None
+    assert packed.transposed(second) is None
+    assert packed.of(second, torch.ones(3, 160)) is second.weight
