@@ -24,10 +24,9 @@ from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.gradients import loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.forward_above import forward_above
+from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.positions import at, by_row, put
-from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, row_losses
 from kgedit.records.cases import Case
 
@@ -130,16 +129,10 @@ class Grace(Editor[GraceSettings]):
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
             return self._train(targets.labels, columns, logits, entries, valid)
 
-    def _look(self, columns: torch.Tensor, logits: Callable[[], torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def _look(self, columns: torch.Tensor, forward: ForwardAbove) -> tuple[torch.Tensor, torch.Tensor]:
         """The layer's input and output at each row's last prompt token, which has the column given."""
-        seen: list[torch.Tensor] = []
-
-        def look(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-            seen.extend(at(tensor, columns).to(columns.device).float() for tensor in (given[0], output))
-
-        with hooks(self._projection.register_forward_hook(look)), torch.no_grad():
-            logits()
-        return seen[0], seen[1]
+        read, written = forward.read_and_written(self._projection)
+        return at(read, columns).to(columns.device).float(), at(written, columns).to(columns.device).float()
 
     def _train(
         self,

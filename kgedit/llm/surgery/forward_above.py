@@ -77,6 +77,10 @@ class ForwardAbove:
 
         return [self._model.module.get_output_embeddings().register_forward_pre_hook(pick)]
 
+    def read_and_written(self, layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """What a linear layer reads and writes in such a pass, as it does; nothing above it is computed."""
+        return _up_to(layer, self)
+
     def select_rows(self, rows: torch.Tensor) -> None:
         """Keep only some of the rows, given by their indexes."""
         rows = rows.cpu()  # indexes on the CPU fit tensors on every GPU of a model that is spread
@@ -129,15 +133,20 @@ def read_and_written(
     model: LanguageModel, layer: Any, ids: torch.Tensor, mask: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """What a linear layer reads and writes, rows x length x width in float32; nothing above it is computed."""
+    with frozen_products(model):
+        inputs, outputs = _up_to(layer, lambda: model.forward(ids, mask, last=1))
+    return by_row(inputs, len(ids)).float(), by_row(outputs, len(ids)).float()
 
+
+def _up_to(layer: Any, forward: Callable[[], Any]) -> tuple[torch.Tensor, torch.Tensor]:
     def stop(_: Any, args: tuple[Any, ...], output: torch.Tensor) -> None:
         raise _ReachedError(args[0], output)
 
-    with hooks(layer.register_forward_hook(stop)), frozen_products(model), torch.no_grad():
+    with hooks(layer.register_forward_hook(stop)), torch.no_grad():
         try:
-            model.forward(ids, mask, last=1)
+            forward()
         except _ReachedError as reached:
-            inputs, outputs = (by_row(tensor, len(ids)).float() for tensor in reached.args)
+            inputs, outputs = reached.args
             return inputs, outputs
     raise RuntimeError(f"the forward pass never reached {layer}")
 
