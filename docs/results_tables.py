@@ -80,7 +80,7 @@ def _name(run: Run) -> str:
 
 
 def interval(score: Score) -> str:
-    if score.low is None or score.high is None or score.low == score.high == score.mean:
+    if score.low is None or score.high is None:
         return share(score.mean)
     return f"{share(score.mean)} [{share(score.low)}, {share(score.high)}]"
 

@@ -1,26 +1,26 @@
-"""How sure a share is: the interval of a proportion counted in a sample."""
+"""Wilson's score interval of a proportion."""
 
 from __future__ import annotations
 
 from statistics import NormalDist
 
 
-def wilson_interval(count: float, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of count/total, which stays sensible near 0 and 1 and in small samples.
+def wilson_interval(count: float, total: float, *, quantile: float | None = None) -> tuple[float, float]:
+    """95 % score interval of count/total, which stays within [0, 1] and is sensible near both ends.
 
     Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953
 
     Args:
-        count: How many of the total; the sum of shares, where each of the total has one: the interval is then wider
-            than it need be.
-        total: More than 0.
-        confidence: Share of such intervals that hold the true proportion.
+        count: Successes.
+        total: Independent trials, more than 0; an effective sample size need not be whole.
+        quantile: Standard errors to either side; None for the 0.975 quantile of the normal distribution.
 
     >>> [round(end, 3) for end in wilson_interval(46, 100)]
     [0.366, 0.557]
     """
-    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    z = NormalDist().inv_cdf(0.975) if quantile is None else quantile
     share, squared = count / total, z * z
     middle = (share + squared / (2 * total)) / (1 + squared / total)
     half = z / (1 + squared / total) * (share * (1 - share) / total + squared / (4 * total * total)) ** 0.5
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # Exact at the ends, where the two terms differ in their last digit only.
+    return 0.0 if share <= 0 else middle - half, 1.0 if share >= 1 else middle + half

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from kgedit.clustered_statistics import Integers, clustered_interval
 from kgedit.metrics import METRICS
 from kgedit.metrics.agreement import RIGHT_FROM, RULES, cohens_kappa
-from kgedit.proportions import wilson_interval
 from kgedit.records.runs import UNEDITED, Answer
 
 FOLDER = Path(__file__).parent
@@ -26,6 +28,8 @@ class Row(NamedTuple):
     name: str
     same: int
     of: int
+    low: float
+    high: float
     kappa: float | None
     called_right: int
     wrongly_right: int
@@ -33,9 +37,8 @@ class Row(NamedTuple):
 
     def cells(self) -> str:
         """A line of the table."""
-        low, high = wilson_interval(self.same, self.of)
         kappa = "–" if self.kappa is None else f"{self.kappa:.2f}"
-        share = f"{self.same / self.of:.1%} | {low:.1%} to {high:.1%}"
+        share = f"{self.same / self.of:.1%} | {self.low:.1%} to {self.high:.1%}"
         return f"| {self.name} | {share} | {kappa} | {self.wrongly_right} | {self.wrongly_wrong} |"
 
 
@@ -71,21 +74,26 @@ def rows() -> Iterator[Row]:
     """Every rule, then every model whose verdicts are stored."""
     judged = answers()
     by_hand = [bool(row["right"]) for row in judged]
+    # Each question is asked in three ways: its answers are a cluster.
+    questions = np.unique([str(row["question"]) for row in judged], return_inverse=True)[1].astype(np.int64)
     for rule in RULES:
         values = [METRICS[rule].judge(to_answer(row), None) for row in judged]
         name = f"{rule}, from {RIGHT_FROM} on" if rule == "token_f1" else rule
-        yield _row(name, [value is not None and value >= RIGHT_FROM for value in values], by_hand)
+        yield _row(name, [value is not None and value >= RIGHT_FROM for value in values], by_hand, questions)
     for path in sorted(FOLDER.glob("*.txt")):
         verdicts = [line == "CORRECT" for line in path.read_text(encoding="utf-8").splitlines()]
-        yield _row(f"judge {path.stem}", verdicts, by_hand)
+        yield _row(f"judge {path.stem}", verdicts, by_hand, questions)
 
 
-def _row(name: str, said: list[bool], by_hand: list[bool]) -> Row:
+def _row(name: str, said: list[bool], by_hand: list[bool], questions: Integers) -> Row:
     pairs = list(zip(said, by_hand, strict=True))
+    low, high = clustered_interval(np.equal(said, by_hand).astype(np.float64), questions) or (0.0, 1.0)
     return Row(
         name=name,
         same=sum(one == other for one, other in pairs),
         of=len(pairs),
+        low=low,
+        high=high,
         kappa=cohens_kappa(said, by_hand),
         called_right=sum(said),
         wrongly_right=sum(one and not other for one, other in pairs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
+from kgedit.clustered_statistics import Floats, Integers, clustered_interval
 from kgedit.records.cases import Axis
-from kgedit.records.scores import EvaluationStage
-from kgedit.resampling import Floats, Integers, clustered_interval, interval_within_relation
+from kgedit.records.scores import SHARE, EvaluationStage, MetricScale
 
 Hashes = np.ndarray[Any, np.dtype[np.uint64]]
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
@@ -26,7 +27,7 @@ class JudgedQuestions:
 
     Attributes:
         questions: Their hashes, ascending.
-        values: By the preset's own metric.
+        values: By the preset's own metric, or another column of answers.parquet.
         relations: Property of each.
     """
 
@@ -42,12 +43,18 @@ def rows_of(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> pa.Tab
     )
 
 
-def judged_questions(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> JudgedQuestions:
-    """Answers that the preset's own metric could judge."""
+def judged_questions(
+    run: Run, stage: EvaluationStage, axis: Axis, preset: str, *, column: str = "value"
+) -> JudgedQuestions:
+    """Answers that have a value.
+
+    Args:
+        column: Of answers.parquet: "value" for the preset's own metric.
+    """
     rows = rows_of(run, stage, axis, preset)
-    rows = rows.filter(pc.field("value").is_valid()).sort_by("question")
+    rows = rows.filter(pc.field(column).is_valid()).sort_by("question")
     return JudgedQuestions(
-        rows["question"].to_numpy(), rows["value"].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_)
+        rows["question"].to_numpy(), rows[column].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_)
     )
 
 
@@ -70,11 +77,16 @@ def numbered(names: np.ndarray[Any, Any]) -> Integers:
     return np.unique(names, return_inverse=True)[1].astype(np.int64) if len(names) else np.zeros(0, dtype=np.int64)
 
 
-def estimate_of(values: Floats, relations: np.ndarray[Any, Any]) -> Estimate | None:
-    """Mean and 95 % interval: bootstrap over relations, or within the relation where there is only one."""
+def estimate_of(values: Floats, relations: np.ndarray[Any, Any], scale: MetricScale = SHARE) -> Estimate | None:
+    """Mean and 95 % interval clustered by relation; None without values."""
     if not len(values):
         return None
-    clusters = numbered(relations)
-    interval = clustered_interval(values, clusters) if clusters.max() > 0 else interval_within_relation(values)
-    low, high = interval or (None, None)
+    low, high = interval_of(values, numbered(relations), scale) or (None, None)
     return Estimate(float(values.mean()), low, high, len(values))
+
+
+def interval_of(values: Floats, clusters: Integers, scale: MetricScale) -> tuple[float, float] | None:
+    """The 95 % interval of a mean of values on a scale."""
+    minimum = -math.inf if scale.minimum is None else scale.minimum
+    maximum = math.inf if scale.maximum is None else scale.maximum
+    return clustered_interval(values, clusters, minimum=minimum, maximum=maximum)

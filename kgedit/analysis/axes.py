@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kgedit.analysis.cells import estimate, mean
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Column, Table, main_score, who
+from kgedit.analysis.tables import Column, Table, main_score, metric_unit, metrics_of, preset_unit, who
 from kgedit.records.cases import Axis
 
 
@@ -17,7 +17,6 @@ def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
     found = [score for scores in (*measured, *earlier) for score in scores.values()]
     if not found:
         return None
-    own = sorted({score.metric for score in found if score.main})
     side = sorted({metric for scores in measured for metric, score in scores.items() if not score.main})
     told = who(runs)
     rows = []
@@ -29,16 +28,16 @@ def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
         rows.append((*cells, mean(main_score(before)), estimate(main), *counts, *sides, *costs))
     columns = (
         *told.columns,
-        Column("before", "percent"),
-        Column("after", "percent", heading="after [95 %]"),
+        Column("before", preset_unit(runs, preset)),
+        Column("after", preset_unit(runs, preset), heading="after [95 %]"),
         Column("n", "count"),
         Column("relations", "count"),
-        *(Column(metric.replace("_", " "), "percent") for metric in side),
+        *(Column(metric.replace("_", " "), metric_unit(runs, metric)) for metric in side),
         Column("seconds per edit", "seconds"),
         Column("questions per second", "rate"),
     )
     note = (
-        f"before, after: {' or '.join(own)} in %, with the 95 % interval (bootstrap over relations, none with a single "
-        "one); the rest: after, in %. Questions per second: after the edits."
+        f"before, after: {metrics_of(runs, preset)}, with the 95 % interval clustered by relation; others: after "
+        "the edits, shares in %. Questions per second: after the edits."
     )
     return Table(f"{axis}, preset {preset}", columns, tuple(rows), note)

@@ -15,8 +15,8 @@ from kgedit.analysis.answers import Booleans, estimate_of, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
+from kgedit.clustered_statistics import Floats
 from kgedit.records.cases import LOCALITY_AXES, Axis
-from kgedit.resampling import Floats
 
 NEIGHBOUR_BREAKDOWNS = ("neighbour_similarity", "neighbour_popularity")
 """What bleedover can be broken down by."""
@@ -48,7 +48,7 @@ def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         "Mean of max(0, P before any edit less P after) of a neighbour's own answer, in % (WikiFactDiff, table 7) with "
-        "its 95 % interval (bootstrap over relations). nearest: of the edited relation, about similar subjects, where "
+        "its 95 % interval clustered by relation. nearest: of the edited relation, about similar subjects, where "
         "the timestep tells such. random: drawn from the neighbours of all edits."
     )
     return Table(f"Bleedover, preset {preset}", columns, tuple(rows), note)

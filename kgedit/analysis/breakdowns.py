@@ -13,7 +13,7 @@ from kgedit.analysis.answers import estimate_of, rows_of
 from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Change, Estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of
+from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of, preset_scale, preset_unit
 from kgedit.records.cases import Axis
 
 Counts = Mapping[str, int]
@@ -48,10 +48,15 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         return None
     rows.sort(key=lambda row: (_order(str(row[2])), row[0]))
     name = by.replace("_", " ")
-    columns = (*METHOD, Column(name, key=True), Column("cases", "count"), *(Column(axis, "percent") for axis in asked))
+    columns = (
+        *METHOD,
+        Column(name, key=True),
+        Column("cases", "count"),
+        *(Column(axis, preset_unit(runs, preset)) for axis in asked),
+    )
     note = (
-        f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits; 95 % interval over "
-        "relations, within a single relation over its answers."
+        f"{metrics_of(runs, preset)}, before any edit → right after a timestep's own edits; 95 % interval clustered by "
+        "relation. Answers about a single relation are taken as independent."
     )
     if by == "popularity":
         note += " Tenths of the cases by the popularity of the subject, as the timestep tells it, 1 the least."
@@ -105,7 +110,8 @@ def _by_group(run: Run, stage: Any, axis: Axis, preset: str, groups: Mapping[int
     names = np.array([groups.get(case, _UNKNOWN) for case in rows["case"].to_pylist()], dtype=np.str_)
     judged = ~np.isnan(values.astype(np.float64))
     found = {name: judged & (names == name) for name in np.unique(names)}
-    estimates = {str(name): estimate_of(values[chosen], relations[chosen]) for name, chosen in found.items()}
+    scale = preset_scale([run], preset)
+    estimates = {str(name): estimate_of(values[chosen], relations[chosen], scale) for name, chosen in found.items()}
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 

@@ -14,11 +14,11 @@ from kgedit.records.scores import Score
 
 NOTHING = "–"
 
-Unit = Literal["text", "count", "percent", "points", "plain", "seconds", "rate", "gibibytes", "p"]
+Unit = Literal["text", "count", "percent", "points", "plain", "change", "seconds", "rate", "gibibytes", "p"]
 """How a column's numbers are written.
 
 percent: a share, as % with one decimal. points: a difference of shares, in percentage points with its sign. plain: four
-digits that count. p: a p-value.
+significant digits. change: a difference of plain values, with its sign. p: a p-value.
 """
 
 
@@ -144,6 +144,7 @@ _WRITERS: dict[Unit, Callable[[float], str]] = {
     "percent": lambda value: f"{100 * value:.1f}",
     "points": lambda value: f"{100 * value:+.1f}",
     "plain": lambda value: f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}",
+    "change": "{:+.4g}".format,
     "seconds": _seconds,
     "rate": "{:,.1f}".format,
     "gibibytes": "{:,.1f}".format,

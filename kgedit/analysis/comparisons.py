@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean, stdev
@@ -13,14 +13,28 @@ from kgedit.analysis.answers import (
     JudgedQuestions,
     at_questions,
     common_questions,
+    interval_of,
     judged_questions,
     numbered,
 )
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Column, Table, asked_axes, main_score, metrics_of
+from kgedit.analysis.tables import (
+    Column,
+    Table,
+    asked_axes,
+    main_score,
+    metrics_of,
+    preset_change_unit,
+    preset_scale,
+    preset_unit,
+)
+from kgedit.clustered_statistics import holm, sign_flip_test, smallest_p
 from kgedit.records.cases import AXES, Axis
-from kgedit.resampling import clustered_interval, holm, mcnemar_exact, normal_interval, sign_flip_test
+from kgedit.records.scores import SHARE, MetricScale
+
+SURE = 0.05
+"""A corrected p-value below this counts as a difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +61,16 @@ class PairedResult:
 
     Attributes:
         n: Questions.
-        difference: Mean of second less first.
+        relations: Different relations among them, the clusters of interval and test; with 1 the questions are taken as
+            independent.
+        difference: Mean of second less first, with its 95 % interval.
         only_first: Questions that only the first answers right; None where values are not just 0 and 1.
         only_second: Likewise of the second.
-        p: Of McNemar's test where values are 0 and 1, else of sign flips; not corrected.
+        p: Of the sign-flip test over relations, not corrected.
     """
 
     n: int
+    relations: int
     difference: Estimate
     only_first: int | None
     only_second: int | None
@@ -94,9 +111,9 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("runs", key=True),
         Column("seeds", key=True),
         Column("axis", key=True),
-        *(Column(name, "percent") for name in ("mean", "spread", "lowest", "highest")),
+        *(Column(name, preset_unit(runs, preset)) for name in ("mean", "spread", "lowest", "highest")),
     )
-    note = f"{metrics_of(runs, preset)} after the edits in %, of runs that differ in their seed only. "
+    note = f"{metrics_of(runs, preset)} after the edits, of runs that differ in their seed only. "
     note += "Spread: standard deviation."
     if not any(row[4] for row in rows):
         note += " All spreads are 0: what these runs do may not depend on the seed."
@@ -108,31 +125,59 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
 
     P-values are corrected by Holm over the pairs of an axis.
     """
-    several = variants(runs)
-    judged = {axis: _judged(several, axis, preset) for axis in asked_axes(runs, preset)}
-    binary = all(bool(np.isin(item.values, (0.0, 1.0)).all()) for found in judged.values() for _, item in found)
-    rows = [row for axis, found in judged.items() for row in _paired_rows(axis, found, binary=binary)]
-    if not rows:
+    several, scale = variants(runs), preset_scale(runs, preset)
+    found = [
+        _AxisResult(axis, first.name, second.name, result, corrected)
+        for axis in asked_axes(runs, preset)
+        for first, second, result, corrected in _paired(_judged(several, axis, preset), scale)
+    ]
+    if not found:
         return None
+    binary = all(one.result.only_first is not None for one in found)
     rights = (Column(name, "count") for name in ("only first", "only second")) if binary else ()
     columns = (
         *(Column(name, key=True) for name in ("axis", "first", "second")),
-        Column("n", "count"),
-        Column("second less first", "points", heading="difference [95 %]"),
+        *(Column(name, "count") for name in ("n", "relations")),
+        Column("second less first", preset_change_unit(runs, preset), heading="difference [95 %]"),
         *rights,
         *(Column(name, "p") for name in ("p", "p Holm")),
     )
-    test = (
-        "p: McNemar, exact, of the questions that only one of the two answers; each question taken as independent"
-        if binary
-        else "p: permutation test, whole relations changing their sign"
+    rows = tuple(
+        (
+            *(one.axis, one.first, one.second, one.result.n, one.result.relations, one.result.difference),
+            *((one.result.only_first, one.result.only_second) if binary else ()),
+            *(one.result.p, one.corrected),
+        )
+        for one in found
     )
+    unit = "in points, " if scale.is_share else ""
     note = (
-        f"{metrics_of(runs, preset)} on the same questions after the edits. Difference: second less first, in points, "
-        f"with its 95 % interval (paired bootstrap over relations). {test}. p Holm: corrected for the pairs of an "
-        "axis. Where interval and p disagree, few relations decide: believe neither."
+        f"{metrics_of(runs, preset)}, on the same questions after the edits. Difference: second less first, {unit}with "
+        "its 95 % interval clustered by relation. p: sign-flip permutation test over relations. p Holm: corrected for "
+        f"the pairs of an axis. {limits_of_tests(one.result for one in found)}".rstrip()
     )
-    return Table(f"Paired comparison, preset {preset}", columns, tuple(rows), note)
+    return Table(f"Paired comparison, preset {preset}", columns, rows, note)
+
+
+def limits_of_tests(results: Iterable[PairedResult]) -> str:
+    """What few relations mean for these tests, or ""."""
+    counts = {result.relations for result in results}
+    said = []
+    if 1 in counts:
+        said.append("Questions of a single relation are taken as independent.")
+    few = [count for count in counts if count > 1 and smallest_p(count) >= SURE]
+    if few:
+        said.append(f"With {max(few)} relations p cannot be below {smallest_p(max(few)):.2g}.")
+    return " ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisResult:
+    axis: Axis
+    first: str
+    second: str
+    result: PairedResult
+    corrected: float
 
 
 def _judged(several: Sequence[Variant], axis: Axis, preset: str) -> list[tuple[Variant, JudgedQuestions]]:
@@ -141,18 +186,14 @@ def _judged(several: Sequence[Variant], axis: Axis, preset: str) -> list[tuple[V
     return [(variant, judged) for variant, judged in found if len(judged.questions)]
 
 
-def _paired_rows(
-    axis: Axis, found: Sequence[tuple[Variant, JudgedQuestions]], *, binary: bool
-) -> list[tuple[Cell, ...]]:
+def _paired(
+    found: Sequence[tuple[Variant, JudgedQuestions]], scale: MetricScale
+) -> list[tuple[Variant, Variant, PairedResult, float]]:
     pairs = list(combinations(found, 2))
-    results = [paired_result(first, second, binary=binary) for (_, first), (_, second) in pairs]
+    results = [paired_result(first, second, scale) for (_, first), (_, second) in pairs]
     corrected = holm([result.p for result in results])
     return [
-        (
-            *(axis, first.name, second.name, result.n, result.difference),
-            *((result.only_first, result.only_second) if binary else ()),
-            *(result.p, p),
-        )
+        (first, second, result, p)
         for ((first, _), (second, _)), result, p in zip(pairs, results, corrected, strict=True)
     ]
 
@@ -164,26 +205,32 @@ def _mean_over_seeds(variant: Variant, axis: Axis, preset: str) -> JudgedQuestio
     return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
 
 
-def paired_result(first: JudgedQuestions, second: JudgedQuestions, *, binary: bool) -> PairedResult:
+def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: MetricScale = SHARE) -> PairedResult:
     """The difference of two methods on the questions that both answered.
 
-    With a single relation its questions are taken as independent.
-
     Args:
-        binary: Whether values are 0 and 1 only.
+        scale: Of the values.
     """
     common = common_questions([first, second])
     one, other = at_questions(first, common), at_questions(second, common)
+    binary = bool(np.isin(one.values, (0.0, 1.0)).all() and np.isin(other.values, (0.0, 1.0)).all())
     if not len(common):
-        return PairedResult(0, Estimate(0.0), 0 if binary else None, 0 if binary else None, 1.0)
+        return PairedResult(0, 0, Estimate(0.0), 0, 0, 1.0)
     differences, clusters = other.values - one.values, numbered(one.relations)
-    if clusters.max() > 0:
-        low, high = clustered_interval(differences, clusters) or (None, None)
-    else:
-        low, high = normal_interval(differences) or (None, None)
-        clusters = np.arange(len(differences))
-    difference = Estimate(float(differences.mean()), low, high)
-    if not binary:
-        return PairedResult(len(common), difference, None, None, sign_flip_test(differences, clusters))
-    only_first, only_second = int((differences < 0).sum()), int((differences > 0).sum())
-    return PairedResult(len(common), difference, only_first, only_second, mcnemar_exact(only_first, only_second))
+    low, high = interval_of(differences, clusters, _of_differences(scale)) or (None, None)
+    return PairedResult(
+        n=len(common),
+        relations=int(clusters.max()) + 1,
+        difference=Estimate(float(differences.mean()), low, high, len(common)),
+        only_first=int((differences < 0).sum()) if binary else None,
+        only_second=int((differences > 0).sum()) if binary else None,
+        p=sign_flip_test(differences, clusters),
+    )
+
+
+def _of_differences(scale: MetricScale) -> MetricScale:
+    """The scale of differences between two values."""
+    if scale.minimum is None or scale.maximum is None:
+        return MetricScale(minimum=None, maximum=None, higher_is_better=scale.higher_is_better)
+    width = scale.maximum - scale.minimum
+    return MetricScale(minimum=-width, maximum=width, higher_is_better=scale.higher_is_better)

@@ -7,10 +7,12 @@ import io
 from collections.abc import Sequence
 
 from kgedit.analysis.cells import Cell, Unit, as_values
-from kgedit.analysis.standings import MEASURES, Measure, Placed, Standing, Standings
+from kgedit.analysis.ranking import Placed
+from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Column, Table, with_counts
 
 HEADINGS: dict[Measure, str] = {
+    "overall": "overall",
     "efficacy": "efficacy",
     "generalization": "generalization",
     "two_hops": "two hops",
@@ -50,10 +52,12 @@ def _table(standings: Standings) -> Table:
     if standings.before:
         rows.append(_before(standings, shown))
     free = f" Free decoding: preset {standings.free}." if standings.free else ""
+    limit = f" {standings.tests_limit}" if standings.tests_limit else ""
     note = (
         f"Cases {standings.cases_sha256[:8]}; {standings.preset.metric} in % right after the edits, with the 95 % "
-        "interval (bootstrap over relations, else Wilson's). A rank is a range where paired tests (Holm) and intervals "
-        f"do not tell runs apart.{free} Damage: unrelated answers that changed."
+        "interval clustered by relation. Damage: unrelated answers that changed. Overall: harmonic mean of efficacy, "
+        "generalization (where asked) and unchanged unrelated answers. Ranks: paired permutation tests over relations, "
+        f"corrected by Holm; a range where differences are not significant.{limit}{free}"
     )
     return with_counts(Table(title_of(standings), tuple(columns), tuple(rows), note))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kgedit.analysis.cells import Cell, estimate, mean
 from kgedit.analysis.groups import comparable_groups
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Column, Table, preset_names
+from kgedit.analysis.tables import Column, Table, metric_unit, preset_names
 from kgedit.records.cases import AXES
 
 
@@ -27,12 +27,15 @@ def metric_table(runs: Sequence[Run], metric: str, *, note: str) -> Table:
                     named = after or before
                     who = (run.folder.name, run.spec.method, preset, axis)
                     rows.append((*who, mean(before), estimate(after), named.n if named else None))
+    unit = metric_unit(runs, metric)
     columns = (
         *(Column(name, key=True) for name in ("run", "method", "preset", "axis")),
-        Column("before", "plain"),
-        Column("after", "plain", heading="after [95 %]"),
+        Column("before", unit),
+        Column("after", unit, heading="after [95 %]"),
         Column("n", "count"),
     )
+    if unit == "percent":
+        note += " Mean in %."
     if len(comparable_groups(runs)) > 1:
         note += " These runs differ in cases, model, training format or presets: do not rank them together."
     return Table(metric, columns, tuple(rows), note)

@@ -18,6 +18,7 @@ from kgedit.analysis.tables import (
     metrics_of,
     own_score,
     preset_names,
+    preset_unit,
     who,
     with_counts,
 )
@@ -63,17 +64,18 @@ def presets_table(runs: Sequence[Run]) -> Table:
         rows.append((*cells, *scores, *contains, *empty, *others, run.cpu_seconds_per_edit, gibibytes(run)))
     columns = (
         *told.columns,
-        *(Column(preset, "percent") for preset in presets),
+        *(Column(preset, preset_unit(runs, preset)) for preset in presets),
         *(Column(f"contains, {preset}", "percent") for preset in presets if preset in free),
         *(Column(f"empty, {preset}", "percent") for preset in presets if preset in free),
-        *(Column(f"{name}, {first}", "percent") for name in ("rephrase", "unchanged")),
+        Column(f"rephrase, {first}", preset_unit(runs, first)),
+        Column(f"unchanged, {first}", "percent"),
         Column("CPU s per edit", "seconds"),
         Column("peak GiB", "gibibytes"),
     )
     note = (
-        f"Model {_models(runs)}. Presets: update after the edits, by the preset's own metric in %, with the 95 % "
-        "interval (bootstrap over relations; none with a single one). contains: holds the answer. empty: update "
-        "answers without a word, before any edit → after the edits. unchanged: locality answers that are as before. "
+        f"Model {_models(runs)}. Presets: update after the edits, by the preset's own metric, with the 95 % "
+        "interval clustered by relation; shares in %. contains: contains the answer. empty: empty "
+        "update answers, before any edit → after the edits. unchanged: locality answers that did not change. "
         "n: questions."
     )
     return with_counts(Table("Presets side by side", columns, tuple(rows), note))
@@ -103,10 +105,10 @@ def overview_table(runs: Sequence[Run], preset: str) -> Table:
     return with_counts(
         Table(
             title=f"Overview, preset {preset}",
-            columns=(*told.columns, *(Column(axis, "percent") for axis in asked)),
+            columns=(*told.columns, *(Column(axis, preset_unit(runs, preset)) for axis in asked)),
             rows=rows,
-            note=f"{metrics_of(runs, preset)} in %, before any edit → right after a timestep's own edits, with the "
-            "95 % interval, which needs two relations. n: questions.",
+            note=f"{metrics_of(runs, preset)}, before any edit → right after a timestep's own edits, with the "
+            "95 % interval clustered by relation. n: questions.",
         )
     )
 
@@ -133,12 +135,12 @@ def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("time step", key=True),
         Column("edits", "count", key=True),
         Column(f"n {asked[0]}", "count"),
-        *(Column(axis, "percent") for axis in asked),
+        *(Column(axis, preset_unit(runs, preset)) for axis in asked),
         Column("unchanged", "percent"),
     )
     note = (
-        "After so many of a time step's edits, of those: the preset's own metric with its 95 % interval, and locality "
-        f"answers as before, in %. n {asked[0]}: questions on that axis."
+        f"After each number of a time step's edits, on those: {metrics_of(runs, preset)} with its 95 % interval, and "
+        f"unchanged locality answers in %. n {asked[0]}: questions on that axis."
     )
     return Table(f"As edits add up, preset {preset}", columns, rows, note)
 

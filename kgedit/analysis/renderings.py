@@ -90,7 +90,10 @@ def file_names(tables: Sequence[Table]) -> list[str]:
 
 
 def to_csv(runs: Sequence[Run]) -> str:
-    """All axes and presets as one table: a row for each run, preset and axis asked; empty where not measured."""
+    """All axes and presets as one table: a row for each run, preset and axis asked; empty where not measured.
+
+    Shares are fractions of 1, as in every file for programs.
+    """
     metrics = sorted({score.metric for run in runs for score in run.scores.scores})
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
@@ -114,7 +117,7 @@ def to_csv(runs: Sequence[Run]) -> str:
                 before, after = (own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)
                 if before or after:
                     measured = _measured(before, after)
-                    side = [_percent(mean(scores.get(metric))) for metric in metrics]
+                    side = [_number(mean(scores.get(metric))) for metric in metrics]
                     cells = (*who, preset, axis, *measured, *side, *cost)
                     writer.writerow("" if cell == NOTHING else cell for cell in cells)
     return lines.getvalue()
@@ -125,12 +128,12 @@ def _measured(before: Score | None, after: Score | None) -> tuple[str, ...]:
     ends = (after.low, after.high) if after else (None, None)
     return (
         named.metric if named else NOTHING,
-        _percent(mean(before)),
-        _percent(mean(after)),
-        *map(_percent, ends),
+        _number(mean(before)),
+        _number(mean(after)),
+        *map(_number, ends),
         str(after.n) if after else NOTHING,
     )
 
 
-def _percent(value: float | None) -> str:
-    return as_text(value, "percent")
+def _number(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.6g}"

@@ -12,7 +12,7 @@ from kgedit.html_tables import html_table
 from kgedit.records.answer_table import ANSWERS, CASES
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import PROTOCOLS, RunSpec
-from kgedit.records.scores import EvaluationStage, RunScores, Score
+from kgedit.records.scores import SHARE, EvaluationStage, MetricScale, RunScores, Score
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,18 @@ class Run:
             for axis in AXES:
                 before, after = (self._main_score(stage, axis, preset.name) for stage in ("before", "own"))
                 if before or after:
-                    rows.append((axis, preset.name, preset.metric, _percent(before), _percent(after)))
+                    shown = (_shown(score, self.scale_of(preset.metric)) for score in (before, after))
+                    rows.append((axis, preset.name, preset.metric, *shown))
         title = f"{self.model}, {self.spec.method}, {self.spec.protocol}: {self.scores.edits.edits:,} edits"
         columns = ("axis", "preset", "metric", "before", "after")
-        return html_table(title, columns, rows, note=f"In %. Run folder: {self.folder}")
+        return html_table(title, columns, rows, note=f"Shares in %. Run folder: {self.folder}")
 
     def _main_score(self, stage: EvaluationStage, axis: Axis, preset: str) -> Score | None:
         return next((score for score in self.pooled(stage, axis, preset).values() if score.main), None)
+
+    def scale_of(self, metric: str) -> MetricScale:
+        """Range and direction of a metric; that of shares where the run has no score by it."""
+        return self.scores.scales.get(metric, SHARE)
 
     @property
     def model(self) -> str:
@@ -81,8 +86,10 @@ class Run:
         }
 
 
-def _percent(score: Score | None) -> str:
-    return "" if score is None else f"{100 * score.mean:.1f}"
+def _shown(score: Score | None, scale: MetricScale) -> str:
+    if score is None:
+        return ""
+    return f"{100 * score.mean:.1f}" if scale.is_share else f"{score.mean:.4g}"
 
 
 def in_report_order(runs: Iterable[Run]) -> list[Run]:

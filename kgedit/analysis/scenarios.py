@@ -14,6 +14,7 @@ from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
 from kgedit.records.answer_table import SCENARIO_SCORES
 from kgedit.records.cases import AXES
+from kgedit.records.scores import MetricScale
 
 
 def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
@@ -24,7 +25,7 @@ def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
             asked = rows_of(run, "own", axis, preset)
             for scenario in sorted(set(asked["scenario"].drop_null().to_pylist())):
                 own = asked.filter(pc.field("scenario") == scenario)
-                scores = [_estimate(own, name) for name in SCENARIO_SCORES]
+                scores = [_estimate(own, name, run.scale_of(name)) for name in SCENARIO_SCORES]
                 if any(scores):
                     rows.append((number, run.spec.method, scenario, axis, len(own), *scores))
     if not rows:
@@ -34,7 +35,7 @@ def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
         *(Column(name.replace("_", " "), "percent") for name in SCENARIO_SCORES),
     )
     note = (
-        "In % with 95 % intervals (bootstrap over relations); definitions and reasons: docs/evaluation.md. gain: of "
+        "In % with 95 % intervals clustered by relation; definitions and reasons: docs/evaluation.md. gain: of "
         "the new answer's probability. preferred: likelier than every alternative. static loss: of what stays right. "
         "archive drop: of the archived answer's standing against alternatives. archived: no likelier. replaced: rise "
         "of the likeliest alternative. Alternatives: of the relation, about as frequent, never right. Less is better "
@@ -43,6 +44,6 @@ def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
     return Table(f"Scenarios, preset {preset}", columns, tuple(rows), note)
 
 
-def _estimate(asked: pa.Table, name: str) -> Estimate | None:
+def _estimate(asked: pa.Table, name: str, scale: MetricScale) -> Estimate | None:
     known = asked.filter(pc.field(name).is_valid())
-    return estimate_of(known[name].to_numpy(), np.array(known["relation"].to_pylist(), dtype=np.str_))
+    return estimate_of(known[name].to_numpy(), np.array(known["relation"].to_pylist(), dtype=np.str_), scale)

@@ -25,6 +25,7 @@ SCORES = pa.schema(
         ("preset", pa.string()),
         ("metric", pa.string()),
         ("main", pa.bool_()),
+        ("is_share", pa.bool_()),
         ("n", pa.int64()),
         ("relations", pa.int64()),
         ("mean", pa.float64()),
@@ -34,9 +35,10 @@ SCORES = pa.schema(
 )
 """run: its folder. train_context and cases_sha256: scores compare where these two and the model are the same.
 edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null where timesteps are
-pooled; the other columns from stage on are the fields of a `Score` (kgedit.records.scores)."""
+pooled. is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %. The other columns from
+stage on are the fields of a `Score` (kgedit.records.scores)."""
 
-_OF_SCORE = SCORES.names[SCORES.names.index("timestep") :]
+_OF_SCORE = [name for name in SCORES.names[SCORES.names.index("timestep") :] if name != "is_share"]
 
 
 def score_table(runs: Sequence[Run]) -> pa.Table:
@@ -53,6 +55,7 @@ def score_table(runs: Sequence[Run]) -> pa.Table:
             "stage": score.stage,
             "edited_timestep": score.model_state and score.model_state.timestep,
             "edits": score.model_state and score.model_state.edits,
+            "is_share": run.scale_of(score.metric).is_share,
             **{name: getattr(score, name) for name in _OF_SCORE},
         }
         for run in runs

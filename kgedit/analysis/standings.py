@@ -1,15 +1,14 @@
-"""Who stands where among runs that compare: every measure with its interval, ranks as ranges.
+"""Rankings of comparable runs: every measure with its interval, ranks as ranges.
 
-A rank is a range wherever the answers do not tell two runs apart: "1-3" is one of the first three, and nobody knows
-which. Two runs are apart where the paired test on the same questions, corrected by Holm over all pairs, and the paired
-bootstrap interval of the difference agree; for damage, of which no answers are paired, where intervals do not overlap.
+A rank is a range where differences are not significant: "1-3" means one of the first three. Two runs differ where the
+paired permutation test on the same questions, corrected by Holm over all pairs of the measure, has p below 0.05. Rows
+are ordered by `overall`, which counts damage to unrelated answers as much as efficacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
@@ -17,31 +16,28 @@ import numpy as np
 
 from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, estimate_of, judged_questions
 from kgedit.analysis.cells import Estimate
-from kgedit.analysis.comparisons import Variant, paired_result, variants
+from kgedit.analysis.comparisons import Variant, limits_of_tests, variants
 from kgedit.analysis.groups import RunGroup, comparable_groups
-from kgedit.analysis.intervals import widened
+from kgedit.analysis.ranking import Placed, Ranking, harmonic_ranking, ranking
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import presets_of
+from kgedit.analysis.tables import preset_scale, presets_of
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Preset, Protocol
-from kgedit.records.scores import EvaluationStage
-from kgedit.resampling import holm
+from kgedit.records.scores import SHARE, EvaluationStage
 
-Measure = Literal["efficacy", "generalization", "two_hops", "locality", "damage", "free_decoding", "cost"]
+Measure = Literal["overall", "efficacy", "generalization", "two_hops", "locality", "damage", "free_decoding", "cost"]
 
 MEASURES: dict[Measure, str] = {
+    "overall": "harmonic mean of efficacy, generalization (where asked) and unchanged unrelated answers",
     "efficacy": "update questions right after the edits, by the preset's own metric",
-    "generalization": "the same asked in other words: rephrasings, personas, other names of the subject",
+    "generalization": "the same in other words: rephrasings, personas, other names of the subject",
     "two_hops": "questions that need the edit and a second fact",
     "locality": "unrelated questions answered as accepted",
-    "damage": "unrelated answers that are not as before; lower is better",
-    "free_decoding": "update questions right where the model answers freely, by that preset's own metric",
-    "cost": "processor seconds of an edit, on the submitter's machine; not ranked",
+    "damage": "unrelated answers that the edits changed; lower is better",
+    "free_decoding": "update questions under free generation, by that preset's own metric",
+    "cost": "processor seconds per edit, on the submitter's machine; not ranked",
 }
-"""Measure -> what it is."""
-
-SURE = 0.05
-"""Below this a corrected p-value tells two runs apart."""
+"""Measure -> definition."""
 
 _AXES: dict[Measure, tuple[Axis, ...]] = {
     "efficacy": ("update",),
@@ -52,35 +48,13 @@ _AXES: dict[Measure, tuple[Axis, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """One measure of one row.
-
-    Attributes:
-        estimate: With its 95 % interval; of cost only a mean.
-        first: Highest rank that it may have, from 1; None where the measure is not ranked.
-        last: Lowest rank that it may have.
-    """
-
-    estimate: Estimate
-    first: int | None = None
-    last: int | None = None
-
-    @property
-    def rank(self) -> str:
-        """ "2", or "1-3" where it is not told apart; "" where it is not ranked."""
-        if self.first is None:
-            return ""
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-
-@dataclass(frozen=True, slots=True)
 class Standing:
     """One row: runs that differ in nothing but their seed.
 
     Attributes:
-        name: Method, and what tells it from others of the same method.
+        name: Method, with the settings that distinguish it from other rows of the same method.
         variant: The runs.
-        cells: What was measured.
+        cells: The measures of these runs.
     """
 
     name: str
@@ -101,8 +75,10 @@ class Standings:
         cases_sha256: Of the edited cases.
         preset: Asked under.
         free: Name of the preset of the measure free_decoding; None where it is `preset` itself, or there is none.
-        rows: Highest efficacy first.
+        rows: Highest overall score first; highest efficacy first where damage was not measured.
         before: The unedited model.
+        less_damage: Name of a row -> names of rows whose damage is significantly lower.
+        tests_limit: What a small number of relations means for the tests, or "".
     """
 
     key: str
@@ -115,16 +91,19 @@ class Standings:
     free: str | None
     rows: tuple[Standing, ...]
     before: dict[Measure, Estimate]
+    less_damage: dict[str, tuple[str, ...]]
+    tests_limit: str
 
     @property
     def measures(self) -> tuple[Measure, ...]:
         """Those that any row has."""
         return tuple(measure for measure in MEASURES if any(measure in row.cells for row in self.rows))
 
-    @property
-    def leaders(self) -> tuple[Standing, ...]:
-        """Rows that may have the highest efficacy."""
-        return tuple(row for row in self.rows if (cell := row.cells.get("efficacy")) and cell.first == 1)
+    def leaders(self, measure: Measure) -> tuple[Standing, ...]:
+        """Rows that may be the best by a measure, the best estimate first."""
+        known = [(cell, row) for row in self.rows if (cell := row.cells.get(measure)) and cell.first == 1]
+        sign = 1 if measure == "damage" else -1
+        return tuple(row for cell, row in sorted(known, key=lambda one: sign * one[0].estimate.mean))
 
 
 def standings_of(runs: Sequence[Run]) -> list[Standings]:
@@ -173,9 +152,8 @@ def _presets(group: RunGroup) -> list[Preset]:
 
 
 def _gives_shares(runs: Sequence[Run], preset: str) -> bool:
-    values = [judged_questions(run, "own", "update", preset).values for run in runs]
-    known = np.concatenate(values)
-    return bool(len(known)) and bool(known.min() >= 0.0) and bool(known.max() <= 1.0)
+    asked = any(run.pooled("own", "update", preset) for run in runs)
+    return asked and preset_scale(runs, preset) == SHARE
 
 
 def _empty_before(runs: Iterable[Run], preset: str) -> float:
@@ -186,19 +164,13 @@ def _empty_before(runs: Iterable[Run], preset: str) -> float:
 def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -> Standings:
     several = variants(group.runs)
     other = free if free != preset.name else None
-    columns: dict[Measure, list[Placed | None]] = {
-        measure: _paired(several, axes, preset.name) for measure, axes in _AXES.items()
-    }
-    columns["damage"] = _by_intervals([_damage(variant, preset.name) for variant in several])
-    if other:
-        columns["free_decoding"] = _paired(several, ("update",), other)
-    columns["cost"] = [_cost(variant) for variant in several]
+    rankings = _rankings(several, preset.name, other)
     names = _names(several)
     rows = [
-        Standing(name, variant, {measure: cell for measure, cells in columns.items() if (cell := cells[index])})
-        for index, (name, variant) in enumerate(zip(names, several, strict=True))
+        Standing(name, variant, {measure: cell for measure, column in rankings.items() if (cell := column.placed[row])})
+        for row, (name, variant) in enumerate(zip(names, several, strict=True))
     ]
-    run = group.runs[0]
+    run, better = group.runs[0], rankings["damage"].better
     return Standings(
         key=f"{number}.{preset.name}",
         group=number,
@@ -210,19 +182,50 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
         free=other,
         rows=tuple(sorted(rows, key=_order)),
         before=_before(several, preset.name, other),
+        less_damage={
+            name: tuple(other for column, other in enumerate(names) if (column, row) in better)
+            for row, name in enumerate(names)
+        },
+        tests_limit=limits_of_tests(result for column in rankings.values() for result in column.results),
     )
 
 
-def _order(row: Standing) -> tuple[float, str]:
-    cell = row.cells.get("efficacy")
-    return (-cell.estimate.mean if cell else 1.0), row.name
+def _rankings(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Ranking]:
+    """Every measure of every variant."""
+    measured = {measure: _answers(several, axes, preset) for measure, axes in _AXES.items()}
+    kept = [_judged(variant, ("locality",), preset, "own", column="unchanged") for variant in several]
+    changed = [replace(one, values=1.0 - one.values) for one in kept]
+    rankings: dict[Measure, Ranking] = {}
+    if any(len(one.questions) for one in measured["efficacy"]) and any(len(one.questions) for one in kept):
+        rankings["overall"] = harmonic_ranking([measured["efficacy"], measured["generalization"], kept])
+    rankings |= {measure: ranking(answers) for measure, answers in measured.items()}
+    rankings["damage"] = ranking(changed, lower_first=True)
+    if free:
+        rankings["free_decoding"] = ranking(_answers(several, ("update",), free))
+    rankings["cost"] = Ranking(tuple(_cost(variant) for variant in several), frozenset())
+    return rankings
 
 
-def _judged(variant: Variant, axes: Sequence[Axis], preset: str, stage: EvaluationStage) -> JudgedQuestions:
+def _order(row: Standing) -> tuple[float, float, str]:
+    overall, efficacy = (row.cells.get(measure) for measure in ("overall", "efficacy"))
+    return -_mean_of(overall), -_mean_of(efficacy), row.name
+
+
+def _mean_of(cell: Placed | None) -> float:
+    return cell.estimate.mean if cell else -1.0
+
+
+def _answers(several: Sequence[Variant], axes: Sequence[Axis], preset: str) -> list[JudgedQuestions]:
+    return [_judged(variant, axes, preset, "own") for variant in several]
+
+
+def _judged(
+    variant: Variant, axes: Sequence[Axis], preset: str, stage: EvaluationStage, *, column: str = "value"
+) -> JudgedQuestions:
     """Answers on some axes together, the mean over seeds of each question that all seeds answered."""
     of_runs = []
     for run in variant.runs:
-        parts = [judged_questions(run, stage, axis, preset) for axis in axes]
+        parts = [judged_questions(run, stage, axis, preset, column=column) for axis in axes]
         questions = np.concatenate([part.questions for part in parts])
         order = np.argsort(questions, kind="stable")
         values = np.concatenate([part.values for part in parts])
@@ -234,70 +237,7 @@ def _judged(variant: Variant, axes: Sequence[Axis], preset: str, stage: Evaluati
 
 
 def _estimate(judged: JudgedQuestions) -> Estimate | None:
-    found = estimate_of(judged.values, judged.relations)
-    return found and widened(found)
-
-
-def _paired(several: Sequence[Variant], axes: Sequence[Axis], preset: str) -> list[Placed | None]:
-    """A measure of every variant, ranked by tests on the same questions."""
-    judged = [_judged(variant, axes, preset, "own") for variant in several]
-    estimates = [_estimate(one) for one in judged]
-    known = [index for index, estimate in enumerate(estimates) if estimate]
-    binary = all(bool(np.isin(judged[index].values, (0.0, 1.0)).all()) for index in known)
-    pairs = list(combinations(known, 2))
-    results = [paired_result(judged[one], judged[other], binary=binary) for one, other in pairs]
-    better: set[tuple[int, int]] = set()
-    for (one, other), result, p in zip(pairs, results, holm([result.p for result in results]), strict=True):
-        low, high = result.difference.low, result.difference.high
-        if p >= SURE or low is None or high is None:
-            continue
-        if low > 0:
-            better.add((other, one))
-        elif high < 0:
-            better.add((one, other))
-    return _ranked(estimates, lambda one, other: (one, other) in better)
-
-
-def _by_intervals(estimates: Sequence[Estimate | None]) -> list[Placed | None]:
-    """A measure that is the better the lower it is, ranked where intervals do not overlap."""
-
-    def better(one: int, other: int) -> bool:
-        first, second = estimates[one], estimates[other]
-        high, low = first.high if first else None, second.low if second else None
-        return high is not None and low is not None and high < low
-
-    return _ranked(estimates, better)
-
-
-def _ranked(estimates: Sequence[Estimate | None], better: Callable[[int, int], bool]) -> list[Placed | None]:
-    """Ranks as ranges.
-
-    Args:
-        estimates: One a row; None where it was not measured.
-        better: Whether one row is told apart from another, and ahead of it.
-    """
-    known = [index for index, estimate in enumerate(estimates) if estimate]
-    placed: list[Placed | None] = []
-    for index, estimate in enumerate(estimates):
-        if estimate is None:
-            placed.append(None)
-            continue
-        ahead = sum(better(other, index) for other in known)
-        behind = sum(better(index, other) for other in known)
-        placed.append(Placed(estimate, 1 + ahead, len(known) - behind))
-    return placed
-
-
-def _damage(variant: Variant, preset: str) -> Estimate | None:
-    """Share of unrelated answers that changed; of several seeds the mean, with the widest of their intervals."""
-    scores = [run.pooled("own", "locality", preset).get("unchanged") for run in variant.runs]
-    found = [widened(Estimate(s.mean, s.low, s.high, s.n)) for s in scores if s]
-    if not found:
-        return None
-    lows = [one.low for one in found if one.low is not None]
-    highs = [one.high for one in found if one.high is not None]
-    low, high = (1.0 - max(highs), 1.0 - min(lows)) if lows and highs else (None, None)
-    return Estimate(1.0 - fmean(one.mean for one in found), low, high, found[0].n)
+    return estimate_of(judged.values, judged.relations)
 
 
 def _cost(variant: Variant) -> Placed | None:
@@ -306,7 +246,7 @@ def _cost(variant: Variant) -> Placed | None:
 
 
 def _before(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Estimate]:
-    """The unedited model, as the first run that asked it has it."""
+    """The unedited model, from the first run that evaluated it."""
     wanted: dict[Measure, tuple[tuple[Axis, ...], str]] = {name: (axes, preset) for name, axes in _AXES.items()}
     if free:
         wanted["free_decoding"] = (("update",), free)
@@ -320,7 +260,7 @@ def _before(several: Sequence[Variant], preset: str, free: str | None) -> dict[M
 
 
 def _names(several: Sequence[Variant]) -> list[str]:
-    """The method of each, with what tells it from others of the same method."""
+    """The method of each, with the settings that distinguish it from others of the same method."""
     methods = [variant.runs[0].spec.method for variant in several]
     names = []
     for variant, method in zip(several, methods, strict=True):

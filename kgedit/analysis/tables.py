@@ -9,7 +9,7 @@ from kgedit.analysis.cells import Cell, Unit, as_text, count_of
 from kgedit.analysis.runs import Run
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Preset
-from kgedit.records.scores import EvaluationStage, Score
+from kgedit.records.scores import SHARE, EvaluationStage, MetricScale, Score
 
 COMPARED_STAGES: tuple[EvaluationStage, EvaluationStage] = ("before", "own")
 """The two sides of every comparison: before any edit, and right after a timestep's own edits."""
@@ -136,9 +136,34 @@ def asked_axes(runs: Sequence[Run], preset: str) -> list[Axis]:
 
 
 def metrics_of(runs: Sequence[Run], preset: str) -> str:
-    """What a preset is judged by."""
-    names = {item.metric for run in runs for item in run.spec.presets if item.name == preset}
-    return " or ".join(sorted(names))
+    """The metrics of a preset, with "in %" where they are shares."""
+    names = " or ".join(sorted(_metrics(runs, preset)))
+    return f"{names} in %" if preset_scale(runs, preset).is_share else names
+
+
+def metric_unit(runs: Sequence[Run], metric: str) -> Unit:
+    """Percent for shares and their differences, by the range that the metric declares."""
+    return "percent" if all(run.scale_of(metric).is_share for run in runs) else "plain"
+
+
+def preset_scale(runs: Sequence[Run], preset: str) -> MetricScale:
+    """Range and direction of the preset's own metric; runs of one group agree on it."""
+    scales = [run.scale_of(metric) for run in runs for metric in sorted(_metrics([run], preset))]
+    return next((scale for scale in scales if not scale.is_share), scales[0] if scales else SHARE)
+
+
+def preset_unit(runs: Sequence[Run], preset: str) -> Unit:
+    """Unit of scores by the preset's own metric."""
+    return "percent" if preset_scale(runs, preset).is_share else "plain"
+
+
+def preset_change_unit(runs: Sequence[Run], preset: str) -> Unit:
+    """Unit of differences between scores by the preset's own metric."""
+    return "points" if preset_scale(runs, preset).is_share else "change"
+
+
+def _metrics(runs: Sequence[Run], preset: str) -> set[str]:
+    return {item.metric for run in runs for item in run.spec.presets if item.name == preset}
 
 
 def dates(timestep: str) -> str:

@@ -8,7 +8,16 @@ from statistics import pstdev
 
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, dates, main_score
+from kgedit.analysis.tables import (
+    METHOD,
+    Column,
+    Table,
+    dates,
+    main_score,
+    metrics_of,
+    preset_change_unit,
+    preset_unit,
+)
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import ModelState
 from kgedit.records.scores import Retention, Score
@@ -46,8 +55,8 @@ def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
     if not rows:
         return None
     columns = (*METHOD, Column("axis", key=True), Column("after", key=True))
-    note = "Row: the last timestep learned; column: the timestep asked; the preset's own metric in %."
-    asked = tuple(Column(f"on {dates(step)}", "percent") for step in steps)
+    note = "Row: the last timestep learned; column: the timestep asked; " + metrics_of(runs, preset) + "."
+    asked = tuple(Column(f"on {dates(step)}", preset_unit(runs, preset)) for step in steps)
     return Table(f"Accuracy over timesteps, preset {preset}", (*columns, *asked), tuple(rows), note)
 
 
@@ -67,18 +76,19 @@ def lifelong_table(runs: Sequence[Run], preset: str) -> Table | None:
     if not rows:
         return None
     names = ("weighted mean", "spread", "lowest", "highest")
+    unit, change = preset_unit(runs, preset), preset_change_unit(runs, preset)
     columns = (
         *METHOD,
         Column("axis", key=True),
         Column("timesteps", "count", heading="steps"),
-        *(Column(name, "percent") for name in names),
-        Column("forgetting", "points"),
-        Column("backward transfer", "points"),
+        *(Column(name, unit) for name in names),
+        Column("forgetting", change),
+        Column("backward transfer", change),
     )
     note = (
-        "The preset's own metric, each timestep right after its own edits, in %. Weighted mean: by questions; spread: "
+        f"{metrics_of(runs, preset)}, each timestep right after its own edits. Weighted mean: by questions; spread: "
         "standard deviation over timesteps, unweighted. Forgetting: best score so far less the last one, backward "
-        "transfer: last score less the one right after the edits, in points, means over all timesteps but the last "
+        "transfer: last score less the one right after the edits, means over all timesteps but the last "
         "(needs --evaluate-earlier)."
     )
     return Table(f"Over timesteps, preset {preset}", columns, tuple(rows), note)
@@ -129,17 +139,18 @@ def collapse_table(runs: Sequence[Run], preset: str) -> Table | None:
         )
     if not rows:
         return None
+    unit = preset_unit(runs, preset)
     columns = (
         *METHOD,
         Column("measured", "count"),
-        Column("unedited", "percent"),
-        *(Column("best", "percent"), Column("best at edits", "count")),
-        *(Column("last", "percent"), Column("last at edits", "count")),
+        Column("unedited", unit),
+        *(Column("best", unit), Column("best at edits", "count")),
+        *(Column("last", unit), Column("last at edits", "count")),
         Column("collapse at edits", "count"),
         Column("down to unedited at edits", "count"),
     )
     note = (
-        "Update score by the preset's own metric, in %, of what had been edited and was asked at each number of edits. "
+        f"Update score ({metrics_of(runs, preset)}) of what had been edited and was asked at each number of edits. "
         f"Collapse: the first measured number of edits from which on the score never again is above {COLLAPSED:.0%} of "
         "the best one before. Down to unedited: from which on it never again is above that of the unedited model. "
         "never: not by the last measurement."

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from kgedit.analysis.answers import Booleans, Hashes, estimate_of, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, dates, metrics_of
-from kgedit.records.scores import EvaluationStage
+from kgedit.analysis.tables import METHOD, Column, Table, dates, metrics_of, preset_scale, preset_unit
+from kgedit.records.scores import EvaluationStage, MetricScale
 
 _PARTS = ("neither", "first only", "second only", "both")
 
@@ -31,7 +31,10 @@ def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
     if not rows:
         return None
     words = (Column(name, key=True) for name in ("axis", "after", "asked on"))
-    numbers = (Column(name, "percent") for name in ("first hop", "second hop", "both hops", "right when found"))
+    numbers = (
+        *(Column(name, "percent") for name in ("first hop", "second hop", "both hops")),
+        Column("right when found", preset_unit(runs, preset)),
+    )
     note = "Share of questions whose prompt held the case of the first hop, of the second, of both; in %."
     return Table(f"Retrieval, preset {preset}", (*METHOD, *words, Column("n", "count"), *numbers), rows, note)
 
@@ -46,12 +49,14 @@ def found_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
         asked = asked.filter(pc.field("second_case").is_valid() & pc.field("value").is_valid())
         if len(asked):
             first, second = (asked[name].to_numpy() for name in ("first_found", "second_found"))
-            rows.append((number, run.spec.method, len(asked), *_by_part(asked, first, second)))
+            scale = preset_scale([run], preset)
+            rows.append((number, run.spec.method, len(asked), *_by_part(asked, first, second, scale)))
     if not rows:
         return None
-    columns = (*METHOD, Column("n", "count"), *(Column(part, "percent", with_counts=True) for part in _PARTS))
+    unit = preset_unit(runs, preset)
+    columns = (*METHOD, Column("n", "count"), *(Column(part, unit, with_counts=True) for part in _PARTS))
     note = (
-        "Score of two-hop questions by the preset's own metric, in % with the 95 % interval, by which of its two facts "
+        f"Score of two-hop questions ({metrics_of(runs, preset)}) with the 95 % interval, by which of its two facts "
         "the prompt held. Only questions whose second fact is an edit too."
     )
     return Table(f"Two hops by what was found, preset {preset}", columns, tuple(rows), note)
@@ -76,11 +81,11 @@ def single_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
     columns = (
         *METHOD,
         Column("n", "count"),
-        *(Column(part, "percent", with_counts=True) for part in _PARTS),
+        *(Column(part, preset_unit(runs, preset), with_counts=True) for part in _PARTS),
         Column("shortcuts", "percent"),
     )
     note = (
-        f"Score of two-hop questions ({metrics_of(runs, preset)} in %, 95 % interval) by which of its two hops the "
+        f"Score of two-hop questions ({metrics_of(runs, preset)}, 95 % interval) by which of its two hops the "
         "same model answers right as update questions. Shortcuts: of the two-hop questions answered right, those with "
         "a hop answered wrong. Only questions whose second fact is an edit too; not under the protocol single, where "
         "the model never has both edits."
@@ -101,15 +106,15 @@ def _single_hops(run: Run, stage: EvaluationStage, preset: str) -> tuple[Cell, .
     first, second = (right[np.searchsorted(known, asked[name].to_numpy())] for name in ("case", "second_case"))
     solved = asked["right"].to_numpy()
     shortcuts = float((solved & ~(first & second)).sum() / solved.sum()) if solved.any() else None
-    return (len(asked), *_by_part(asked, first, second), shortcuts)
+    return (len(asked), *_by_part(asked, first, second, preset_scale([run], preset)), shortcuts)
 
 
 def _among(hashes: Hashes, known: Hashes) -> Booleans:
     return np.isin(hashes, known)
 
 
-def _by_part(asked: pa.Table, first: Booleans, second: Booleans) -> list[Estimate | None]:
+def _by_part(asked: pa.Table, first: Booleans, second: Booleans, scale: MetricScale) -> list[Estimate | None]:
     values = asked["value"].to_numpy()
     relations = np.array(asked["relation"].to_pylist(), dtype=np.str_)
     parts = (~first & ~second, first & ~second, ~first & second, first & second)
-    return [estimate_of(values[part], relations[part]) for part in parts]
+    return [estimate_of(values[part], relations[part], scale) for part in parts]

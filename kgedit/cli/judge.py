@@ -143,8 +143,10 @@ def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
 
 def agreement_line(agreement: Agreement) -> str:
     """One rule against the judge, in words."""
-    kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.2f}"
-    return (
-        f"{agreement.preset}: the judge and {agreement.rule} agree on {agreement.share:.1%} of {agreement.n:,} answers "
-        f"(95 % interval {agreement.low:.1%} to {agreement.high:.1%}{kappa})"
-    )
+    details = []
+    if agreement.low is not None and agreement.high is not None:
+        details.append(f"95 % interval {agreement.low:.1%} to {agreement.high:.1%}")
+    if agreement.kappa is not None:
+        details.append(f"kappa {agreement.kappa:.2f}")
+    agreed = f"the judge and {agreement.rule} agree on {agreement.share:.1%} of {agreement.n:,} answers"
+    return f"{agreement.preset}: {agreed}" + (f" ({', '.join(details)})" if details else "")

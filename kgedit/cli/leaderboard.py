@@ -38,10 +38,11 @@ def leaderboard(
     """Rank runs against those that compare with them.
 
     DIR is a board that `kgedit submit` filled, an entry, a run folder, or a folder of run folders. Only runs of the
-    same cases, model, presets, training format and protocol are ranked together. Every measure has n and its 95 %
-    interval; a rank is a range where paired tests and intervals do not tell runs apart. Runs that differ in their seed
-    only are one row. Entries are checked when they are read: one whose files or scores are not those that were
-    submitted is left out, with the reason.
+    same cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score,
+    which counts damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is a
+    range where paired tests find no significant difference. Runs that differ in their seed only are one row. Entries
+    are checked when they are read: one whose files or scores are not those that were submitted is left out, with the
+    reason.
     """
     from kgedit.api import boards
 

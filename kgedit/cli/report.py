@@ -36,7 +36,9 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
                 shell_complete=completion.runs)  # fmt: skip
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
-@click.option("--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file.")
+@click.option(
+    "--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file, shares as fractions of 1."
+)
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
 @click.option(
     "--html", "html_file", type=_FILE, help="Write one page that a browser opens: charts, and every answer to search."
@@ -86,13 +88,14 @@ def report(
     """Compare finished runs in tables.
 
     Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against
-    the axes, with 95 % intervals (bootstrap over relations) and numbers of questions; means over seeds. Then paired
-    tests between methods on the same questions, one table for each axis and preset with what it cost, the accuracy
-    matrix over timesteps, two-hop questions by their hops, errors by class, forward time. The order of rows does not
-    depend on the order in which the runs are named. Only runs of the same cases and model that were trained in the
-    same format and asked in the same way stand in one table; others are groups of their own and not ranked together. A
-    table too wide for the terminal goes on in a further one. The page of --html is one file without any request to a
-    network: a verdict in sentences, the comparison, charts with their numbers, a browser of all answers, provenance.
+    the axes, with 95 % intervals clustered by relation and numbers of questions; means over seeds. Then paired tests
+    (permutations of whole relations) between methods on the same questions, one table for each axis and preset with
+    what it cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, forward time.
+    The order of rows does not depend on the order in which the runs are named. Only runs of the same cases and model
+    that were trained in the same format and asked in the same way stand in one table; others are groups of their own
+    and not ranked together. A table too wide for the terminal goes on in a further one. The page of --html is one file
+    without any request to a network: a verdict in sentences, the comparison, charts with their numbers, a browser of
+    all answers, provenance.
     """
     from kgedit.api.reports import report as make_report
 

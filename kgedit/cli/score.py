@@ -44,7 +44,7 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
 
     Each RUN is a folder that run-edit wrote. Its answers.jsonl is judged again, the edited model is not asked, and
     scores.json then holds these metrics too, beside those that every run is scored by; so does kgedit report. A table
-    for each metric shows every axis and preset that it can judge.
+    for each metric shows every axis and preset that it can judge, shares in percent as in kgedit report.
 
     The metric judge asks a language model for a verdict on each distinct free answer. Verdicts go to verdicts.jsonl in
     the run folder; replies are cached, so that the same command resumes what was stopped and pays nothing twice. How

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kgedit.clustered_statistics import Floats, Integers, clustered_interval
 from kgedit.metrics.judged import Asked, Judged, pool
-from kgedit.proportions import wilson_interval
 from kgedit.records.scores import Agreement
-from kgedit.resampling import Floats
 
 RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
 """Metrics that call an answer right or wrong, as far as a run was scored by them."""
@@ -42,28 +41,30 @@ def agreements(groups: Mapping[Asked, Judged], presets: Sequence[str]) -> tuple[
         pooled = [pool(same) for same in by_metrics.values()]
         for rule in RULES:
             pairs = [_pairs(group, rule) for group in pooled if rule in group.metrics]
-            if pairs and len(judged := np.concatenate(pairs)):
-                found.append(_agreement(preset, rule, judged))
+            if pairs and len(values := np.concatenate([values for values, _ in pairs])):
+                relations = np.concatenate([clusters for _, clusters in pairs])
+                found.append(_agreement(preset, rule, values, relations))
     return tuple(found)
 
 
-def _pairs(group: Judged, rule: str) -> Floats:
-    """Shape (answers, 2): the judge's value and the rule's, where both judged."""
+def _pairs(group: Judged, rule: str) -> tuple[Floats, Integers]:
+    """Where both judged: the judge's value and the rule's, shape (answers, 2), and the relation of each answer."""
     columns = group.values[:, [group.metrics.index("judge"), group.metrics.index(rule)]]
-    return columns[~np.isnan(columns).any(axis=1)]
+    both = ~np.isnan(columns).any(axis=1)
+    return columns[both], group.clusters[both]
 
 
-def _agreement(preset: str, rule: str, values: Floats) -> Agreement:
+def _agreement(preset: str, rule: str, values: Floats, relations: Integers) -> Agreement:
     right = values >= RIGHT_FROM
-    same = int((right[:, 0] == right[:, 1]).sum())
-    low, high = wilson_interval(same, len(right))
+    same = (right[:, 0] == right[:, 1]).astype(np.float64)
+    low, high = clustered_interval(same, relations) or (None, None)
     kappa = cohens_kappa(right[:, 0].tolist(), right[:, 1].tolist())
     return Agreement(
         preset=preset,
         rule=rule,
         n=len(right),
-        share=round(same / len(right), 6),
-        low=round(low, 6),
-        high=round(high, 6),
+        share=round(float(same.mean()), 6),
+        low=None if low is None else round(low, 6),
+        high=None if high is None else round(high, 6),
         kappa=None if kappa is None else round(kappa, 6),
     )

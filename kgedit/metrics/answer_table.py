@@ -14,6 +14,7 @@ from kgedit.metrics.judged import BeforeKey
 from kgedit.metrics.probability import BLEEDOVER
 from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
+from kgedit.metrics.unchanged import UNCHANGED
 from kgedit.records.answer_table import ANSWERS, case_hash, question_hash
 from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
 from kgedit.records.error_classes import ErrorClass
@@ -36,7 +37,7 @@ def answer_table(
         own_metrics: Preset -> name of its metric.
         timesteps: As in RunScores.
         old_answers: `case_hash` of a case -> the answers that were right before its edit.
-        before: Locality answers before any edit, for bleedover; None where there is none.
+        before: Answers before any edit, for what compares with them; None where there are none.
     """
     metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
     seen: set[tuple[object, str, int]] = set()
@@ -81,11 +82,15 @@ def answer_table(
 
 
 def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
-    """What a locality answer is about, and what its probability has lost."""
-    if answer.neighbour is None:
+    """Whether a locality answer is as before, what it is about, and what its probability has lost."""
+    if answer.axis not in LOCALITY_AXES:
         return {}
     earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
+    unchanged = UNCHANGED.judge(answer, earlier)
+    if answer.neighbour is None:
+        return {"unchanged": unchanged}
     return {
+        "unchanged": unchanged,
         "neighbour": answer.neighbour.subject,
         "neighbour_label": answer.neighbour.label,
         "similarity": answer.neighbour.similarity,

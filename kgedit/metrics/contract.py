@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Answer
+from kgedit.records.scores import MetricScale
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ class Metric:
     axes: tuple[Axis, ...] = AXES
     of_correctness: bool = True
     afterwards: bool = False
+
+    @property
+    def scale(self) -> MetricScale:
+        """Its range and direction, as recorded with scores."""
+        minimum, maximum = (end if math.isfinite(end) else None for end in (self.minimum, self.maximum))
+        return MetricScale(minimum=minimum, maximum=maximum, higher_is_better=self.higher_is_better)
 
     def judges(self, generation: str) -> bool:
         """Whether it can judge answers that were generated in this way."""

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kgedit.clustered_statistics import Floats, Integers
 from kgedit.errors import BenchmarkError
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
-from kgedit.resampling import Floats, Integers
 
 SIDE_METRICS = (
     "contains",
@@ -125,7 +125,7 @@ def judge_answers(
         group.relations.append(relations.setdefault(answer.relation, len(relations)))
         group.questions.append(_digest(answer))
         group.found.append(_found(answer))
-    # Numbered by name, not by first appearance: the bootstrap then does not depend on the order of the file.
+    # Numbered by name, not by first appearance: sums over relations then do not depend on the order of the file.
     rank = {relation: index for index, relation in enumerate(sorted(relations))}
     ranks = np.array([rank[relation] for relation in relations], dtype=np.int64)
     return {asked: _columns(group, ranks) for asked, group in growing.items()}

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from kgedit.clustered_statistics import INTERVAL_METHOD, clustered_interval
+from kgedit.metrics import METRICS
 from kgedit.metrics.ability import ability_scores, task_scores
 from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
@@ -27,7 +29,6 @@ from kgedit.records.scores import (
     RunScores,
     Score,
 )
-from kgedit.resampling import REPLICATES, SEED, clustered_interval
 
 
 def score_answers(
@@ -79,8 +80,8 @@ def score_answers(
         also=tuple(also),
         answers=sum(len(group.values) for group in groups.values()),
         repeated=sum(group.repeated for group in groups.values()),
-        seed=SEED,
-        replicates=REPLICATES,
+        intervals=INTERVAL_METHOD,
+        scales={name: METRICS[name].scale for name in sorted({score.metric for score in scores})},
         timesteps=tuple(survey.timesteps),
         scores=tuple(scores + _pooled(groups, survey, names)),
         retention=tuple(retention(groups, learned=survey.learned, timesteps=survey.timesteps, presets=names)),
@@ -182,7 +183,8 @@ def _scores(
         values, clusters = group.values[judged, index], group.clusters[judged]
         if not len(values):
             continue
-        interval = clustered_interval(values, clusters)
+        kind = METRICS[metric]
+        interval = clustered_interval(values, clusters, minimum=kind.minimum, maximum=kind.maximum)
         scores.append(
             Score(
                 stage=stage,

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.answers import estimate_of
 from kgedit.analysis.cells import Estimate
-from kgedit.analysis.intervals import widened
 from kgedit.analysis.overviews import schedule_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.timesteps import lifelong_table, retention_table
@@ -87,7 +86,7 @@ def _points_of(run: Run, axis: Axis, preset: str) -> dict[int, Estimate]:
         asked = pc.field("edits").is_null() if edits is None else pc.field("edits") == edits
         estimate = _estimate(rows.filter((pc.field("model_timestep") == timestep) & asked))
         if estimate:
-            found[_edits_in_force(run, timestep, edits)] = widened(estimate)
+            found[_edits_in_force(run, timestep, edits)] = estimate
     return found
 
 
@@ -97,7 +96,7 @@ def _estimate(rows: pa.Table) -> Estimate | None:
 
 def _kept(run: Run, preset: str) -> dict[int, Estimate]:
     return {
-        _edits_in_force(run, state.timestep, state.edits): widened(Estimate(score.mean, score.low, score.high, score.n))
+        _edits_in_force(run, state.timestep, state.edits): Estimate(score.mean, score.low, score.high, score.n)
         for score in run.scores.scores
         if score.metric == "unchanged" and score.preset == preset and score.stage in ("own", "partial")
         if (state := score.model_state) and state.timestep and score.timestep == state.timestep

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.leaderboard import HEADINGS, standings_tables, title_of
-from kgedit.analysis.standings import MEASURES, Measure, Placed, Standing, Standings
+from kgedit.analysis.ranking import Placed
+from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.forest import ForestRow, interval_strip
 from kgedit.pages.charts.scales import percent, same_count, told
@@ -84,6 +85,7 @@ class ShownStandings:
     title: str
     what: str
     lead: tuple[str, str, str]
+    limit: str
     columns: tuple[BoardColumn, ...]
     rows: tuple[BoardRow, ...]
     table: Table
@@ -156,6 +158,7 @@ def _shown(one: Standings, table: Table, of: dict[Path, BoardRun], beside: Path)
         title=title_of(one),
         what=" · ".join(what),
         lead=_lead(one),
+        limit=one.tests_limit,
         columns=columns,
         rows=tuple(rows),
         table=table,
@@ -167,22 +170,77 @@ def _unranked(estimate: Estimate | None) -> Placed | None:
 
 
 def _lead(one: Standings) -> tuple[str, str, str]:
-    """What follows for efficacy: words before the share, the share, words after it."""
-    leaders = one.leaders
+    """Efficacy and the damage that comes with it: words before the share, the share, words after it."""
+    leaders = one.leaders("efficacy")
     if not leaders:
-        return ("No run of this group was asked for its updates under this preset.", "", "")
-    best = leaders[0].cells["efficacy"].estimate
-    share = f"{percent(best.mean, n=best.n)} %"
-    asked = f" of {best.n:,} updates" if best.n else " of the updates"
+        return ("No run of this group has update questions under this preset.", "", "")
+    best = leaders[0]
+    efficacy = best.cells["efficacy"].estimate
+    share = f"{percent(efficacy.mean, n=efficacy.n)} %"
+    asked = f" of {efficacy.n:,} updates" if efficacy.n else " of the updates"
     if len(one.rows) == 1:
-        return (f"{leaders[0].name} answers ", share, f"{asked}; no other run compares with it.")
-    if not best.mean:
-        return ("No run answers any update: nothing tells them apart.", "", "")
-    if len(leaders) == 1:
-        return (f"{leaders[0].name} leads on efficacy with ", share, f"{asked}, told apart from all others.")
-    others = len(leaders) - 1
-    names = leaders[1].name if others == 1 else f"{others} others"
-    return (f"{leaders[0].name} has the highest efficacy, ", share, f"{asked}, but is not told apart from {names}.")
+        return (f"{best.name} answers ", share, f"{asked}. {_damage(best, one)} No other run is comparable.")
+    if not efficacy.mean:
+        return (f"No run answers any update. {_damage_alone(one)}", "", "")
+    others = [row.name for row in leaders[1:]]
+    sure = (
+        f"; the difference from {_names(others)} is not significant" if others else ", significantly above all others"
+    )
+    return (
+        f"{best.name} has the highest efficacy, ",
+        share,
+        f"{asked}{sure}. {_damage(best, one)} {_overall(one)}".rstrip(),
+    )
+
+
+def _damage(row: Standing, one: Standings) -> str:
+    """What a row changed among unrelated answers, against the others."""
+    cell = row.cells.get("damage")
+    if cell is None:
+        return f"Damage of {row.name} was not measured."
+    changed = f"It changes {_share(cell)} of the unrelated answers"
+    if len(one.rows) == 1:
+        return f"{changed}."
+    less = one.less_damage[row.name]
+    fewer = f"{_names(less)} {_verb(less)}" if less else "no other run changes"
+    return f"{changed}; {fewer} significantly fewer."
+
+
+def _damage_alone(one: Standings) -> str:
+    """How rows differ in damage where none answers an update."""
+    measured = {row.name: cell for row in one.rows if (cell := row.cells.get("damage"))}
+    if not measured:
+        return "Damage was not measured."
+    least = min(measured, key=lambda name: measured[name].estimate.mean)
+    most = max(measured, key=lambda name: (len(one.less_damage[name]), measured[name].estimate.mean))
+    low, high = measured[least], measured[most]
+    if one.less_damage[most]:
+        return (
+            f"They differ in damage: {most} changes {_share(high)} of the unrelated answers, {least} {_share(low)}. "
+            f"{_names(one.less_damage[most])} {_verb(one.less_damage[most])} significantly fewer than {most}."
+        )
+    return f"Damage is {_share(low)} to {_share(high)} of the unrelated answers; no difference is significant."
+
+
+def _overall(one: Standings) -> str:
+    leaders = one.leaders("overall")
+    if not leaders:
+        return ""
+    best, others = leaders[0], [row.name for row in leaders[1:]]
+    sure = f"not significantly above {_names(others)}" if others else "significantly above all others"
+    return f"{best.name} has the highest overall score, {_share(best.cells['overall'])}, {sure}."
+
+
+def _share(cell: Placed) -> str:
+    return f"{percent(cell.estimate.mean, n=cell.estimate.n)} %"
+
+
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{len(names)} other runs"
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "changes" if len(names) == 1 else "change"
 
 
 def _column(one: Standings, measure: Measure) -> BoardColumn:
@@ -200,7 +258,7 @@ def _row(row: Standing, one: Standings, of: dict[Path, BoardRun], beside: Path) 
     cells = []
     for measure in one.measures:
         placed = row.cells.get(measure)
-        # Where nothing is told apart nothing leads.
+        # Where no difference is significant no row leads.
         apart = any(cell.first != 1 for other in one.rows if (cell := other.cells.get(measure)))
         cells.append(_cell(measure, placed, leading=apart and placed is not None and placed.first == 1))
     links = tuple((found.name, _link(found, beside)) for found in runs)

@@ -45,10 +45,7 @@ def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
             "Contexts",
             _alike("; ".join(f"{n} {sha[:_HASH]}…" for n, sha in sorted(env.contexts.items())) for env in known if env),
         ),
-        (
-            "Intervals",
-            f"95 %, bootstrap over relations, {runs[0].scores.replicates:,} resamples, seed {runs[0].scores.seed}",
-        ),
+        ("Intervals", f"95 %: {runs[0].scores.intervals}"),
         ("Seeds", _alike(str(run.spec.seed) for run in runs)),
         ("Made with", _alike(_packages(env) for env in known if env)),
         ("On", _alike(f"{env.device}, {env.threads} threads, {env.platform}" for env in known if env)),

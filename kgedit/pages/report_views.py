@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.cells import Estimate, estimate
 from kgedit.analysis.groups import RunGroup, comparable_groups
-from kgedit.analysis.intervals import widened
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import COMPARED_STAGES, asked_axes, main_score, presets_of
+from kgedit.analysis.tables import COMPARED_STAGES, asked_axes, main_score, preset_scale, presets_of
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Preset
-from kgedit.records.scores import Score
+from kgedit.records.scores import SHARE
 
 UNEDITED = "unedited"
 """Name of the row for the model before any edit."""
@@ -99,7 +98,8 @@ def views_of(runs: Sequence[Run]) -> list[View]:
 
 
 def _views_of_group(number: int, group: RunGroup) -> list[View]:
-    presets = presets_of(group.runs)
+    # Charts and sentences are of shares; what is measured on another scale is in the tables.
+    presets = [preset for preset in presets_of(group.runs) if preset_scale(group.runs, preset.name) == SHARE]
     free = [preset for preset in presets if preset.generation != "teacher_forcing"]
     forced = next((preset for preset in presets if preset.generation == "teacher_forcing"), None)
     ordered: list[Preset | None] = [*sorted(free, key=lambda preset: _empty_before(group.runs, preset.name))]
@@ -167,8 +167,8 @@ def _method(name: str, run: Run, free: Preset | None, forced: Preset | None, axe
         run=run,
         free=own_free,
         forced=own_forced,
-        kept=with_interval(kept),
-        empty=BeforeAfter(with_interval(before), with_interval(after)),
+        kept=estimate(kept),
+        empty=BeforeAfter(estimate(before), estimate(after)),
         is_baseline=_is_unchanged(run),
     )
 
@@ -180,7 +180,7 @@ def _by_axis(run: Run, preset: Preset | None, axes: Sequence[Axis]) -> dict[Axis
     for axis in axes:
         before, after = (main_score(run.pooled(stage, axis, preset.name)) for stage in COMPARED_STAGES)
         if before or after:
-            found[axis] = BeforeAfter(with_interval(before), with_interval(after))
+            found[axis] = BeforeAfter(estimate(before), estimate(after))
     return found
 
 
@@ -204,9 +204,9 @@ def _unedited(methods: Sequence[MethodView], axes: Sequence[Axis]) -> MethodView
         found: dict[Axis, BeforeAfter] = {}
         for axis in axes:
             asked = [getattr(method, of).get(axis) for method in methods]
-            estimate = next((one.before for one in asked if one and one.before), None)
-            if estimate:
-                found[axis] = BeforeAfter(estimate, estimate)
+            known = next((one.before for one in asked if one and one.before), None)
+            if known:
+                found[axis] = BeforeAfter(known, known)
         return found
 
     free, forced = before("free"), before("forced")
@@ -214,11 +214,3 @@ def _unedited(methods: Sequence[MethodView], axes: Sequence[Axis]) -> MethodView
         return None
     empty = next((method.empty.before for method in methods if method.empty.before), None)
     return MethodView(UNEDITED, None, free, forced, None, BeforeAfter(empty, empty), is_baseline=True)
-
-
-def with_interval(score: Score | None) -> Estimate | None:
-    """A score as an estimate; Wilson's interval where resampling has none to give.
-
-    That is with a single relation, and where all answers are alike, which a bootstrap calls certain.
-    """
-    return None if score is None else widened(Estimate(score.mean, score.low, score.high, score.n))

@@ -1,4 +1,4 @@
-"""The verdict of a report in sentences: what was gained, what it cost, and what the numbers do not show.
+"""The verdict of a report in sentences: what was gained, what was damaged, and what the numbers do not show.
 
 Every sentence follows from numbers by a rule of this file; a sentence whose numbers are missing is left out.
 """
@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from kgedit.analysis.answers import judged_questions
-from kgedit.analysis.comparisons import PairedResult, paired_result
+from kgedit.analysis.comparisons import SURE, PairedResult, limits_of_tests, paired_result
+from kgedit.clustered_statistics import holm
 from kgedit.pages.charts.scales import percent, told
 from kgedit.pages.report_views import MethodView, View
-from kgedit.resampling import holm
+from kgedit.records.cases import Axis
 
 FALL = 0.2
 """From this difference on, a score under teacher forcing and that of free answers are called apart."""
 
 _SMALL = 100
-_SURE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reader takes away.
+    """The summary at the top of a report.
 
     Attributes:
         lead: The first sentences.
@@ -66,12 +67,60 @@ class Verdict:
 
 def verdict_of(view: View) -> Verdict:
     """The verdict on one view."""
-    makers = (_ahead, _wear, _emptiness, _retrieval, _forgetting)
-    findings = [finding for make in makers for finding in make(view)]
-    return Verdict(tuple(_lead(view)), tuple(findings[:4]), tuple(_cautions(view)))
+    updates, damage = _update_tests(view), _damage_tests(view)
+    findings = [*_updates(view, updates), *_damages(damage)]
+    findings += [finding for make in (_wear, _emptiness, _retrieval, _forgetting) for finding in make(view)]
+    cautions = [*_cautions(view), limits_of_tests(test.result for test in (*updates, *damage))]
+    return Verdict(tuple(_lead(view, damage)), tuple(findings[:4]), tuple(caution for caution in cautions if caution))
 
 
-def _lead(view: View) -> Iterator[Piece]:
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """Two methods on the same questions.
+
+    Attributes:
+        first: The one with the higher mean.
+        second: The other.
+        result: Of first less second.
+        p: Corrected by Holm over the tests of the same kind.
+    """
+
+    first: MethodView
+    second: MethodView
+    result: PairedResult
+    p: float
+
+    @property
+    def is_significant(self) -> bool:
+        return self.p < SURE
+
+
+def _update_tests(view: View) -> list[_Test]:
+    """The method with the highest update score against each other one."""
+    return _tests([(view.edited[0], other) for other in view.edited[1:]], view.shown_preset, "update", "value")
+
+
+def _damage_tests(view: View) -> list[_Test]:
+    """Every pair of methods, by unrelated answers that did not change."""
+    return _tests(list(combinations(view.edited, 2)), view.shown_preset, "locality", "unchanged")
+
+
+def _tests(pairs: Sequence[tuple[MethodView, MethodView]], preset: str, axis: Axis, column: str) -> list[_Test]:
+    found = []
+    for first, second in pairs:
+        if first.run is None or second.run is None:
+            continue
+        one, other = (judged_questions(run, "own", axis, preset, column=column) for run in (first.run, second.run))
+        result = paired_result(other, one)
+        if result.n and result.difference.mean >= 0:
+            found.append((first, second, result))
+        elif result.n:
+            found.append((second, first, paired_result(one, other)))
+    corrected = holm([result.p for _, _, result in found])
+    return [_Test(*one, p) for one, p in zip(found, corrected, strict=True)]
+
+
+def _lead(view: View, damage: Sequence[_Test]) -> Iterator[Piece]:
     if not view.edited:
         yield Piece("No run changed an answer: ")
         baseline = view.methods[0] if view.methods else None
@@ -86,7 +135,7 @@ def _lead(view: View) -> Iterator[Piece]:
         yield from _two_ways(best, view.edited)
     else:
         yield from _one_way(best, view)
-    yield from _damage(best)
+    yield from _damage(best, damage)
 
 
 def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece]:
@@ -98,7 +147,7 @@ def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece
         yield Piece(_share(forced.after.mean, forced.after.n), "forced")
         yield Piece(" under teacher forcing, but ")
         yield Piece(_share(free.after.mean, free.after.n), "free")
-        yield Piece(" when the model answers freely.")
+        yield Piece(" with free generation.")
         if method is best and (free.after.mean or len(methods) == 1):
             return
         yield Piece(" ")
@@ -108,9 +157,9 @@ def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece
         is_most = len(methods) > 1 and all(other is None or other.mean < asked.after.mean for other in others)
         yield Piece(f"{best.name} answers ")
         yield Piece(_share(asked.after.mean, asked.after.n), "free")
-        yield Piece(" of the updates freely" + (", the most of all." if is_most else "."))
+        yield Piece(" of the updates with free generation" + (", the most of all." if is_most else "."))
     elif asked and asked.after:
-        yield Piece("No method answers any update freely.")
+        yield Piece("No method answers any update with free generation.")
 
 
 def _fall(method: MethodView) -> float | None:
@@ -121,72 +170,81 @@ def _fall(method: MethodView) -> float | None:
 def _one_way(best: MethodView, view: View) -> Iterator[Piece]:
     asked = best.shown.get("update")
     if asked and asked.after:
-        way = "freely" if view.free else "under teacher forcing, the only way of asking here"
+        way = "with free generation" if view.free else "under teacher forcing, the only preset here"
         yield Piece(f"{best.name} answers ")
         yield Piece(_share(asked.after.mean, asked.after.n), "free" if view.free else "forced")
         yield Piece(f" of the updates {way}.")
 
 
-def _damage(best: MethodView) -> Iterator[Piece]:
+def _damage(best: MethodView, damage: Sequence[_Test]) -> Iterator[Piece]:
     kept = best.kept
     if kept is None or kept.n is None:
         return
-    count = round(kept.mean * kept.n)
-    yield Piece(f" Of {kept.n:,} unrelated answers of {best.name}, ")
-    yield Piece(f"{count:,} stayed the same", "good" if kept.mean >= 0.9 else "bad")
-    yield Piece(".")
+    yield Piece(f" {best.name} left ")
+    yield Piece(f"{round(kept.mean * kept.n):,} of {kept.n:,}", "good" if kept.mean >= 0.9 else "bad")
+    yield Piece(" unrelated answers unchanged")
+    fewer = [test.first.name for test in damage if test.second is best and test.is_significant]
+    yield Piece(f"; {_names(fewer)} left significantly more unchanged." if fewer else ".")
 
 
-def _ahead(view: View) -> Iterator[Finding]:
-    """The best method against each other one, on the same questions."""
-    if len(view.edited) < 2:
+def _names(names: Sequence[str]) -> str:
+    return " and ".join(names) if len(names) < 3 else f"{len(names)} other methods"
+
+
+def _updates(view: View, tests: Sequence[_Test]) -> Iterator[Finding]:
+    """The highest update score against the others."""
+    if not tests:
         return
-    best, *others = view.edited
+    best = view.edited[0]
     asked = best.shown.get("update")
-    pairs = [(other, result) for other in others if (result := _paired(best, other, view.shown_preset))]
-    if not pairs or not asked or not asked.after:
+    if not asked or not asked.after:
         return
-    corrected = holm([result.p for _, result in pairs])
-    apart = sum(_is_ahead(result, p) for (_, result), p in zip(pairs, corrected, strict=True))
     if not asked.after.mean:
-        yield Finding("Nothing tells the methods apart.", f"The best of all has {told(asked.after)}.", "comparison")
+        yield Finding("No method answers any update.", f"The highest score is {told(asked.after)}.", "comparison")
         return
-    second, result = pairs[0]
-    counted = f"Updates: {told(asked.after)}"
-    against = (
-        f"against {second.name} it answers {result.only_first} that the other does not, and misses {result.only_second}"
-        if result.only_first is not None
-        else f"against {second.name} the difference is {100 * result.difference.mean:+.1f} points"
+    nearest, significant = tests[0], sum(test.is_significant and test.first is best for test in tests)
+    said = (
+        f"Updates: {told(asked.after)}; {nearest.first.name} less {nearest.second.name}: {_difference(nearest)}"
+        f"{_counts(nearest.result)}, {_probability(nearest.p)} after Holm."
     )
-    method_word = "method" if len(pairs) == 1 else "methods"
-    if apart == len(pairs):
-        title = f"{best.name} is ahead."
-        why = f"Told apart from {'the other' if len(pairs) == 1 else f'each of the {len(pairs)} other'} {method_word}"
-    elif apart:
-        title = f"{best.name} is ahead of {apart} of {len(pairs)}."
-        why = f"Told apart from {apart} of {len(pairs)} other methods"
-    else:
-        title = "No method is ahead for certain."
-        why = f"{best.name} has the highest score; no difference is told apart from chance"
-    yield Finding(title, f"{counted}; {against} ({_probability(corrected[0])} after Holm). {why}.", "comparison")
+    if not significant:
+        said += f" {best.name} has the highest score; no difference is significant."
+        yield Finding("No significant difference in updates.", said, "comparison")
+        return
+    others = "the other method" if len(tests) == 1 else f"{significant} of {len(tests)} other methods"
+    said += f" Significantly higher than {others}."
+    yield Finding(f"{best.name} has the highest update score.", said, "comparison")
 
 
-def _is_ahead(result: PairedResult, p: float) -> bool:
-    """Whether test and interval agree: the one takes questions as independent, the other whole relations."""
-    low = result.difference.low
-    return p < _SURE and low is not None and low > 0
+def _counts(result: PairedResult) -> str:
+    """Questions that only one of two methods answers; the first method of a test is the second of its result."""
+    if result.only_first is None or result.only_second is None:
+        return ""
+    return f" ({result.only_second} right that the other misses, {result.only_first} the other way round)"
 
 
-def _paired(best: MethodView, other: MethodView, preset: str) -> PairedResult | None:
-    """The best against another, turned so that "first" is the best."""
-    if best.run is None or other.run is None:
-        return None
-    first, second = (judged_questions(one.run, "own", "update", preset) for one in (best, other) if one.run)
-    values = {*first.values.tolist(), *second.values.tolist()}
-    found = paired_result(second, first, binary=values <= {0.0, 1.0})
-    if not found.n:
-        return None
-    return PairedResult(found.n, found.difference, found.only_second, found.only_first, found.p)
+def _damages(tests: Sequence[_Test]) -> Iterator[Finding]:
+    """How methods differ in the unrelated answers that they leave unchanged."""
+    if not tests or not any(test.result.difference.mean for test in tests):
+        return
+    significant = [test for test in tests if test.is_significant]
+    largest = max(significant or tests, key=lambda test: test.result.difference.mean)
+    kept = [f"{one.name} {told(one.kept)}" for one in (largest.first, largest.second)]
+    said = (
+        f"Unrelated answers unchanged: {kept[0]}; {kept[1]}. Difference {_difference(largest)}, "
+        f"{_probability(largest.p)} after Holm."
+    )
+    if len(tests) > 1:
+        said += f" {len(significant)} of {len(tests)} pairs of methods differ significantly."
+    title = "The methods differ in damage." if significant else "No significant difference in damage."
+    yield Finding(title, said, "tradeoff")
+
+
+def _difference(test: _Test) -> str:
+    """In points, with its interval."""
+    found = test.result.difference
+    ends = "" if found.low is None or found.high is None else f" [{100 * found.low:+.0f}, {100 * found.high:+.0f}]"
+    return f"{100 * found.mean:+.1f} points{ends}"
 
 
 def _wear(view: View) -> Iterator[Finding]:
@@ -209,12 +267,12 @@ def _wear(view: View) -> Iterator[Finding]:
                 f"{_share(together.mean, together.n)} after {edits:,} edits"
                 f"{' under teacher forcing' if piled.forced else ''}."
             )
-            yield Finding("Edits in a row undo one another.", said, "comparison")
+            yield Finding("Sequential edits overwrite one another.", said, "comparison")
             return
 
 
 def _emptiness(view: View) -> Iterator[Finding]:
-    """Answers without a word: a format that the model does not follow, or one that it lost."""
+    """Empty answers: a format that the model does not follow, or one that it lost."""
     worst = max(view.edited, key=lambda one: one.empty.after.mean if one.empty.after else 0.0, default=None)
     if worst is None or not worst.empty.after or worst.empty.after.mean < 0.1:
         return
@@ -222,7 +280,7 @@ def _emptiness(view: View) -> Iterator[Finding]:
     share = _share(worst.empty.after.mean, worst.empty.after.n)
     had = f", {_share(before.mean, before.n)} before any edit" if before else ""
     title = "Some answers are empty." if worst.empty.after.mean < 0.5 else "Most answers are empty."
-    yield Finding(title, f"{worst.name} says nothing to {share} of the updates{had}.", "answers")
+    yield Finding(title, f"{worst.name} returns an empty answer for {share} of the updates{had}.", "answers")
 
 
 def _retrieval(view: View) -> Iterator[Finding]:
@@ -260,7 +318,7 @@ def _forgetting(view: View) -> Iterator[Finding]:
     ]
     if found:
         most, name = max(found)
-        title = "Later timesteps undo earlier ones." if most >= 0.05 else "Later timesteps leave earlier ones."
+        title = "Later timesteps undo earlier ones." if most >= 0.05 else "Later timesteps leave earlier ones intact."
         yield Finding(title, f"{name} forgets {100 * most:.1f} points of its best score on average.", "forgetting")
 
 
@@ -276,11 +334,11 @@ def _cautions(view: View) -> Iterator[str]:
         )
     seeds = {method.run.spec.seed for method in view.edited if method.run}
     if len(seeds) == 1:
-        yield "One seed: intervals say how sure a mean is over relations, nothing about another training."
+        yield "One seed: intervals cover the choice of relations, not the variation between training runs."
     baseline = next((method for method in view.methods if method.is_baseline), None)
     before = baseline.shown.get("update") if baseline else None
     if view.free and before and before.after and before.after.mean == 0:
-        yield "The unedited model answers no update freely, so 0 is a floor, not a finding."
+        yield "The unedited model answers no update with free generation, so 0 is a floor, not a finding."
 
 
 def _probability(p: float) -> str:

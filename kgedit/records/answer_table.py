@@ -36,6 +36,7 @@ ANSWERS = pa.schema(
         ("similarity", pa.float64()),
         ("popularity", pa.float64()),
         ("bleedover", pa.float64()),
+        ("unchanged", pa.float64()),
         ("scenario", pa.string()),
         *((name, pa.float64()) for name in SCENARIO_SCORES),
     ]
@@ -47,7 +48,8 @@ wrong. first_found, second_found: whether retrieval put the case, and the second
 ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
 ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
 popularity: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability of its
-answer has lost since before any edit; null for free answers.
+answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one that the
+unedited model gave, else 0; null where there is none to compare with.
 scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
 
 CASES = pa.schema(

@@ -24,6 +24,30 @@ POOLED_STAGES: tuple[EvaluationStage, ...] = ("before", "own", "final")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricScale:
+    """Range and direction that a metric declares.
+
+    Attributes:
+        minimum: Lowest value; None where there is none.
+        maximum: Highest value; None where there is none.
+        higher_is_better: Direction.
+    """
+
+    minimum: float | None
+    maximum: float | None
+    higher_is_better: bool
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values are shares, or differences of shares, and therefore shown in percent."""
+        return self.minimum is not None and self.minimum >= -1 and self.maximum is not None and self.maximum <= 1
+
+
+SHARE = MetricScale(minimum=0.0, maximum=1.0, higher_is_better=True)
+"""Scale of shares: of right answers, of matching tokens, of unchanged answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """Mean of one metric over one group of questions.
 
@@ -38,7 +62,8 @@ class Score:
         n: Answers that the metric could judge.
         relations: Different properties among them, the clusters of the interval.
         mean: Their mean; for the share metrics 0.25 means 25 %.
-        low: Lower end of the 95 % bootstrap interval clustered by relation; None with fewer than two relations.
+        low: Lower end of the 95 % interval clustered by relation; with a single relation its answers are taken as
+            independent. None with a single answer.
         high: Upper end.
     """
 
@@ -210,7 +235,7 @@ class Agreement:
         rule: Name of the metric; token_f1 counts as right from 0.5 on.
         n: Answers that both judged.
         share: Of these, those on which they agree.
-        low: Lower end of the 95 % interval of the share (Wilson).
+        low: Lower end of the 95 % interval of the share, clustered by relation; None with a single answer.
         high: Upper end.
         kappa: Cohen's kappa: agreement beyond chance; None where either says the same of every answer.
     """
@@ -219,8 +244,8 @@ class Agreement:
     rule: str
     n: int
     share: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     kappa: float | None
 
 
@@ -279,8 +304,8 @@ class RunScores:
         also: Metrics that were asked for beside those that every run is scored by.
         answers: Answers scored.
         repeated: Answers left out because the same question had been answered in the same state before.
-        seed: Seed of the bootstrap.
-        replicates: Resamples of the bootstrap.
+        intervals: Method of all intervals.
+        scales: Of every metric among the scores.
         timesteps: In the order in which they were learned; those never learned last.
         scores: Ordered by model state, timestep, axis, preset, metric (the preset's own first).
         retention: One for each axis and preset; empty with a single timestep.
@@ -299,8 +324,8 @@ class RunScores:
     also: tuple[str, ...]
     answers: int
     repeated: int
-    seed: int
-    replicates: int
+    intervals: str
+    scales: dict[str, MetricScale]
     timesteps: tuple[str, ...]
     scores: tuple[Score, ...]
     retention: tuple[Retention, ...]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
 
-ENTRY_FORMAT = "kgedit-entry-1"
+ENTRY_FORMAT = "kgedit-entry-2"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
+from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import BenchmarkError
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import (
@@ -115,6 +116,8 @@ def read_scores(folder: Path) -> RunScores:
         scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
     except msgspec.DecodeError as error:
         raise BenchmarkError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
+    if scores.intervals != INTERVAL_METHOD:
+        raise BenchmarkError(f"{path} holds intervals of another method than this kgedit's. {again}")
     if scores.answers_sha256 != answers_sha256(folder):
         raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     return scores

@@ -81,7 +81,7 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     """Write answers.parquet, which names the answers.jsonl that it was made from."""
-    compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in scores.scores)
+    compared = any(score.metric in ("bleedover", "unchanged", *SCENARIO_SCORES) for score in scores.scores)
     batches = answer_table(
         _with_verdicts(run_folder, scores),
         {preset.name: preset.metric for preset in read_spec(run_folder).presets},

@@ -24,5 +24,5 @@ def test_it_mirrors_and_narrows() -> None:
     assert wilson_interval(7, 10) == pytest.approx((1 - high, 1 - low))
     assert wilson_interval(300, 1000)[0] > low
     assert wilson_interval(300, 1000)[1] < high
-    assert wilson_interval(3, 10, confidence=0.99)[1] > high
+    assert wilson_interval(3, 10, quantile=2.6)[1] > high
     assert wilson_interval(10, 10)[1] == 1

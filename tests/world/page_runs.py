@@ -22,9 +22,10 @@ REMOVED = "a reason as long as the longest: list, category, template, disambigua
 RELATIONS = (("P6", "head of government"), ("P286", "head coach"), ("P54", "member of sports team"))
 
 
-def case_of(number: int, label: str) -> Case:
-    """An edit of a subject with this label."""
-    relation, name = RELATIONS[number % len(RELATIONS)]
+def case_of(number: int, label: str, *, relations: int = len(RELATIONS)) -> Case:
+    """An edit of a subject with this label; cases take turns among so many relations."""
+    turn = number % relations
+    relation, name = RELATIONS[turn] if turn < len(RELATIONS) else (f"P{3000 + turn}", f"relation {turn}")
     fact = Fact(f"Q{100 + number}", label, relation, name, f"Q{900 + number}", f"New {label}")
     return Case(
         case_id=f"Q{100 + number}:{relation}:Q{900 + number}",
@@ -72,15 +73,22 @@ def write_page_run(
     right: int = 1,
     free: bool = True,
     forced: float | None = None,
+    changed: int = 4,
+    relations: int = len(RELATIONS),
     **spec: object,
 ) -> Path:
-    """A scored run over one case a label; every `right`-th update is right after the edit, none without `free`."""
-    cases = [case_of(number, label) for number, label in enumerate(labels)]
+    """A scored run over one case a label; every `right`-th update is right after the edit, none without `free`.
+
+    Args:
+        changed: Which unrelated answers change: 1 for all unrelated answers, 4 for every fourth one, 0 for none.
+        relations: Number of relations among the cases.
+    """
+    cases = [case_of(number, label, relations=relations) for number, label in enumerate(labels)]
     found: list[Answer] = []
     for number, case in enumerate(cases):
         ok = free and number % right == 0
         after = case.answer if ok else ("" if number % 3 else case.old_answers[0])
-        said = ("No idea", after, "The river", "The river" if number % 4 else "A lake")
+        said = ("No idea", after, "The river", "A lake" if changed and number % changed == 0 else "The river")
         facts = (case.case_id,) if method == "rag" else ()
         found += answers_of(number, case, said=said, retrieved=facts, forced=forced)
     write_run(folder, found, [cost([case.case_id for case in cases])], method=method, **spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import yaml
@@ -145,17 +146,25 @@ def _runs(results: pa.Table) -> str:
     rows = [row for row in results.to_pylist() if row["stage"] == "own" and row["timestep"] is None and row["main"]]
     shown = (
         (row["run"], row["model"], row["method"], f"{row['edits']:,}", row["axis"], row["preset"], row["metric"],
-         f"{row['n']:,}", _percent(row))
+         f"{row['n']:,}", _mean(row))
         for row in rows
     )  # fmt: skip
-    head = ("run", "model", "method", "edits", "axis", "preset", "metric", "n", "% (95 % interval)")
-    told = f'All scores: `datasets.load_dataset(..., "{RUNS_CONFIG}")`. Right after a timestep\'s own edits:'
+    head = ("run", "model", "method", "edits", "axis", "preset", "metric", "n", "mean (95 % interval)")
+    told = (
+        f'All scores: `datasets.load_dataset(..., "{RUNS_CONFIG}")`. Right after a timestep\'s own edits, shares in %:'
+    )
     return f"{told}\n\n{_table(head, shown)}"
 
 
-def _percent(row: dict[str, float | None]) -> str:
-    mean, low, high = (None if row[name] is None else f"{100 * row[name]:.1f}" for name in ("mean", "low", "high"))  # type: ignore[operator]
-    return f"{mean} ({low} to {high})" if low is not None else f"{mean}"
+def _mean(row: dict[str, Any]) -> str:
+    mean, low, high = (_written(row[name], share=row["is_share"]) for name in ("mean", "low", "high"))
+    return f"{mean} ({low} to {high})" if low else mean
+
+
+def _written(value: float | None, *, share: bool) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}" if share else f"{value:.4g}"
 
 
 def _making(publication: Publication) -> str:

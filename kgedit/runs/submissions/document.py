@@ -7,7 +7,8 @@ from typing import Any
 
 from kgedit import __version__
 from kgedit.analysis.cells import Estimate, as_values
-from kgedit.analysis.standings import MEASURES, Placed, Standing, Standings
+from kgedit.analysis.ranking import Placed
+from kgedit.analysis.standings import MEASURES, Standing, Standings
 from kgedit.runs.submissions.board import Board, BoardRun
 
 LEADERBOARD_FORMAT = "kgedit-leaderboard-1"
@@ -36,18 +37,19 @@ def _group(one: Standings) -> dict[str, Any]:
         "preset": one.preset.name,
         "metric": one.preset.metric,
         "free_preset": one.free,
-        "rows": [_row(row) for row in one.rows],
+        "rows": [_row(row, one) for row in one.rows],
         "before_any_edit": {measure: as_values(estimate) for measure, estimate in one.before.items()},
     }
 
 
-def _row(row: Standing) -> dict[str, Any]:
+def _row(row: Standing, standings: Standings) -> dict[str, Any]:
     return {
         "name": row.name,
         "method": row.variant.runs[0].spec.method,
         "runs": [run.folder.name for run in row.variant.runs],
         "seeds": [run.spec.seed for run in row.variant.runs],
         "measures": {measure: _placed(placed) for measure, placed in row.cells.items()},
+        "significantly_less_damage": list(standings.less_damage[row.name]),
     }
 
 

@@ -22,7 +22,7 @@ from kgedit.errors import BenchmarkError, SubmissionError
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
-from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
+from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import Answer, RunSpec
 from kgedit.records.submissions import ENTRY_FORMAT, Statement, Submission
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
@@ -37,7 +37,9 @@ ENTRIES = "entries"
 
 _MADE = ("spec.yaml", "environment.json", "answers.jsonl", "edits.jsonl", "scores.json")
 
-_NOT_OF_ANSWERS = frozenset({"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also"})
+_NOT_OF_ANSWERS = frozenset(
+    {"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also", "scales"}
+)
 """Fields of RunScores that an entry's answers do not give: they come from other files of the run."""
 
 
@@ -179,27 +181,32 @@ def read_entry(folder: Path) -> Entry:
     return Entry(submission, run)
 
 
+class _Format(msgspec.Struct):
+    format: str = "not named"
+
+
 def _read_submission(folder: Path) -> Submission:
     path = folder / "entry.json"
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Submission)
+        content = path.read_bytes()
+        form = msgspec.json.decode(content, type=_Format).format
+        if form != ENTRY_FORMAT:
+            reason = f"its format is {form}, and this kgedit reads {ENTRY_FORMAT}. Submit the run again: --overwrite"
+            raise SubmissionError(folder, [reason])
+        return msgspec.json.decode(content, type=Submission)
     except (OSError, msgspec.DecodeError) as error:
         raise SubmissionError(folder, [f"entry.json cannot be read: {error}"]) from error
-    if found.format != ENTRY_FORMAT:
-        raise SubmissionError(folder, [f"its format is {found.format}, and this kgedit reads {ENTRY_FORMAT}"])
-    return found
 
 
 def _as_run(folder: Path, submission: Submission, answers: Sequence[Answer]) -> Run:
     """The run as reports take it; its table of answers is made again from the answers."""
     cases = read_edited_cases(folder)
-    compared = any(score.metric in ("bleedover", *SCENARIO_SCORES) for score in submission.scores.scores)
     batches = answer_table(
         answers,
         _own_metrics(submission.spec),
         timesteps=submission.scores.timesteps,
         old_answers=old_answers(cases),
-        before=answers_before(answers) if compared else None,
+        before=answers_before(answers),
     )
     table = pa.Table.from_batches(batches, schema=ANSWERS)
     return Run(folder, submission.spec, submission.scores, table, cases)

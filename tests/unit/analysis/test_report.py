@@ -125,7 +125,7 @@ def test_empty_answers_are_shown_before_and_after(tmp_path: Path) -> None:
 
     table = presets_table(read_runs([tmp_path / "run"]))
     assert column(table, "empty, wild") == ["100.0→50.0"]
-    assert "without a word" in table.note
+    assert "empty: empty update answers" in table.note
 
 
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
@@ -231,7 +231,14 @@ def test_markdown_and_csv_say_the_same_as_the_tables(runs: list[Path]) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert len(rows) == 3 * 4
     (row,) = [row for row in rows if row["folder"].endswith("b") and (row["preset"], row["axis"]) == ("wild", "update")]
-    wanted = {"method": "ft_m", "before": "12.5", "after": "62.5", "n": "8", "metric": "exact_match", "token_match": ""}
+    wanted = {
+        "method": "ft_m",
+        "before": "0.125",
+        "after": "0.625",
+        "n": "8",
+        "metric": "exact_match",
+        "token_match": "",
+    }
     assert {name: row[name] for name in wanted} == wanted
 
 
@@ -376,3 +383,21 @@ def test_a_label_cannot_control_the_terminal(tmp_path: Path) -> None:
     assert "By relation, preset wild" in shown
     assert "head␛[2J (P6)" in shown
     assert "\x1b[2J" not in shown
+
+
+def test_scores_with_intervals_of_another_method_are_measured_again(runs: list[Path]) -> None:
+    path = runs[0] / "scores.json"
+    scores = json.loads(path.read_text(encoding="utf-8"))
+    for changed in (scores | {"intervals": "bootstrap"}, {k: v for k, v in scores.items() if k != "intervals"}):
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        refused = command(runs[0])
+        assert refused.exit_code == 1
+        assert f"Measure it again: kgedit report --rescore {runs[0]}" in refused.stderr
+    assert command(runs[0], "--rescore").exit_code == 0
+
+
+def test_every_rate_has_an_interval_even_of_two_questions(tmp_path: Path) -> None:
+    """Neither of two updates is right: that says next to nothing, and not that the rate is 0."""
+    table = overview_table(read_runs([run(tmp_path / "two", "00", "00")]), "wild")
+    (shown,) = [row[-3] for row in table.texts()]
+    assert shown == "0.0→0.0 [0.0, 98.8]"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from world.small_runs import SYNTHETIC, T1, answer, write_run
+from world.small_runs import SYNTHETIC, T1, WILD, answer, write_run
 
+from kgedit.analysis.score_table import score_table
 from kgedit.cli import main
-from kgedit.runs.run_files import read_scores
+from kgedit.runs.run_files import read_runs, read_scores
 from kgedit.runs.scoring import write_scores
 
 
@@ -31,13 +35,49 @@ def test_a_metric_is_added_to_the_scores_and_shown(run: Path) -> None:
     shown = command("score", run, "--metric", "first_line", "--metric", "fluency")
 
     assert shown.exit_code == 0, shown.output
-    (row,) = [line.split() for line in shown.stdout.splitlines() if "0.3333" in line]
-    assert row == ["ft", "ft-m", "wild", "update", "0.3333", "0.3333", "[0,", "0.5]", "3"]
-    assert "higher is better" in shown.stdout
+    (row,) = [line.split() for line in shown.stdout.splitlines() if "33.3" in line]
+    assert row == ["ft", "ft-m", "wild", "update", "33.3", "33.3", "[0.2,", "99.3]", "3"]
+    assert "higher is better. Mean in %." in shown.stdout
     assert read_scores(run).also == ("first_line", "fluency")
     assert command("report", run).exit_code == 0
     command("report", run, "--rescore")
     assert {"first_line", "fluency"} <= {score.metric for score in read_scores(run).scores}
+
+
+def test_score_and_report_print_the_same_scale(run: Path) -> None:
+    command("score", run, "--metric", "contains")
+    for table in (command("score", run, "--metric", "contains").stdout, command("report", run).stdout):
+        assert "33.3" in table
+        assert "0.3333" not in table
+    (row,) = json.loads(command("score", run, "--metric", "contains", "--format", "json").stdout)["tables"][0]["rows"]
+    assert row["after"]["mean"] == 0.333333, "files and JSON hold fractions"
+
+
+def test_what_is_no_share_is_never_printed_as_a_percentage(tmp_path: Path) -> None:
+    """An entropy of 1.9 bits, as the metric of a preset of its own and beside the others."""
+    free_text = replace(WILD, name="free_text", metric="fluency")
+    answers = [
+        answer(f"Q{number}:P{number % 2}:Q9", text="one two three four", after=after, of=preset, axis=axis)
+        for number in range(4)
+        for after in (None, T1)
+        for preset in (WILD, free_text)
+        for axis in ("update", "locality")
+    ]
+    run = write_run(tmp_path / "ft", answers, presets=(WILD, free_text))
+    write_scores(run, also=("fluency",))
+    wanted = 2 / 3 * math.log2(3) + 4 / 3
+    page = tmp_path / "page.html"
+    shown = [
+        command("score", run, "--metric", "fluency").stdout,
+        command("report", run, "--html", page, "--by", "relation").stdout,
+        command("leaderboard", run, "--format", "markdown").stdout,
+        page.read_text(encoding="utf-8"),
+    ]
+    assert all(f"{100 * wanted:.1f}" not in text and f"{100 * wanted:.0f} %" not in text for text in shown)
+    assert f"{wanted:.4g}" in shown[0]
+    assert f"{wanted:.4g}" in shown[1]
+    means = {row["mean"] for row in score_table(read_runs([run])).to_pylist() if not row["is_share"]}
+    assert means == {round(wanted, 6)}
 
 
 def test_scoring_twice_gives_the_same_bytes(run: Path) -> None:

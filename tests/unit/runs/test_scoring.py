@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
 
 from kgedit.errors import BenchmarkError
 from kgedit.records.runs import UNEDITED, Answer, EditFailure, ModelState
 from kgedit.records.scores import RunScores, Score
-from kgedit.resampling import REPLICATES, clustered_interval
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import measure_run, write_scores
 
@@ -257,35 +255,6 @@ def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path:
         "scores.json",
         "spec.yaml",
     ]
-
-
-def test_an_interval_resamples_relations_and_not_answers() -> None:
-    # 1,000 answers of ten relations, each relation all right or all wrong: the spread is that of ten coin throws.
-    clusters = np.repeat(np.arange(10), 100)
-    values = (clusters < 5).astype(float)
-    low, high = clustered_interval(values, clusters)
-    assert (low, high) == (pytest.approx(0.2, abs=0.05), pytest.approx(0.8, abs=0.05))
-    scattered = np.tile([0.0, 1.0], 500)
-    low, high = clustered_interval(scattered, clusters)
-    assert low == high == 0.5
-    assert clustered_interval(np.ones(5), np.zeros(5, dtype=np.int64)) is None
-    assert REPLICATES >= 1000
-
-
-def test_an_interval_holds_95_percent_of_the_means() -> None:
-    # 400 relations with one answer each, half of them right: a mean of 0.5 whose standard deviation is 0.025.
-    low, high = clustered_interval(np.tile([0.0, 1.0], 200), np.arange(400))
-    assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.004)
-    assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.004)
-
-
-def test_an_interval_is_the_percentile_bootstrap_done_slowly() -> None:
-    generator = np.random.default_rng(1)
-    clusters = generator.integers(0, 30, 400)
-    values = generator.random(400) * (clusters % 3)
-    groups = [values[clusters == cluster] for cluster in range(30)]
-    means = [np.concatenate([groups[pick] for pick in generator.integers(0, 30, 30)]).mean() for _ in range(2000)]
-    assert clustered_interval(values, clusters) == pytest.approx(np.percentile(means, [2.5, 97.5]), abs=0.03)
 
 
 @pytest.mark.parametrize(

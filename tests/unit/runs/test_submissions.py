@@ -213,3 +213,13 @@ def test_an_entry_that_was_changed_on_the_board_is_not_shown(whole: Path, tmp_pa
         (folder / "entry.json").write_text(json.dumps(entry), encoding="utf-8")
     with pytest.raises(SubmissionError, match="that do not follow from the answers" if hashed else "was changed"):
         read_entry(folder)
+
+
+def test_an_entry_of_an_earlier_format_is_named_and_replaced_on_request(whole: Path, tmp_path: Path) -> None:
+    folder = submit(whole, tmp_path, **BY).folder
+    content = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
+    del content["scores"]["intervals"]
+    (folder / "entry.json").write_text(json.dumps(content | {"format": "kgedit-entry-1"}), encoding="utf-8")
+    with pytest.raises(SubmissionError, match=r"its format is kgedit-entry-1, .* Submit the run again: --overwrite"):
+        read_entry(folder)
+    assert read_entry(submit(whole, tmp_path, overwrite=True, **BY).folder).submission.format == "kgedit-entry-2"
