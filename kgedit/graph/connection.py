@@ -1,7 +1,7 @@
 """The way into the graph: an address from the environment or the managed server, and a connection to it.
 
 `KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD and
-KGEDIT_GRAPH_DATABASE go with it); else the home's own server is used, and started if need be. Everything above
+KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER go with it); else the home's own server is used, and started if need be. Everything above
 speaks to `Graph` and does not know which of them it is.
 """
 
@@ -21,6 +21,7 @@ from kgedit.graph.columns import table_from_batches
 from kgedit.graph.guard import refuse_all_but_reading
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.parameters import refuse_what_bolt_cannot_carry
+from kgedit.untrusted import split_credentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,15 +40,22 @@ _ROWS_IN_A_RECORD = 1_000
 
 
 def external_address() -> Address | None:
-    """The server that KGEDIT_GRAPH_URI names; None if it is not set."""
-    uri = os.environ.get("KGEDIT_GRAPH_URI")
-    if not uri:
+    """The server that KGEDIT_GRAPH_URI names; None if it is not set.
+
+    A user and password in the URI count where KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD are not set; the address
+    itself is stored and shown without them.
+    """
+    given = os.environ.get("KGEDIT_GRAPH_URI")
+    if not given:
         return None
+    uri, credentials = split_credentials(given)
+    user, password = credentials or ("neo4j", "")
     return Address(
         uri=uri,
-        user=os.environ.get("KGEDIT_GRAPH_USER", "neo4j"),
-        password=os.environ.get("KGEDIT_GRAPH_PASSWORD", ""),
+        user=os.environ.get("KGEDIT_GRAPH_USER", user),
+        password=os.environ.get("KGEDIT_GRAPH_PASSWORD", password),
         database=os.environ.get("KGEDIT_GRAPH_DATABASE") or None,
+        browser_url=os.environ.get("KGEDIT_GRAPH_BROWSER") or None,
     )
 
 
