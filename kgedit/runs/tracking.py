@@ -136,7 +136,9 @@ class Tracking:
     def _tracker_of_run(self) -> Tracker:
         if self._tracker is None and self._open and self._begun:
             folder, spec, settings = self._begun
-            config = msgspec.to_builtins({**asdict(as_recorded(spec)), "settings": dict(settings), "run_folder": str(folder)})
+            config = msgspec.to_builtins(
+                {**asdict(as_recorded(spec)), "settings": dict(settings), "run_folder": str(folder)}
+            )
             self._tracker = self._open(PROJECT, tracked_name(folder), config)
         if self._tracker is None:
             raise RuntimeError("a run is tracked before it began")
