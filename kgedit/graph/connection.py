@@ -1,8 +1,8 @@
 """The way into the graph: an address from the environment or the managed server, and a connection to it.
 
-`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD and
-KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER go with it); else the home's own server is used, and started if need be. Everything above
-speaks to `Graph` and does not know which of them it is.
+`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD,
+KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER go with it); else the home's own server is used, and started if need be.
+Everything above speaks to `Graph` and does not know which of them it is.
 """
 
 from __future__ import annotations

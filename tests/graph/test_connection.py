@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
+from kgedit.graph.browser_address import browser_of_home
 from kgedit.graph.connection import Graph, find_address
 
 pytestmark = pytest.mark.graph
@@ -246,6 +247,14 @@ def test_a_query_that_takes_too_long_is_given_up(graph: Graph) -> None:
     with pytest.raises(GraphError, match="did not finish within 1 s"):
         graph.read_only_query(endless, timeout=1)
     assert time.monotonic() - began < 15
+
+
+def test_an_outside_server_is_asked_for_the_port_of_its_browser(
+    graph: Graph, server: ManagedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    assert browser_of_home(tmp_path)() == server.address().browser_page()
 
 
 def test_a_row_without_end_is_given_up_too(graph: Graph) -> None:

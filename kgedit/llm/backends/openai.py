@@ -105,8 +105,8 @@ class OpenAIBackend(Backend):
         if failed:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in failed.most_common())
             raise ModelError(
-                f"The server at {without_credentials(str(self._url))} did not answer {failed.total():,} of {len(replies):,} questions "
-                f"({reasons}). The other answers are kept: give the same command again."
+                f"The server at {without_credentials(str(self._url))} did not answer {failed.total():,} of "
+                f"{len(replies):,} questions ({reasons}). The other answers are kept: give the same command again."
             )
 
     def _turn(self, asked: Asked) -> str | None:
