@@ -29,20 +29,21 @@ def is_path_component(name: object) -> bool:
     return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
 
 
-def path_component(name: object, *, of: str) -> str:
+def path_component(name: object, *, of: str, error: type[KgeditError] = KgeditError) -> str:
     """The name, if it is one component of a path.
 
     Args:
         name: As read from a file.
         of: Where it was read, for the message: "the timestep in /data/timestep.json".
+        error: Raised if it is not.
 
     Raises:
         KgeditError: if it is not text, has a separator, or names another folder.
     """
     if not is_path_component(name):
-        raise KgeditError(
+        raise error(
             f"The name of {of} is {str(name)[:80]!r}, which cannot be the name of a file or folder. Nothing was read "
-            "from there or written there. Get the file from its source again."
+            "from there or written there. Get that file from its source again."
         )
     return str(name)
 

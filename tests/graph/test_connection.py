@@ -19,6 +19,7 @@ from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.browser_address import browser_of_home
 from kgedit.graph.connection import Graph, find_address
+from kgedit.graph.managed.server import ManagedServer
 
 pytestmark = pytest.mark.graph
 

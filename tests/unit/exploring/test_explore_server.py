@@ -304,9 +304,7 @@ def test_the_link_to_neo4j_browser_has_the_port_of_the_homes_own_server(
     assert browser() == "http://127.0.0.1:17474/browser/?dbms=bolt://neo4j@127.0.0.1:17687"
 
 
-def test_an_outside_servers_browser_is_the_one_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_outside_servers_browser_is_the_one_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://me:s3cret@127.0.0.1:1")
     assert browser_of_home(tmp_path)() is None, "it does not answer"
     monkeypatch.setenv("KGEDIT_GRAPH_BROWSER", "https://graph.example:8443/browser/")
