@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import http.client
 import json
@@ -25,7 +26,7 @@ from world.small_memory import NORWAY, write_small_memory
 from kgedit.api.remembering import memory_server
 from kgedit.errors import KgeditError
 from kgedit.memory.findings import Search
-from kgedit.serving.http import TimedProtocol
+from kgedit.serving.http import TimedProtocol, UnreadableBodyError, read_body
 from kgedit.serving.proxy import ProxySettings
 from kgedit.serving.server import make_server
 
@@ -233,3 +234,15 @@ def _ended_while_sending(opened: socket.socket) -> bool:
 def test_text_that_is_not_unicode_is_passed_on(client: httpx2.Client) -> None:
     content = json.dumps(asked()).replace("Norway", "Norway \\ud800")
     assert client.post(CHAT, content=content).status_code == 200
+
+
+def test_a_body_that_stops_is_given_up() -> None:
+    sent = iter([{"type": "http.request", "body": b"half", "more_body": True}])
+
+    async def receive() -> Any:
+        return next(sent, None) or await asyncio.Event().wait()
+
+    request = Request({"type": "http", "headers": [(b"content-length", b"8")]}, receive)
+    with pytest.raises(UnreadableBodyError, match="did not arrive within") as caught:
+        asyncio.run(read_body(request, most_bytes=100, seconds=0.01))
+    assert caught.value.status == 408
