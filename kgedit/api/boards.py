@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kgedit.errors import BenchmarkError
 from kgedit.files import replace_file
 from kgedit.html_tables import html_table
+from kgedit.untrusted import is_web_address
 
 if TYPE_CHECKING:
     from kgedit.analysis.standings import Standings
@@ -159,7 +160,7 @@ def _report(report: str | Path | None) -> tuple[str | None, Path | None]:
     """Address or file of a report page."""
     if report is None:
         return None, None
-    if str(report).startswith(("https://", "http://")):
+    if is_web_address(str(report)):
         return str(report), None
     if not Path(report).is_file():
         raise BenchmarkError(f"{report} is neither an address (https://...) nor a file. Leave --report, or name one.")

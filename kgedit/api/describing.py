@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
 from kgedit.files import replace_file
+from kgedit.untrusted import is_web_address
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,13 +64,15 @@ def describe_page(
         What was written.
 
     Raises:
-        BenchmarkError: if there are no edits, or a file exists.
+        BenchmarkError: if there are no edits, a file exists, or `browser` is no http address.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.benchmark.edit_files import open_edits
     from kgedit.pages.change_page import BROWSER, change_page
     from kgedit.pages.figure_files import write_figures
 
+    if browser is not None and not is_web_address(browser):
+        raise BenchmarkError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
     targets = [None if one is None else Path(one) for one in (html, figures)]
     for target in targets:
         if target and target.exists() and not overwrite:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.api.home import Home
+from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
 from kgedit.store.disk import disk_errors
 
@@ -30,7 +31,8 @@ def explore_server(
     Args:
         home: The home; None for `$KGEDIT_HOME`.
         port: 0 for a free one.
-        browser: Address of Neo4j Browser for links; None for http://localhost:7474/browser/.
+        browser: Address of Neo4j Browser for links; None for that of the home's graph: its own server's, at the port
+            that it has, or that of `KGEDIT_GRAPH_URI`.
         told: Told of each derived file that is made.
 
     Returns:
@@ -38,13 +40,16 @@ def explore_server(
 
     Raises:
         StoreError: if there is no snapshot, or another process is making the derived files.
-        KgeditError: if the port is taken.
+        KgeditError: if the port is taken, or `browser` is no http address.
         MissingExtraError: if kgedit[serve] is not installed.
     """
     from kgedit.exploring.explorer import Explorer
     from kgedit.exploring.server import make_server
-    from kgedit.pages.change_page import BROWSER
+    from kgedit.graph.browser_address import browser_of_home
+    from kgedit.untrusted import is_web_address
 
+    if browser is not None and not is_web_address(browser):
+        raise KgeditError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
     opened = home if isinstance(home, Home) else Home(home)
 
     def export(task: ExportTask) -> str:
@@ -54,7 +59,8 @@ def explore_server(
     with disk_errors(opened.path, again="give the same command again"):
         explorer = Explorer(opened.path, told=told)
     try:
-        return make_server(explorer, export, port=port, browser=browser or BROWSER)
+        found = browser_of_home(opened.path) if browser is None else lambda: browser
+        return make_server(explorer, export, port=port, browser=found)
     except BaseException:
         explorer.close()
         raise

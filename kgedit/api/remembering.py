@@ -104,6 +104,7 @@ def memory_server(
     upstream: str,
     host: str = "127.0.0.1",
     port: int = 8090,
+    allowed_hosts: Sequence[str] = (),
     layout: str = "fenced",
     label_length: int = 200,
     read_seconds: float | None = None,
@@ -115,9 +116,11 @@ def memory_server(
 
     Args:
         path: A file of `build_memory`; taken up again whenever it is another one.
-        upstream: Address of the OpenAI-compatible server.
+        upstream: Address of the OpenAI-compatible server; a user and password in it are sent as Basic authorization.
         host: Address to listen at.
         port: 0 for a free one.
+        allowed_hosts: Host names under which clients reach the proxy, besides `host`, loopback names and IP addresses.
+            Pages of these hosts may ask it too.
         layout: "fenced" (JSON between marks) or "pairs" (question and answer).
         label_length: Most characters of a fact's question or answer.
         read_seconds: Longest silence of the upstream; None for any.
@@ -136,7 +139,10 @@ def memory_server(
     if chosen is None:
         raise KgeditError(f"There is no layout '{layout}'. Choose one of {', '.join(LAYOUTS)}.")
     settings = ProxySettings(
-        upstream=upstream, placing=Placing(layout=chosen, label_length=label_length), read_seconds=read_seconds
+        upstream=upstream,
+        placing=Placing(layout=chosen, label_length=label_length),
+        read_seconds=read_seconds,
+        hosts=tuple(allowed_hosts),
     )
     return make_server(
         path, settings, host=host, port=port, search=search or Search(), embedder=embedder, device=device

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
+from kgedit.untrusted import path_component
 
 _FACT = [
     ("subject", pa.string()),
@@ -147,7 +148,7 @@ class Timestep:
         """Open a finished timestep.
 
         Raises:
-            BenchmarkError: if the folder is not there or not finished.
+            BenchmarkError: if the folder is not there or not finished, or its name or profile is no name of a folder.
         """
         path = folder / "timestep.json"
         if not path.is_file():
@@ -155,7 +156,11 @@ class Timestep:
             raise BenchmarkError(
                 f"The timestep {folder} {state}. Make it: kgedit export-timestep --from DATE --to DATE --out {folder}"
             )
-        return cls(folder, json.loads(path.read_text(encoding="utf-8")))
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        # Both become parts of paths: of a publication, of reports.
+        path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=BenchmarkError)
+        path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=BenchmarkError)
+        return cls(folder, manifest)
 
     @property
     def name(self) -> str:

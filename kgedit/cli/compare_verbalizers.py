@@ -14,6 +14,7 @@ from kgedit.cli.formats import rows_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import Update, bars
 from kgedit.errors import ModelError
+from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:
     from kgedit.benchmark.verbalizing.verbalizers import Verbalizer
@@ -59,7 +60,7 @@ def compare_verbalizers(
     from kgedit.resources import home
 
     options = ServerOptions(**asked_by)
-    verbalizers = {name: _verbalizer(name, options) for name in dict.fromkeys(names)}
+    verbalizers = {without_credentials(name): _verbalizer(name, options) for name in dict.fromkeys(names)}
     wording = WordingOptions(axes=axes or AXES, home=home(), prompts=options.prompts, limit=sample, seed=seed)
     with bars() as add:
         started: dict[str, Update] = {}

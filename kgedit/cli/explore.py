@@ -10,7 +10,7 @@ from kgedit.cli.progress import say
 
 @click.command(epilog=examples("kgedit explore", "kgedit explore --no-open --port 8765"))
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port at 127.0.0.1. Default: a free one.")
-@click.option("--browser", metavar="URL", help="Address of Neo4j Browser for links, as browse --print tells it.")
+@click.option("--browser", metavar="URL", help="Address of Neo4j Browser for links. Default: that of the home's graph.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
 def explore(port: int, browser: str | None, opens: bool) -> None:
     """Look at what changed between the loaded snapshots.

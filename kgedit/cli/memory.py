@@ -170,9 +170,12 @@ def _dates(since: str, until: str) -> str:
     )
 )
 @click.argument("file", type=_FILE, metavar="MEMORY")
-@click.option("--upstream", required=True, metavar="URL", help="OpenAI-compatible server of the model, with /v1.")
+@click.option("--upstream", required=True, metavar="URL", envvar="KGEDIT_UPSTREAM", show_envvar=True,
+              help="OpenAI-compatible server of the model, with /v1.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 for a free one.")
+@click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
+              help="A further host name of the proxy; repeat. IP addresses and localhost always are.")  # fmt: skip
 @click.option("--layout", default="fenced", show_default=True, type=click.Choice(("fenced", "pairs")),
               help="Facts as JSON between marks, or as question and answer for base models.")  # fmt: skip
 @click.option("--max-label", default=200, show_default=True, type=click.IntRange(16, 4000),
@@ -185,6 +188,7 @@ def serve(
     upstream: str,
     host: str,
     port: int,
+    allowed_hosts: tuple[str, ...],
     layout: str,
     max_label: int,
     timeout: float | None,
@@ -198,7 +202,8 @@ def serve(
 
     It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes
     everything else through:
-    /v1/models, /v1/embeddings, streams, errors, the client's key. A new MEMORY file is taken up within a second (or on
+    /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown host name and from pages
+    of other sites are refused. A new MEMORY file is taken up within a second (or on
     SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
     SIGTERM: requests that are being answered are answered first.
     """
@@ -215,6 +220,7 @@ def serve(
         upstream=upstream,
         host=host,
         port=port,
+        allowed_hosts=allowed_hosts,
         layout=layout,
         label_length=max_label,
         read_seconds=timeout,

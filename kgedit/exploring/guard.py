@@ -9,9 +9,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from kgedit.serving.guard import with_headers
 
 _HEADERS = {
     "cache-control": "no-store",
@@ -47,20 +49,14 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers[name] = value
-            await send(message)
-
         refused = self._refusal(scope)
-        await (refused or self._app)(scope, receive, send_with_headers)
+        await (refused or self._app)(scope, receive, with_headers(send, self._headers))
 
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         if Headers(scope=scope).get("host") not in self._hosts:
             return PlainTextResponse("This is not the host of kgedit explore.\n", 421)
-        given = scope["path"].split("/")[1].encode()
-        if not secrets.compare_digest(given, self._token):
+        # A path need not begin with a slash: OPTIONS * asks about the whole server.
+        given = scope["path"].removeprefix("/").partition("/")[0].encode()
+        if not scope["path"].startswith("/") or not secrets.compare_digest(given, self._token):
             return PlainTextResponse("Open the address that kgedit explore printed: it has a token.\n", 403)
         return None

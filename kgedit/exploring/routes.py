@@ -23,6 +23,7 @@ from kgedit.exploring.history import read_history
 from kgedit.exploring.kinds import Kinds
 from kgedit.exploring.searching import search
 from kgedit.graph.browser import saved_query
+from kgedit.serving.http import ClosingResponse, UnreadableBodyError, read_body
 
 ITEM = "Q9999999999"
 """Stands for the item in a query that the page completes; no item has this id."""
@@ -46,10 +47,10 @@ class Routes:
         explorer: The snapshots.
         exports: Timesteps of selections.
         page: The page, as HTML.
-        browser: Address of Neo4j Browser.
+        browser: Gives the address of Neo4j Browser as it is now, or None while it is not known.
     """
 
-    def __init__(self, explorer: Explorer, exports: Exports, *, page: str, browser: str) -> None:
+    def __init__(self, explorer: Explorer, exports: Exports, *, page: str, browser: Callable[[], str | None]) -> None:
         self._explorer, self._exports, self._page, self._browser = explorer, exports, page, browser
         self._windows = Windows(explorer)
         self._kinds = Kinds(explorer, self._windows)
@@ -84,7 +85,7 @@ class Routes:
                 | {name: one.manifest.get(name) for name in names}
                 for one in self._explorer.snapshots
             ],
-            "browser": self._browser,
+            "browser": self._browser(),
             "item": ITEM,
             "query": saved_query("facts_of_item", item=ITEM),
         }
@@ -165,6 +166,8 @@ def _posted(start: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Callable[[R
     async def respond(request: Request) -> Response:
         try:
             return JSONResponse(await run_in_threadpool(start, await _body(request)), 202)
+        except UnreadableBodyError as error:
+            return ClosingResponse({"error": str(error)}, error.status)
         except _TOLD as error:
             return _refused(error)
 
@@ -207,13 +210,14 @@ def _whole(request: Request, name: str, default: int, *, most: int) -> int:
 async def _body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise KgeditError("Send JSON: Content-Type: application/json.")
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _LONGEST_BODY:
-            raise KgeditError("The request is too long. Select by filters, or by relation, instead.")
+    body = await read_body(request, most_bytes=_LONGEST_BODY)
     try:
         asked = json.loads(body)
+        json.dumps(asked, ensure_ascii=False).encode()  # raises for halves of surrogate pairs
+    except RecursionError as error:
+        raise KgeditError("The request is JSON nested too deeply.") from error
+    except UnicodeEncodeError as error:
+        raise KgeditError("The request holds text that is not valid Unicode.") from error
     except ValueError as error:
         raise KgeditError(f"The request is no JSON: {error}") from error
     if not isinstance(asked, dict):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -19,9 +19,11 @@ from kgedit.exploring.exports import Exports, ExportTimestep
 from kgedit.exploring.guard import Guard, new_token
 from kgedit.exploring.page import explore_page
 from kgedit.exploring.routes import Routes
+from kgedit.serving.http import TimedProtocol
 
 HOST = "127.0.0.1"
 _SECONDS_TO_STOP = 5
+_MOST_CLIENTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,12 @@ class ExploreServer:
 
 
 def explore_app(
-    explorer: Explorer, export: ExportTimestep, *, hosts: Sequence[str], token: str, browser: str
+    explorer: Explorer,
+    export: ExportTimestep,
+    *,
+    hosts: Sequence[str],
+    token: str,
+    browser: Callable[[], str | None],
 ) -> Starlette:
     """The application.
 
@@ -53,7 +60,7 @@ def explore_app(
         export: Makes the timestep of a selection.
         hosts: Values of the Host header that are ours, with port.
         token: First part of every path.
-        browser: Address of Neo4j Browser, for links.
+        browser: Gives the address of Neo4j Browser, for links; None while it is not known.
     """
     page = explore_page()
     routes = Routes(explorer, Exports(explorer, export), page=page.html, browser=browser)
@@ -71,14 +78,16 @@ def explore_app(
     )
 
 
-def make_server(explorer: Explorer, export: ExportTimestep, *, port: int, browser: str) -> ExploreServer:
+def make_server(
+    explorer: Explorer, export: ExportTimestep, *, port: int, browser: Callable[[], str | None]
+) -> ExploreServer:
     """A server at a port of this machine.
 
     Args:
         explorer: The snapshots.
         export: Makes the timestep of a selection.
         port: 0 for a free one.
-        browser: Address of Neo4j Browser, for links.
+        browser: Gives the address of Neo4j Browser, for links; None while it is not known.
 
     Raises:
         KgeditError: if the port is taken.
@@ -98,6 +107,8 @@ def make_server(explorer: Explorer, export: ExportTimestep, *, port: int, browse
     app = explore_app(explorer, export, hosts=(f"{HOST}:{port}", f"localhost:{port}"), token=token, browser=browser)
     config = uvicorn.Config(
         app,
+        http=TimedProtocol,
+        limit_concurrency=_MOST_CLIENTS,
         access_log=False,
         log_level="warning",
         timeout_graceful_shutdown=_SECONDS_TO_STOP,

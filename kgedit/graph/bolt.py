@@ -134,6 +134,12 @@ def as_graph_errors(address: Address, *, timeout: float | None = None) -> Iterat
         raise GraphError(f"Neo4j at {address.uri} cannot be used: {error}") from error
 
 
+def about_time(address: Address, timeout: float | None) -> str:
+    """The message for a query that did not finish in time; None where the limit is the server's own."""
+    given = f"within {timeout:g} s" if timeout else "in the server's time limit"
+    return f"The query did not finish {given} at {address.uri}. Give it a longer timeout, or make it read less."
+
+
 def _about_silence(address: Address) -> str:
     if address.managed:
         return f"Neo4j is not answering at {address.uri}. Start it: kgedit graph start"
@@ -165,8 +171,7 @@ def _about_refusal(error: Neo4jError, address: Address, timeout: float | None) -
             f"graph stop and start again. The server said: {said}"
         )
     if code.startswith(_TIMED_OUT):
-        given = f"within {timeout:g} s" if timeout else "in the server's time limit"
-        return f"The query did not finish {given} at {address.uri}. Give it a longer timeout, or make it read less."
+        return about_time(address, timeout)
     if code == _WRITES:
         return f"This query writes, and only reading is allowed here. Nothing was changed. The server said: {said}"
     if code == _NO_DATABASE:

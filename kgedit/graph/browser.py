@@ -33,6 +33,20 @@ class BrowserPage:
     password_file: Path
 
 
+def browser_policy(bolt: str) -> str:
+    """The content security policy of Browser's page: it may contact its own server, and no other host.
+
+    Args:
+        bolt: Port of Bolt, which Browser asks over HTTP and WebSocket; "*" for any.
+    """
+    server = " ".join(f"{scheme}://{host}:{bolt}" for scheme in ("ws", "http") for host in ("127.0.0.1", "localhost"))
+    return (
+        "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+        f"font-src 'self' data:; connect-src 'self' {server}; object-src 'none'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
+    )
+
+
 def style_file() -> Path:
     """The style sheet, in Browser's own language, GraSS."""
     return data_folder("cypher") / "browser" / "style.grass"

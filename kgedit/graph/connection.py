@@ -1,8 +1,8 @@
 """The way into the graph: an address from the environment or the managed server, and a connection to it.
 
-`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD and
-KGEDIT_GRAPH_DATABASE go with it); else the home's own server is used, and started if need be. Everything above
-speaks to `Graph` and does not know which of them it is.
+`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD,
+KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER go with it); else the home's own server is used, and started if need be.
+Everything above speaks to `Graph` and does not know which of them it is.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
-from kgedit.graph.bolt import OUT_OF_MEMORY, as_graph_errors, open_driver, refuse_old_server
+from kgedit.graph.bolt import OUT_OF_MEMORY, about_time, as_graph_errors, open_driver, refuse_old_server
 from kgedit.graph.columns import table_from_batches
+from kgedit.graph.deadlines import SECONDS_OF_GRACE, ended_after
 from kgedit.graph.guard import refuse_all_but_reading
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.parameters import refuse_what_bolt_cannot_carry
+from kgedit.untrusted import split_credentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,15 +41,22 @@ _ROWS_IN_A_RECORD = 1_000
 
 
 def external_address() -> Address | None:
-    """The server that KGEDIT_GRAPH_URI names; None if it is not set."""
-    uri = os.environ.get("KGEDIT_GRAPH_URI")
-    if not uri:
+    """The server that KGEDIT_GRAPH_URI names; None if it is not set.
+
+    A user and password in the URI count where KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD are not set; the address
+    itself is stored and shown without them.
+    """
+    given = os.environ.get("KGEDIT_GRAPH_URI")
+    if not given:
         return None
+    uri, credentials = split_credentials(given)
+    user, password = credentials or ("neo4j", "")
     return Address(
         uri=uri,
-        user=os.environ.get("KGEDIT_GRAPH_USER", "neo4j"),
-        password=os.environ.get("KGEDIT_GRAPH_PASSWORD", ""),
+        user=os.environ.get("KGEDIT_GRAPH_USER", user),
+        password=os.environ.get("KGEDIT_GRAPH_PASSWORD", password),
         database=os.environ.get("KGEDIT_GRAPH_DATABASE") or None,
+        browser_url=os.environ.get("KGEDIT_GRAPH_BROWSER") or None,
     )
 
 
@@ -153,7 +162,8 @@ class Graph:
         Args:
             cypher: Any Cypher.
             parameters: Its `$parameters`.
-            timeout: Seconds after which the server gives up.
+            timeout: Seconds after which the server gives up. What it does not stop, such as sending one row of any
+                size, ends a moment later, because the connection is closed.
             limit: Rows after which we stop reading; None for all.
 
         Returns:
@@ -162,10 +172,17 @@ class Graph:
         Raises:
             GraphError: if it would do more than read, is wrong, or is not finished in time.
         """
-        self._refuse_all_but_reading(cypher, parameters, timeout)
-        with self._read(cypher, parameters, timeout) as result:
-            records = result if limit is None else result.fetch(limit)
-            return [record.data() for record in records]
+        # A connection of its own: the deadline closes it, and no other query of this graph with it.
+        with Graph(self.address) as own, ended_after(timeout + SECONDS_OF_GRACE, own.close) as is_over:
+            try:
+                own._refuse_all_but_reading(cypher, parameters, timeout)
+                with own._read(cypher, parameters, timeout) as result:
+                    records = result if limit is None else result.fetch(limit)
+                    return [record.data() for record in records]
+            except Exception as error:
+                if is_over.is_set():
+                    raise GraphError(about_time(self.address, timeout)) from error
+                raise
 
     def write(self, cypher: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
         """Run a writing query in one transaction, tried again where trying again can help.

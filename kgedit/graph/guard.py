@@ -6,6 +6,9 @@ words in strings, comments or quoted names neither trigger a rule nor hide from 
 * its type is read-only: no data, schema, users or databases are changed;
 * no operator reads a file or an address (LOAD CSV), or ends other transactions (TERMINATE TRANSACTIONS);
 * no administration command, not even one that only shows (SHOW USERS, SHOW DATABASES);
+* of the other SHOW commands only those about the schema and what can be called: settings reveal how the server is set
+  up and where its files are, transactions reveal what other users ask;
+* no transactions within the query (CALL { ... } IN TRANSACTIONS), which only writing needs;
 * procedures only from a list of Neo4j's own that read the graph. Others clear caches, close connections, or are
   someone's plugin, which may do anything.
 
@@ -45,7 +48,13 @@ _REFUSED_OPERATORS = {
     "LoadCSV": "it loads a file or an address (LOAD CSV)",
     "TerminateTransactions": "it ends transactions",
     "AdministrationCommand": "it is an administration command",
+    "ShowSettings": "it shows the server's settings",
+    "ShowTransactions": "it shows what others ask the server",
+    "TransactionApply": "it starts transactions (IN TRANSACTIONS)",
+    "TransactionForeach": "it starts transactions (IN TRANSACTIONS)",
 }
+_SHOWING_OPERATORS = frozenset({"ShowConstraints", "ShowFunctions", "ShowIndexes", "ShowProcedures"})
+"""Any other Show operator, of a later Neo4j, is refused."""
 
 Plan = Mapping[str, Any]
 
@@ -71,6 +80,8 @@ def refuse_all_but_reading(query_type: str | None, plan: Plan | None, uri: str) 
             procedures.append(operator)
         elif operator in _REFUSED_OPERATORS:
             _refuse(_REFUSED_OPERATORS[operator])
+        elif operator.startswith("Show") and operator not in _SHOWING_OPERATORS:
+            _refuse(f"it shows what is not in the graph ({operator})")
     for name in procedures:
         if name not in _READING_PROCEDURES:
             _refuse(f"it calls {name}, which is not one of the procedures that only read the graph")

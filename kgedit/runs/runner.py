@@ -42,7 +42,7 @@ from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.expiry import mark_expiring, without_expired
 from kgedit.runs.run_folder import RunFolder, open_run
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
-from kgedit.runs.spec import write_spec
+from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.runs.wording import asked_contexts, training_contexts
 from kgedit.runs.written_keys import WrittenKeys
@@ -338,7 +338,8 @@ def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgr
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
     if not BACKENDS[spec.backend].needs_weights:
-        served = describe_model(spec.model, served_at=f"{spec.backend} {spec.backend_url or ''}".strip())
+        address = as_recorded(spec).backend_url or ""
+        served = describe_model(spec.model, served_at=f"{spec.backend} {address}".strip())
         report(f"load {spec.model}", 1, 1)
         return served
     model = load_model(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.chosen_presets import default_presets, problems_of_context, read_presets
 from kgedit.runs.given_run import GivenRun, read_given
 from kgedit.runs.wording import ASKED
+from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
@@ -56,9 +57,14 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return raw
 
 
+def as_recorded(spec: RunSpec) -> RunSpec:
+    """A spec as files, trackers and messages show it: without user and password in the server's address."""
+    return replace(spec, backend_url=spec.backend_url and without_credentials(spec.backend_url))
+
+
 def write_spec(spec: RunSpec) -> str:
-    """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back."""
-    plain = asdict(spec)
+    """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back, without a server's password."""
+    plain = asdict(as_recorded(spec))
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = list(plain["presets"])
     plain["ability_tasks"] = list(spec.ability_tasks)

@@ -22,6 +22,7 @@ from kgedit.records.runs import UNEDITED, Answer, EditCost, ModelState, RunSpec
 from kgedit.records.scores import RunScores, Score
 from kgedit.registry import Registry
 from kgedit.runs.run_files import read_answers, read_scores
+from kgedit.runs.spec import as_recorded
 
 PROJECT = "kgedit"
 RECORD = "tracking.json"
@@ -135,7 +136,9 @@ class Tracking:
     def _tracker_of_run(self) -> Tracker:
         if self._tracker is None and self._open and self._begun:
             folder, spec, settings = self._begun
-            config = msgspec.to_builtins({**asdict(spec), "settings": dict(settings), "run_folder": str(folder)})
+            config = msgspec.to_builtins(
+                {**asdict(as_recorded(spec)), "settings": dict(settings), "run_folder": str(folder)}
+            )
             self._tracker = self._open(PROJECT, tracked_name(folder), config)
         if self._tracker is None:
             raise RuntimeError("a run is tracked before it began")

@@ -19,15 +19,20 @@ from typing import Any
 import anyio
 import httpx2
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from kgedit.errors import KgeditError
 from kgedit.memory.reading import reading_order
+from kgedit.serving.guard import HostNames, OnlyOurPages
+from kgedit.serving.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.serving.memories import ServedMemory
 from kgedit.serving.metrics import CONTENT_TYPE, Metrics
 from kgedit.serving.placing import Placing, asked_in, with_facts
+from kgedit.untrusted import is_web_address, split_credentials
 
 LOG = logging.getLogger("kgedit.serving")
 ASKING = ("/v1/chat/completions", "/v1/completions")
@@ -35,11 +40,14 @@ ASKING = ("/v1/chat/completions", "/v1/completions")
 
 _HOP_BY_HOP = frozenset(
     (
-        *("connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization"),
-        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"),
+        *(b"connection", b"content-length", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
+        *(b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     )
 )
-"""Headers of one connection (RFC 9110, 7.6.1), with those that are written anew."""
+"""Headers of one connection (RFC 9110, 7.6.1), and those that are set again for the next one."""
+
+Headers = list[tuple[bytes, bytes]]
+"""Names and values as they were sent: a value may hold bytes that are neither ASCII nor UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,20 +55,23 @@ class ProxySettings:
     """How requests are passed on.
 
     Attributes:
-        upstream: Address of the server, with or without /v1 at its end.
+        upstream: Address of the server, with or without /v1 at its end. A user and password in it are sent as Basic
+            authorization, in place of the client's, and are shown nowhere.
         placing: How facts are written.
         connect_seconds: Until the upstream must have taken a connection.
         read_seconds: Longest silence of the upstream; None waits for as long as the client does.
         most_bytes: Of a request.
+        hosts: Further host names of the proxy; its pages and clients may use loopback names and IP addresses anyway.
         watch_seconds: How often the file of the memory is looked at.
     """
 
-    upstream: str
+    upstream: str = field(repr=False)
     placing: Placing = field(default_factory=Placing)
     connect_seconds: float = 10.0
     read_seconds: float | None = None
     most_bytes: int = 32 * 1024 * 1024
     watch_seconds: float = 1.0
+    hosts: tuple[str, ...] = ()
 
 
 class Proxy:
@@ -70,11 +81,14 @@ class Proxy:
         memory: Facts.
         settings: How requests are passed on.
         metrics: Told what happens.
+
+    Raises:
+        KgeditError: if the upstream is no address.
     """
 
     def __init__(self, memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> None:
         self._memory, self._settings, self._metrics = memory, settings, metrics
-        self._upstream = settings.upstream.rstrip("/").removesuffix("/v1")
+        self._upstream, credentials = _read_upstream(settings.upstream)
         self._in_flight = 0
         # Neither proxies nor passwords of the environment: only what the client sends goes to the upstream.
         self._client = httpx2.AsyncClient(
@@ -82,6 +96,7 @@ class Proxy:
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
             trust_env=False,
             follow_redirects=False,
+            auth=None if credentials is None else httpx2.BasicAuth(*credentials),
         )
 
     @asynccontextmanager
@@ -110,22 +125,18 @@ class Proxy:
 
     async def answer(self, request: Request) -> Response:
         """Pass one request on, with facts if it asks something."""
-        path = request.url.path
-        body = await self._body(request)
-        if body is None:
-            return self._refused(path, 413, f"The request is longer than {self._settings.most_bytes:,} bytes.")
+        path = request.scope["path"]
+        try:
+            body = await read_body(request, most_bytes=self._settings.most_bytes)
+        except UnreadableBodyError as error:
+            return self._refused(path, error.status, str(error), closing=True)
+        if any(part in (".", "..") for part in path.split("/")):
+            return self._refused(path, 404, "A path with '.' or '..' is not passed on.")
         told = 0
         if path in ASKING and request.method == "POST":
-            body, told = await self._with_facts(request, body)
-        headers = _passed(request.headers.items())
-        upstream = self._client.build_request(
-            request.method, f"{self._upstream}{path}", params=request.url.query or None, headers=headers, content=body
-        )
-        for name in ("user-agent", "accept", "accept-encoding"):
-            if name not in request.headers:  # the client's own words, not those of the library
-                upstream.headers.pop(name, None)
+            body, told = await self._with_facts(path, body)
         try:
-            response = await self._client.send(upstream, stream=True)
+            response = await self._client.send(self._passed_on(request, body), stream=True)
         except httpx2.TimeoutException as error:
             return self._failed(path, 504, error)
         except httpx2.HTTPError as error:
@@ -176,19 +187,21 @@ class Proxy:
         self._metrics.upstream_errors.add(kind=type(error).__name__)
         LOG.warning("%s: the upstream broke off (%s)", path, type(error).__name__)
 
-    async def _body(self, request: Request) -> bytes | None:
-        """The request's body; None if it is too long."""
-        parts, length = [], 0
-        async for part in request.stream():
-            length += len(part)
-            if length > self._settings.most_bytes:
-                return None
-            parts.append(part)
-        return b"".join(parts)
+    def _passed_on(self, request: Request, body: bytes) -> httpx2.Request:
+        """A client's request as the upstream gets it."""
+        target = request.scope.get("raw_path") or request.scope["path"].encode()
+        if query := request.scope["query_string"]:
+            target += b"?" + query
+        address = httpx2.URL(self._upstream)
+        address = address.copy_with(raw_path=address.raw_path.rstrip(b"/") + target)
+        passed = self._client.build_request(request.method, address, headers=_passed(request.headers.raw), content=body)
+        for name in ("user-agent", "accept", "accept-encoding"):
+            if name not in request.headers:  # the client's own words, not those of the library
+                passed.headers.pop(name, None)
+        return passed
 
-    async def _with_facts(self, request: Request, content: bytes) -> tuple[bytes, int]:
-        """A body with facts, and how many; as it was where there is nothing to tell or it cannot be read."""
-        path = request.url.path
+    async def _with_facts(self, path: str, content: bytes) -> tuple[bytes, int]:
+        """A body with facts, and how many; unchanged if there are none for it or it cannot be read."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
@@ -197,14 +210,12 @@ class Proxy:
             return content, 0
         try:
             facts = reading_order((await self._memory.find(question)).paths)
+            text = self._settings.placing.text(facts)
+            return (json.dumps(with_facts(path, body, text)).encode(), len(facts)) if text else (content, 0)
         except Exception as error:  # a question is answered without facts rather than not at all
             self._metrics.retrieval_errors.add()
             LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)
             return content, 0
-        text = self._settings.placing.text(facts)
-        if not text:
-            return content, 0
-        return json.dumps(with_facts(path, body, text)).encode(), len(facts)
 
     def _failed(self, path: str, status: int, error: Exception) -> Response:
         kind = type(error).__name__
@@ -212,9 +223,10 @@ class Proxy:
         LOG.warning("%s: the upstream did not answer (%s)", path, kind)
         return self._refused(path, status, f"The model's server at {self._upstream} did not answer ({kind}).")
 
-    def _refused(self, path: str, status: int, message: str) -> Response:
+    def _refused(self, path: str, status: int, message: str, *, closing: bool = False) -> Response:
         self._metrics.requests.add(path=_path_label(path), status=str(status))
-        return JSONResponse({"error": {"message": message, "type": "kgedit_proxy", "code": status}}, status)
+        kind = ClosingResponse if closing else JSONResponse
+        return kind({"error": {"message": message, "type": "kgedit_proxy", "code": status}}, status)
 
 
 class _Relayed(StreamingResponse):
@@ -223,11 +235,10 @@ class _Relayed(StreamingResponse):
     def __init__(self, upstream: httpx2.Response, proxy: Proxy, path: str, told: int) -> None:
         super().__init__(upstream.aiter_raw(), upstream.status_code)
         self._upstream, self._proxy, self._path = upstream, proxy, path
-        kept = _passed(upstream.headers.multi_items())
-        if "content-length" in upstream.headers:
-            kept.append(("content-length", upstream.headers["content-length"]))
-        kept.append(("x-kgedit-facts", str(told)))
-        self.raw_headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in kept]
+        kept = _passed(upstream.headers.raw)
+        kept += [(name, value) for name, value in upstream.headers.raw if name.lower() == b"content-length"][:1]
+        kept.append((b"x-kgedit-facts", str(told).encode()))
+        self.raw_headers = [(name.lower(), value) for name, value in kept]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         status = 0
@@ -258,22 +269,35 @@ def proxy_app(memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -
         routes=[
             *(Route(path, proxy.answer, methods=["POST"]) for path in ASKING),
             Route("/v1/models", proxy.answer, methods=["GET"]),
-            Route("/v1/models/{model}", proxy.answer, methods=["GET"]),
+            # A model's name may hold a slash: "org/name".
+            Route("/v1/models/{model:path}", proxy.answer, methods=["GET"]),
             Route("/v1/embeddings", proxy.answer, methods=["POST"]),
             Route("/health", proxy.health, methods=["GET"]),
             Route("/metrics", proxy.metrics, methods=["GET"]),
         ],
+        middleware=[Middleware(OnlyOurPages, hosts=HostNames(settings.hosts))],
         lifespan=proxy.lifespan,
     )
 
 
-def _passed(headers: Any) -> list[tuple[str, str]]:
-    """Headers less those of one connection."""
-    listed = list(headers)
+def _passed(headers: Headers) -> Headers:
+    """Headers without those of one connection."""
     named = {
-        part.strip().lower() for name, value in listed if name.lower() == "connection" for part in value.split(",")
+        part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
     }
-    return [(name, value) for name, value in listed if name.lower() not in _HOP_BY_HOP | named]
+    return [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP | named]
+
+
+def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
+    """The upstream's address without /v1, and the user and password in it."""
+    address, credentials = split_credentials(given)
+    if not is_web_address(address) or "?" in address or "#" in address:
+        raise KgeditError(f"'{address}' is no address of a server. Give one like http://127.0.0.1:8000/v1")
+    try:
+        httpx2.URL(address)
+    except httpx2.InvalidURL as error:
+        raise KgeditError(f"'{address}' is no address of a server: {error}") from error
+    return address.rstrip("/").removesuffix("/v1"), credentials
 
 
 def _path_label(path: str) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import copy
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 
-from kgedit.errors import KgeditError
 from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.memory.findings import Search
 from kgedit.memory.gate import read_gate
+from kgedit.serving.http import TimedProtocol
 from kgedit.serving.memories import ServedMemory
 from kgedit.serving.metrics import Metrics
 from kgedit.serving.proxy import BrokenAnswerError, ProxySettings, proxy_app
 
 _SECONDS_TO_STOP = 30
+_MOST_CLIENTS = 1000
+"""Connections at once; further ones get 503, because each may hold a body of `ProxySettings.most_bytes` in memory."""
 
 
 def make_server(
@@ -45,8 +48,6 @@ def make_server(
     Raises:
         KgeditError: if the upstream is no address, or the file holds no memory.
     """
-    if not settings.upstream.startswith(("http://", "https://")):
-        raise KgeditError(f"'{settings.upstream}' is no address of a server. Give one like http://127.0.0.1:8000/v1")
     metrics = Metrics()
     memory = ServedMemory(
         path,
@@ -55,10 +56,15 @@ def make_server(
         search=search,
         metrics=metrics,
     )
+    # Whoever chose the address to listen at may name it; 0.0.0.0 and :: are no names.
+    settings = replace(settings, hosts=(*settings.hosts, host))
     config = uvicorn.Config(
         proxy_app(memory, settings, metrics),
         host=host,
         port=port,
+        http=TimedProtocol,
+        ws="none",
+        limit_concurrency=_MOST_CLIENTS,
         access_log=False,
         log_level="info",
         log_config=_log_config(),

@@ -24,10 +24,22 @@ OVERFLOWING = """() => [...document.querySelectorAll('main *')]
   .map((one) => one.outerHTML.slice(0, 120))"""
 
 
+TURNING = """() => [...document.querySelectorAll('main *')]
+  .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.includes('\u202e')))
+  .filter((one) => getComputedStyle(one).display.startsWith('inline'))
+  .filter((one) => getComputedStyle(one).unicodeBidi !== 'isolate')
+  .map((one) => one.outerHTML.slice(0, 120))"""
+"""Elements within a line whose text has a right-to-left override that reaches beyond them."""
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A running server of three small snapshots."""
-    served = explore_server(write_explored(tmp_path_factory.mktemp("explored")))
+    """A running server of three small snapshots, whose graph's server was started before."""
+    home = write_explored(tmp_path_factory.mktemp("explored"))
+    (home / "neo4j").mkdir()
+    (home / "neo4j" / "password").write_text("secret", encoding="utf-8")
+    (home / "neo4j" / "ports.json").write_text('{"bolt": 17687, "http": 17474}', encoding="utf-8")
+    served = explore_server(home)
     thread = threading.Thread(target=served.run)
     thread.start()
     yield served.url
@@ -74,7 +86,8 @@ def test_a_history_opens_by_its_address(open_page: Opens, address: str) -> None:
     links = [link.get_attribute("href") or "" for link in page.locator("#item a").all()]
     assert "https://www.wikidata.org/wiki/Q1#Q1%2411111111-2222-4333-8444-555555555555" in links
     assert "https://www.wikidata.org/w/index.php?oldid=12" in links
-    assert any(link.startswith("http://localhost:7474/browser/?cmd=edit&arg=") and "Q1" in link for link in links)
+    browser = "http://127.0.0.1:17474/browser/?dbms=bolt://neo4j@127.0.0.1:17687&cmd=edit&arg="
+    assert any(link.startswith(browser) and "Q1" in link for link in links)
 
 
 def test_hostile_labels_are_text(open_page: Opens, address: str) -> None:
@@ -91,6 +104,7 @@ def test_hostile_labels_are_text(open_page: Opens, address: str) -> None:
     expect(page.locator("#selected .chip")).to_have_count(1)
     assert page.evaluate("window.hacked") is None
     assert page.locator("#injected, img, a[href^='javascript']").count() == 0
+    assert page.evaluate(TURNING) == [], "a label that turns the direction of writing turns its neighbours"
 
 
 def test_what_was_selected_becomes_a_timestep(open_page: Opens, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.browser
 
 Opens = Callable[..., Page]
 
+LINKS = (HOSTILE[5], "https://example.org/report.html")
+"""Addresses of the reports of two entries: anyone may have written them."""
+
 
 @pytest.fixture(scope="module")
 def board_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -27,6 +31,10 @@ def board_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for method, right in (("memit", 10), ("ft_m", 2)):
         run = write_submittable(folder / method, step, method=method, right=right)
         submit(run, folder / "board", submitter=HOSTILE[1], date="2026-11-23", note=HOSTILE[0])
+    for entry, address in zip(sorted((folder / "board" / "entries").glob("[a-z]*/entry.json")), LINKS, strict=True):
+        content = json.loads(entry.read_bytes())
+        content["statement"] |= {"report": address, "submitter": HOSTILE[-1]}
+        entry.write_text(json.dumps(content), encoding="utf-8")
     for name, method in (("rag<b>", "rag"), ("ft", "ft_m")):
         write_page_run(folder / "runs" / name, NAMES, method=method, right=2 if method == "rag" else 5)
     leaderboard([folder / "board", folder / "runs"], html=folder / "board.html")
@@ -70,3 +78,6 @@ def test_a_group_is_chosen_and_hostile_names_are_text(open_page: Opens, board_fi
     assert {"memit", "ft_m", "rag", "unedited"} <= shown
     assert page.evaluate("window.hacked") is None
     assert page.locator("#runs dd", has_text=HOSTILE[0]).count() == 2
+    assert page.locator("a[href^='javascript' i], a[href^='data' i], img").count() == 0
+    addresses = page.locator("a").evaluate_all("found => found.map((one) => one.protocol)")
+    assert set(addresses) <= {"file:", "https:"}

@@ -17,7 +17,9 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
+from kgedit.graph.browser_address import browser_of_home
 from kgedit.graph.connection import Graph, find_address
+from kgedit.graph.managed.server import ManagedServer
 
 pytestmark = pytest.mark.graph
 
@@ -111,6 +113,14 @@ def test_a_users_query_that_writes_is_refused_and_changes_nothing(graph: Graph, 
         ("SHOW USERS YIELD user RETURN user", "administration"),
         ("SHOW CURRENT USER", "administration"),
         ("SHOW DATABASES", "administration"),
+        ("USE system SHOW SETTINGS", "administration"),
+        ("SHOW SETTINGS", "settings"),
+        ("/* SHOW INDEXES */ CYPHER 5 show setting 'server.bolt.enabled' YIELD value RETURN value", "settings"),
+        ("EXPLAIN SHOW SETTINGS", "settings"),
+        ("SHOW TRANSACTIONS", "what others ask"),
+        ("SHOW TRANSACTION 'neo4j-transaction-1' YIELD currentQuery", "what others ask"),
+        ("CALL dbms.listConfig()", "dbms.listConfig"),
+        ("UNWIND [1, 2] AS i CALL (i) { RETURN i AS j } IN TRANSACTIONS RETURN j", "starts transactions"),
         ("ALTER USER neo4j SET PASSWORD 'changed-changed'", "administration"),
         ("DROP USER neo4j", "administration"),
     ],
@@ -137,6 +147,7 @@ def test_what_this_server_does_not_do_is_an_error_too(graph: Graph, cypher: str)
         "SHOW INDEXES",
         "SHOW CONSTRAINTS",
         "SHOW PROCEDURES",
+        "SHOW FUNCTIONS",
         "CALL db.schema.visualization()",
         "CALL dbms.components()",
         "MATCH (n) CALL db.labels() YIELD label RETURN label",
@@ -237,6 +248,23 @@ def test_a_query_that_takes_too_long_is_given_up(graph: Graph) -> None:
     with pytest.raises(GraphError, match="did not finish within 1 s"):
         graph.read_only_query(endless, timeout=1)
     assert time.monotonic() - began < 15
+
+
+def test_an_outside_server_is_asked_for_the_port_of_its_browser(
+    graph: Graph, server: ManagedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    assert browser_of_home(tmp_path)() == server.address().browser_page()
+
+
+def test_a_row_without_end_is_given_up_too(graph: Graph) -> None:
+    """The server looks at its time limit between rows, and this is one."""
+    began = time.monotonic()
+    with pytest.raises(GraphError, match="did not finish within 1 s"):
+        graph.read_only_query("RETURN range(1, 20000000) AS numbers", timeout=1)
+    assert time.monotonic() - began < 15
+    assert graph.rows("RETURN 1 AS one") == [{"one": 1}]
 
 
 @pytest.mark.parametrize("call", [Graph.rows, Graph.write])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kgedit.graph.browser import browser_policy
+
 FILE = Path(__file__).resolve().parents[2] / "docker-compose.yml"
 
 
@@ -28,6 +30,11 @@ def test_the_health_check_gives_the_password_by_environment_and_not_by_argument(
 
 def test_only_its_own_volumes_are_mounted(service: dict) -> None:
     assert service["volumes"] == ["data:/data", "logs:/logs"]
+
+
+def test_neo4j_browser_may_contact_its_own_server_only(service: dict) -> None:
+    policy = service["environment"]["NEO4J_dbms_security_http__static__content__security__policy__header"]
+    assert policy == browser_policy("*")
 
 
 def test_load_csv_reaches_no_file_and_no_address(service: dict) -> None:

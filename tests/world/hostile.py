@@ -9,6 +9,6 @@ HOSTILE = (
     "${window.hacked='template'} {{ 7 * 7 }} {% raw %}",
     "<!-- ' \" ` --><svg/onload=window.hacked='svg'>",
     "javascript:window.hacked='link'",
-    "a&lt;b &amp; c\u2028\u2029\x01 d",
+    "a&lt;b &amp; c\u2028\u2029\x01 d \u202egnp.exe \u2067",
 )
 """Each is shown as it is."""

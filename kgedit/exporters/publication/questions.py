@@ -5,6 +5,7 @@ A timestep's own tables have other columns each, which is why the hub's loader c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -100,8 +101,13 @@ def publish_timestep(timestep: Timestep) -> PublishedTimestep:
     """A timestep with its questions as tables.
 
     Raises:
-        BenchmarkError: if it has no case.
+        BenchmarkError: if it has no case, or is not called by two days.
     """
+    if not re.fullmatch(r"\d{8}_\d{8}", timestep.name, re.ASCII):
+        raise BenchmarkError(
+            f"The timestep {timestep.folder} is called '{timestep.name}'. Only one that is called by two days, as "
+            "20210104_20230227, can be published."
+        )
     profile = timestep.manifest.get("profile", "wikibigedit")
     config = timestep.name + ("" if profile == "wikibigedit" else f"_{profile}")
     questions = question_tables(timestep)

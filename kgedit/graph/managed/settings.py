@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgedit.graph.browser import connect_commands
+from kgedit.graph.browser import browser_policy, connect_commands
 from kgedit.graph.managed.memory import Memory
 from kgedit.graph.managed.ports import Ports
 
@@ -41,6 +41,12 @@ server.https.enabled=false
 internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 server.memory.pagecache.size={page_cache}
 browser.post_connect_cmd={commands}
+
+# Neo4j Browser loads fonts, a changelog widget and statistics from other hosts, whatever the telemetry setting says.
+# With this policy the page that the user's browser opens may only contact this server.
+dbms.security.http_static_content_security_policy_header={policy}
+browser.remote_content_hostname_whitelist=localhost
+dbms.security.http_access_control_allow_origin=http://127.0.0.1:{http}
 """
 
 
@@ -55,6 +61,10 @@ def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | No
     text = _ALWAYS
     if ports is not None and memory is not None:
         text += _SERVER.format(
-            bolt=ports.bolt, http=ports.http, page_cache=memory.page_cache, commands=connect_commands()
+            bolt=ports.bolt,
+            http=ports.http,
+            page_cache=memory.page_cache,
+            commands=connect_commands(),
+            policy=browser_policy(str(ports.bolt)),
         )
     (folder / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")

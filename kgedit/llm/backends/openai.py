@@ -25,6 +25,7 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Messa
 from kgedit.llm.remote.server import ChatServer
 from kgedit.llm.replies import Reply, match_of, truncate
 from kgedit.resources import cache
+from kgedit.untrusted import without_credentials
 
 _AT_ONCE = 256
 """Questions between two writes of a run."""
@@ -104,8 +105,8 @@ class OpenAIBackend(Backend):
         if failed:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in failed.most_common())
             raise ModelError(
-                f"The server at {self._url} did not answer {failed.total():,} of {len(replies):,} questions "
-                f"({reasons}). The other answers are kept: give the same command again."
+                f"The server at {without_credentials(str(self._url))} did not answer {failed.total():,} of "
+                f"{len(replies):,} questions ({reasons}). The other answers are kept: give the same command again."
             )
 
     def _turn(self, asked: Asked) -> str | None:

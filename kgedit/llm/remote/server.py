@@ -6,17 +6,19 @@ belongs to another request must never pass for one.
 
 from __future__ import annotations
 
+import base64
 import datetime
 import email.utils
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.remote.requests import ChatReply, ModelRequest
+from kgedit.untrusted import split_credentials
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -35,14 +37,24 @@ class ChatServer:
     """Where models are asked, and how patiently.
 
     Attributes:
-        url: Base URL, up to and with "/v1".
+        url: Base URL, up to and with "/v1". A user and password given in it move to `credentials`, so that the URL can
+            be stored and shown.
         key_variable: Environment variable that holds the key; a server on this machine may need none.
         timeout: Seconds for one try.
+        credentials: User and password, sent as Basic authorization in place of the key; None for none.
     """
 
     url: str = OPENAI
     key_variable: str = "OPENAI_API_KEY"
     timeout: float = 60.0
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Take the credentials out of the URL."""
+        url, credentials = split_credentials(self.url)
+        if credentials is not None:
+            object.__setattr__(self, "url", url)
+            object.__setattr__(self, "credentials", credentials)
 
 
 class CallError(Exception):
@@ -100,7 +112,11 @@ class ServerConnection:
         self._server = server
         # Retries are the caller's, which knows of all threads and of the budget.
         self._client: Any = openai.OpenAI(
-            base_url=server.url, api_key=_key(server), timeout=server.timeout, max_retries=0
+            base_url=server.url,
+            api_key=_key(server),
+            timeout=server.timeout,
+            max_retries=0,
+            default_headers=_authorization(server),
         )
 
     def close(self) -> None:
@@ -165,6 +181,14 @@ def _key(server: ChatServer) -> str:
             "server by its URL."
         )
     return key or "none"
+
+
+def _authorization(server: ChatServer) -> dict[str, str] | None:
+    """The header that a server behind a password wants; None for the usual one, with the key."""
+    if server.credentials is None:
+        return None
+    content = ":".join(server.credentials).encode()
+    return {"Authorization": f"Basic {base64.b64encode(content).decode()}"}
 
 
 def _completions(client: Any, request: ModelRequest) -> Any:

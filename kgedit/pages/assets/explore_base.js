@@ -60,6 +60,8 @@ explore.queryActs = (query, item) => {
   if (!/^Q\d+$/.test(item)) return [];
   const { browser, item: standIn } = explore.overview;
   const cypher = query.replaceAll("'" + standIn + "'", "'" + item + "'");
+  const copy = explore.button("Copy Cypher", (button) => page.copy(cypher, button));
+  if (!browser) return [copy];
   const address = browser + (browser.includes("?") ? "&" : "?") + "cmd=edit&arg=" + encodeURIComponent(cypher);
-  return [explore.link(address, "Open in Neo4j Browser"), explore.button("Copy Cypher", (button) => page.copy(cypher, button))];
+  return [explore.link(address, "Open in Neo4j Browser"), copy];
 };

@@ -13,6 +13,7 @@ from kgedit.records.steps import step
 from kgedit.records.submissions import Statement, SubmittedTimestep
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
+from kgedit.untrusted import is_web_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,13 @@ class BoardRun:
 
     @property
     def report(self) -> Path | str | None:
-        """Address or file of its report page; None without one."""
+        """Web address or file of its report page; None without one.
+
+        Anyone may have written the entry: another address, such as javascript:, is not shown as a link.
+        """
         said = self.statement.report if self.statement else None
         if said and said != "report.html":
-            return said
+            return said if is_web_address(said) else None
         path = self.run.folder / "report.html"
         return path if path.is_file() else None
 

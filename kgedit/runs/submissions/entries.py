@@ -31,11 +31,14 @@ from kgedit.runs.submissions.answer_parquet import read_full_answers, write_full
 from kgedit.runs.submissions.checks import CheckedRun, sha256_of
 from kgedit.runs.submissions.score_differences import score_differences
 from kgedit.store.files import only_writer, replace_folder
+from kgedit.untrusted import is_path_component
 
 ENTRIES = "entries"
 """The folder of a board that holds its entries."""
 
 _MADE = ("spec.yaml", "environment.json", "answers.jsonl", "edits.jsonl", "scores.json")
+
+_NEEDED = ("answers.parquet", "cases.parquet")
 
 _NOT_OF_ANSWERS = frozenset(
     {"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also", "scales"}
@@ -162,9 +165,12 @@ def read_entry(folder: Path) -> Entry:
     """
     submission = _read_submission(folder)
     reasons = [] if submission.name == folder.name else [f"entry.json is that of {submission.name}"]
+    reasons += [f"entry.json has no hash of {name}" for name in _NEEDED if name not in submission.files]
     for name, told in submission.files.items():
         path = folder / name
-        if not path.is_file():
+        if not is_path_component(name) or path.is_symlink():
+            reasons.append(f"{name!r} is no file of the entry's own: it was not opened")
+        elif not path.is_file():
             reasons.append(f"{name} is missing")
         elif sha256_of(path) != told:
             reasons.append(f"{name} was changed: its hash is not that in entry.json")

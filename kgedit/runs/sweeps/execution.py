@@ -16,6 +16,7 @@ from kgedit.records.runs import RunSpec
 from kgedit.runs.run_files import read_environment, read_scores, read_spec
 from kgedit.runs.runner import RunProgress, run
 from kgedit.runs.scoring import write_scores
+from kgedit.runs.spec import as_recorded
 from kgedit.runs.sweeps.counting import RunCount, SweepCounter
 from kgedit.runs.sweeps.planning import PlannedRun
 from kgedit.runs.tracking import Tracking
@@ -161,7 +162,7 @@ def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> lis
     """What the folder's run has otherwise than this one; nothing if the folder holds none."""
     if not (folder / "spec.yaml").is_file():
         return []
-    there, here = asdict(read_spec(folder)), asdict(planned.spec)
+    there, here = asdict(as_recorded(read_spec(folder))), asdict(as_recorded(planned.spec))
     found = [
         f"{folder} holds another run: {name} is {there[name]!r} there and {here[name]!r} here"
         for name in here

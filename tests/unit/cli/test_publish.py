@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,28 @@ def test_timesteps_without_cases_and_twins_are_refused(timesteps: list[Path], tm
     assert f"are both called {FIRST}" in publish(tmp_path / "out", timesteps[0], tmp_path / "twin").output
     assert "is no name of a data set" in publish(tmp_path / "out", timesteps[0], more=("--name", "a b")).output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("field", ["timestep", "profile"])
+@pytest.mark.parametrize("name", ["../../../escaped", "/escaped", "a/b", "..", None, ["x"]])
+def test_a_timestep_whose_name_leads_out_of_the_folder_is_refused(
+    timesteps: list[Path], tmp_path: Path, field: str, name: object
+) -> None:
+    hostile = tmp_path / "benchmark" / "hostile"
+    shutil.copytree(timesteps[0], hostile)
+    manifest = json.loads((hostile / "timestep.json").read_text(encoding="utf-8"))
+    (hostile / "timestep.json").write_text(json.dumps(manifest | {field: name}), encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    refused = publish(tmp_path / "published" / "mayors", hostile)
+    assert refused.exit_code == 1
+    assert "cannot be the name of a file or folder" in refused.output
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_timestep_that_is_not_called_by_two_days_is_refused(timesteps: list[Path], tmp_path: Path) -> None:
+    write_timestep(tmp_path / "odd", name="spring", towns=range(2))
+    refused = publish(tmp_path / "out", tmp_path / "odd")
+    assert (refused.exit_code, "called by two days" in refused.output) == (1, True)
 
 
 def run_on(timestep: Path, folder: Path) -> Path:

@@ -83,6 +83,19 @@ def test_verdicts_become_scores_with_intervals_and_agreement(run: Path) -> None:
     assert "the judge and exact_match agree on 80.0% of 10 answers" in shown.stdout
 
 
+def test_a_judges_password_is_sent_to_it_and_stored_nowhere(run: Path, tmp_path: Path) -> None:
+    with fault_server(quiz) as server:
+        address = server.url.replace("http://", "http://me:s3cret@")
+        shown = score(run, "--judge-model", "m", "--judge-url", address)
+        assert shown.exit_code == 0, shown.output
+    assert {headers["authorization"] for headers in server.headers} == {"Basic bWU6czNjcmV0"}
+    judging = read_scores(run).judging
+    assert judging is not None
+    assert judging.where == server.url
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"s3cret" not in stored + shown.output.encode()
+
+
 def test_judging_again_asks_nobody_and_gives_the_same_bytes(run: Path) -> None:
     with fault_server(quiz) as server:
         score(run, *by(server))

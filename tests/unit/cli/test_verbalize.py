@@ -130,6 +130,20 @@ def test_every_axis_is_worded_by_the_model_and_told_so(timestep: Path, tmp_path:
     assert next(Timestep.open(timestep).cases()).question == "Who is the mayor of Arvika?"
 
 
+def test_a_servers_password_is_sent_to_it_and_stored_nowhere(timestep: Path, tmp_path: Path) -> None:
+    with fault_server(good) as server:
+        address = server.url.replace("http://", "http://me:s3cret@")
+        shown = verbalize(timestep, "--base-url", address, "--limit", 1)
+        assert shown.exit_code == 0, shown.output
+        given = ["compare-verbalizers", str(timestep), "--by", f"m@{address}", "--sample", "1", "--format", "json"]
+        compared = CliRunner().invoke(main, given)
+    assert {headers["authorization"] for headers in server.headers} == {"Basic bWU6czNjcmV0"}
+    assert Timestep.open(tmp_path / "worded").manifest["verbalizer"]["where"] == server.url
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"s3cret" not in stored + shown.output.encode() + compared.output.encode()
+    assert f"m@{server.url}" in compared.stdout
+
+
 def test_a_second_run_asks_nobody_and_writes_the_same_bytes(timestep: Path, tmp_path: Path) -> None:
     with fault_server(good) as server:
         assert verbalize(timestep, *at(server)).exit_code == 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +24,8 @@ from kgedit.cli import main
 from kgedit.errors import BenchmarkError, KgeditError
 from kgedit.exploring.explorer import Explorer
 from kgedit.exploring.exports import ExportTask
-from kgedit.exploring.server import explore_app
+from kgedit.exploring.server import ExploreServer, explore_app
+from kgedit.graph.browser_address import browser_of_home
 
 HOST, TOKEN = "127.0.0.1:8123", "a-token"
 WINDOW = {"from": DAYS[0], "to": DAYS[1]}
@@ -56,9 +60,20 @@ def export() -> MadeUpExport:
 
 @pytest.fixture(scope="module")
 def client(home: Path, export: MadeUpExport) -> Iterator[TestClient]:
-    app = explore_app(Explorer(home), export, hosts=[HOST], token=TOKEN, browser="http://localhost:7474/browser/")
+    app = explore_app(Explorer(home), export, hosts=[HOST], token=TOKEN, browser=lambda: "http://127.0.0.1:7/browser/")
     with TestClient(app, base_url=f"http://{HOST}") as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def running(home: Path) -> Iterator[ExploreServer]:
+    """A server at a port, as the command runs it."""
+    served = explore_server(home, browser="http://127.0.0.1:7/browser/")
+    thread = threading.Thread(target=served.run)
+    thread.start()
+    yield served
+    served.server.should_exit = True
+    thread.join(60)
 
 
 def ask(client: TestClient, path: str, **query: Any) -> Any:
@@ -237,9 +252,73 @@ def test_a_request_that_is_no_json_object_is_refused(client: TestClient, body: s
     assert answered.status_code == 400
 
 
+def nested(depth: int) -> str:
+    return '{"selection": ' + "[" * depth + "]" * depth + "}"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (nested(100_000), "nested too deeply"),
+        ('{"from": "\\ud800"}', "not valid Unicode"),
+        ('{"name": "\\udfff", "profile": "\\ud800"}', "not valid Unicode"),
+        ('{"from": ' + "1" * 10_000 + "}", "no JSON"),
+        ('{"from": NaN, "to": 1e999}', "YYYYMMDD"),
+        (b'\xff{"from": 1}', "no JSON"),
+    ],
+    ids=["deep", "surrogate", "surrogates", "long", "nan", "bytes"],
+)
+def test_what_no_page_of_ours_sends_is_refused_in_words(client: TestClient, body: str | bytes, said: str) -> None:
+    for path in ("exports", "kinds"):
+        answered = client.post(f"/{TOKEN}/api/{path}", content=body, headers={"Content-Type": "application/json"})
+        assert answered.status_code == 400
+        assert said in answered.json()["error"]
+
+
+@pytest.mark.parametrize("request_line", ["OPTIONS *", "GET *", "GET http://127.0.0.1/", "OPTIONS /", "GET //"])
+def test_a_request_without_a_path_of_ours_is_refused(running: ExploreServer, request_line: str) -> None:
+    host, port = running.listening.getsockname()
+    with socket.create_connection((host, port), timeout=60) as opened:
+        opened.sendall(f"{request_line} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+        assert opened.recv(1000).startswith(b"HTTP/1.1 403")
+
+
+def test_a_body_that_is_too_long_gets_an_answer_and_no_reset(running: ExploreServer) -> None:
+    connection = http.client.HTTPConnection(*running.listening.getsockname(), timeout=60)
+    path = f"/{running.url.split('/')[3]}/api/exports"
+    connection.request("POST", path, b" " * 17_000_000, {"Content-Type": "application/json"})
+    answered = connection.getresponse()
+    assert answered.status == 413
+    assert "longer than 16,777,216 bytes" in json.loads(answered.read())["error"]
+
+
+def test_the_link_to_neo4j_browser_has_the_port_of_the_homes_own_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KGEDIT_GRAPH_URI", raising=False)
+    browser = browser_of_home(tmp_path)
+    assert browser() is None, "no server was started yet"
+    (tmp_path / "neo4j").mkdir()
+    (tmp_path / "neo4j" / "password").write_text("secret")
+    (tmp_path / "neo4j" / "ports.json").write_text('{"bolt": 17687, "http": 17474}')
+    assert browser() == "http://127.0.0.1:17474/browser/?dbms=bolt://neo4j@127.0.0.1:17687"
+
+
+def test_an_outside_servers_browser_is_the_one_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://me:s3cret@127.0.0.1:1")
+    assert browser_of_home(tmp_path)() is None, "it does not answer"
+    monkeypatch.setenv("KGEDIT_GRAPH_BROWSER", "https://graph.example:8443/browser/")
+    assert browser_of_home(tmp_path)() == "https://graph.example:8443/browser/?dbms=bolt://me@127.0.0.1:1"
+
+
+def test_a_link_that_is_no_address_of_a_page_is_refused(home: Path) -> None:
+    with pytest.raises(KgeditError, match="no address of a page"):
+        explore_server(home, browser="javascript:alert(1)")
+
+
 def test_a_snapshot_that_is_dropped_meanwhile_is_told(tmp_path: Path) -> None:
     home = write_explored(tmp_path)
-    app = explore_app(Explorer(home), MadeUpExport(), hosts=[HOST], token=TOKEN, browser="")
+    app = explore_app(Explorer(home), MadeUpExport(), hosts=[HOST], token=TOKEN, browser=lambda: None)
     with TestClient(app, base_url=f"http://{HOST}") as client:
         shutil.rmtree(home / "snapshots" / str(DAYS[0]))
         answered = client.get(f"/{TOKEN}/api/items/Q1")

@@ -8,7 +8,7 @@ import pytest
 
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
-from kgedit.graph.connection import Graph, find_address
+from kgedit.graph.connection import Graph, external_address, find_address
 from kgedit.graph.managed.server import ManagedServer
 
 
@@ -18,6 +18,16 @@ def test_an_address_hides_its_password_and_names_browsers_page() -> None:
     assert address.browser_page() == "http://127.0.0.1:8/browser/?dbms=bolt://neo4j@127.0.0.1:7"
     assert (address.browser_page("MATCH (n)") or "").endswith("&cmd=edit&arg=MATCH%20%28n%29")
     assert Address("bolt://x", "neo4j", "").browser_page() is None
+
+
+def test_a_password_in_the_address_is_used_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://me:s3cret@db.example:7687")
+    for name in ("KGEDIT_GRAPH_USER", "KGEDIT_GRAPH_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    address = external_address()
+    assert address is not None
+    assert (address.uri, address.user, address.password) == ("bolt://db.example:7687", "me", "s3cret")
+    assert "s3cret" not in repr(address)
 
 
 def test_without_a_server_nothing_is_started_unless_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,18 @@ def test_an_operator_deep_in_a_plan_is_found() -> None:
         refuse_all_but_reading("r", plan, URI)
 
 
+@pytest.mark.parametrize("operator", ["ShowSettings", "ShowTransactions", "ShowSecretsOfALaterVersion"])
+def test_a_query_that_shows_the_server_is_refused(operator: str) -> None:
+    plan = {"operatorType": "ProduceResults@neo4j", "children": [{"operatorType": f"{operator}@neo4j"}]}
+    with pytest.raises(GraphError, match="not run: it shows"):
+        refuse_all_but_reading("r", plan, URI)
+
+
+@pytest.mark.parametrize("operator", ["ShowIndexes", "ShowConstraints", "ShowProcedures", "ShowFunctions"])
+def test_a_query_that_shows_the_schema_passes(operator: str) -> None:
+    refuse_all_but_reading("r", {"operatorType": f"{operator}@neo4j"}, URI)
+
+
 def test_a_server_that_does_not_explain_is_not_trusted() -> None:
     with pytest.raises(GraphError, match="does not explain queries"):
         refuse_all_but_reading("r", None, URI)

@@ -134,3 +134,17 @@ def test_describe_writes_page_and_figures(timestep: Timestep, tmp_path: Path) ->
     assert data_of(target.read_text(encoding="utf-8"))["browser"] == "http://127.0.0.1:7475/browser/?dbms=bolt://x"
     assert (tmp_path / "figures" / "funnel.png").is_file()
     assert CliRunner().invoke(main, command).exit_code == 1
+
+
+def test_a_browser_that_is_no_web_address_is_refused(timestep: Timestep, tmp_path: Path) -> None:
+    given = [
+        "describe",
+        str(timestep.folder),
+        "--html",
+        str(tmp_path / "page.html"),
+        "--browser",
+        "javascript:alert(1)",
+    ]
+    ran = CliRunner().invoke(main, given)
+    assert (ran.exit_code, "is no address of a page" in ran.output) == (1, True)
+    assert not (tmp_path / "page.html").exists()

@@ -12,7 +12,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.records.runs import RunSpec
-from kgedit.runs.spec import read_spec, resolve, spec_schema, write_spec
+from kgedit.runs.spec import as_recorded, read_spec, resolve, spec_schema, write_spec
 
 
 def test_all_problems_of_a_spec_are_told_at_once(tmp_path: Path) -> None:
@@ -100,6 +100,16 @@ def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
 
     assert resolve(read_spec(tmp_path / "spec.yaml").raw) == spec
+
+
+def test_a_servers_password_is_in_no_file_of_a_run(tmp_path: Path) -> None:
+    write_timestep(tmp_path / "step")
+    given = {"timesteps": [str(tmp_path / "step")], "model": str(save(small_model(), tmp_path / "model"))}
+    given |= {"method": "none", "presets": ["wild"], "backend": "openai", "backend_url": "http://me:s3cret@h:80/v1"}
+    spec = resolve(given)
+    assert spec.backend_url == "http://me:s3cret@h:80/v1", "the server is asked with it"
+    assert as_recorded(spec).backend_url == "http://h:80/v1"
+    assert "s3cret" not in write_spec(spec)
 
 
 def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:

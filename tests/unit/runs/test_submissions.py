@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,9 +17,9 @@ from world.small_runs import write_lines
 from world.small_timestep import OLD_MAYORS
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
-from kgedit.api.boards import submit
+from kgedit.api.boards import leaderboard, submit
 from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import SubmissionError
+from kgedit.errors import BenchmarkError, SubmissionError
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
@@ -223,3 +224,58 @@ def test_an_entry_of_an_earlier_format_is_named_and_replaced_on_request(whole: P
     with pytest.raises(SubmissionError, match=r"its format is kgedit-entry-1, .* Submit the run again: --overwrite"):
         read_entry(folder)
     assert read_entry(submit(whole, tmp_path, overwrite=True, **BY).folder).submission.format == "kgedit-entry-2"
+
+
+def change_entry(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    entry = json.loads((folder / "entry.json").read_bytes())
+    change(entry)
+    (folder / "entry.json").write_text(json.dumps(entry), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "../../../../../../../../etc/passwd", "/etc/passwd", "..", "linked"])
+def test_a_file_that_is_not_the_entrys_own_is_not_opened(whole: Path, tmp_path: Path, name: str) -> None:
+    """Neither its hash nor whether it is there is reported."""
+    folder = submit(whole, tmp_path / "board", **BY).folder
+    (folder.parent / "secret.txt").write_text("secret")
+    (folder / "linked").symlink_to("/etc/passwd")
+    change_entry(folder, lambda entry: entry["files"].update({name: "0" * 64}))
+    with pytest.raises(SubmissionError) as refused:
+        read_entry(folder)
+    assert refused.value.reasons == (f"{name!r} is no file of the entry's own: it was not opened",)
+
+
+def test_an_entry_without_the_hash_of_its_answers_is_not_shown(whole: Path, tmp_path: Path) -> None:
+    folder = submit(whole, tmp_path / "board", **BY).folder
+    change_entry(folder, lambda entry: entry["files"].clear())
+    with pytest.raises(SubmissionError, match=r"no hash of answers\.parquet"):
+        read_entry(folder)
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        ("https://example.org/report.html", True),
+        ("http://example.org/report", True),
+        ("javascript:alert(document.domain)", False),
+        (" javascript:alert(1)", False),
+        ("JaVaScRiPt:alert(1)", False),
+        ("data:text/html,<script>alert(1)</script>", False),
+        ("//example.org/report", False),
+        ("file:///etc/passwd", False),
+        ("../../etc/passwd", False),
+        ("https://example.org/\u202egro.elpmaxe", False),
+    ],
+)
+def test_only_web_addresses_become_links_of_a_board(whole: Path, tmp_path: Path, report: str, shown: bool) -> None:
+    folder = submit(whole, tmp_path / "board", **BY).folder
+    change_entry(folder, lambda entry: entry["statement"].update(report=report))
+    made = leaderboard(tmp_path / "board", html=tmp_path / "board.html")
+    assert [one.report for one in made.board.runs] == [report if shown else None]
+    page = (tmp_path / "board.html").read_text(encoding="utf-8")
+    assert (f'href="{report}"' in page) is shown
+    assert ("report</a>" in page) is shown
+
+
+def test_a_report_that_is_no_web_address_cannot_be_submitted(whole: Path, tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="neither an address"):
+        submit(whole, tmp_path / "board", report="javascript:alert(1)", **BY)

@@ -1,0 +1,66 @@
+"""Where Neo4j Browser answers for the graph of a home: at the managed server's port, or beside an outside server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from kgedit.errors import GraphError
+from kgedit.graph.address import Address
+from kgedit.graph.connection import Graph, external_address
+from kgedit.graph.managed.server import ManagedServer
+
+_HTTP = """\
+SHOW SETTINGS 'server.http.enabled', 'server.http.advertised_address' YIELD name, value
+RETURN name, value
+"""
+
+
+def browser_of_home(home: Path) -> Callable[[], str | None]:
+    """A function that gives Browser's address as it is now, without starting a server.
+
+    The managed server's is read each time, because it may be started later, at another port. An outside server is
+    asked once, here.
+
+    Args:
+        home: The folder $KGEDIT_HOME.
+
+    Returns:
+        Gives None while no server was started in the home, or if the outside server has no page.
+    """
+    outside = external_address()
+    if outside is not None:
+        page = with_browser(outside).browser_page()
+        return lambda: page
+    return lambda: _managed(home)
+
+
+def with_browser(address: Address) -> Address:
+    """An address that names Browser's page, if its server has one.
+
+    A Neo4j reports at which port it answers HTTP; a server that does not answer, or is not Neo4j, has no page.
+
+    Args:
+        address: Unchanged if it names a page already: KGEDIT_GRAPH_BROWSER wins, because a port may be mapped.
+    """
+    if address.browser_url is not None:
+        return address
+    try:
+        with Graph(address) as graph:
+            settings = {row["name"]: str(row["value"]) for row in graph.rows(_HTTP, timeout=5)}
+    except GraphError:
+        return address
+    port = settings.get("server.http.advertised_address", "").rpartition(":")[2]
+    if settings.get("server.http.enabled") != "true" or not port.isdigit():
+        return address
+    host = urlsplit(address.uri).hostname or "localhost"
+    return replace(address, browser_url=f"http://{f'[{host}]' if ':' in host else host}:{port}/browser/")
+
+
+def _managed(home: Path) -> str | None:
+    try:
+        return ManagedServer(home).address().browser_page()
+    except GraphError:
+        return None
