@@ -130,7 +130,8 @@ _PLACED = f"""
            CASE {_CASES} END AS placement
     FROM ended ORDER BY place
 """  # noqa: S608 - our own names
-"""An end that has surely not come on the day is left out: it was not known then. The version is another one without it."""
+"""An end that has surely not come on the day is left out: it was not known then. The version is another one
+without it."""
 
 
 @dataclass(frozen=True, slots=True)
