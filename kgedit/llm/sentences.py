@@ -1,6 +1,6 @@
 """Where the first sentence of an answer ends.
 
-Stops such as "。" end a sentence. A period ends most sentences too, and is a part of "A.S. Roma", "St. Louis", "3.5" and
+Stops such as "。" end a sentence. A period ends most, and is a part of "A.S. Roma", "St. Louis", "3.5" and
 "1. FC Köln" as well. What a period is can often be told only from what follows it: decoding goes on while the end is
 unknown. What is known stays so, whatever follows, so that an answer is the same whether it was cut at once or from the
 whole text.
