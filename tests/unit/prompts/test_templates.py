@@ -265,7 +265,7 @@ def test_all_problems_of_a_catalogue_are_reported_at_once(tmp_path: Path) -> Non
 
 def test_the_generic_wordings_of_labels_that_are_no_nouns_are_checked_too(tmp_path: Path) -> None:
     path = write(tmp_path, generic_quoted={"phrase": "the {property}"}, not_nouns="(")
-    with pytest.raises(BenchmarkError, match="generic_quoted: .* must hold {subject} exactly once") as caught:
+    with pytest.raises(BenchmarkError, match=r"generic_quoted: .* must hold \{subject\} exactly once") as caught:
         template_table(path)
     assert "not_nouns: is no regular expression" in str(caught.value)
     plain = read_templates(write(tmp_path))
