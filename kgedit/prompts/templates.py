@@ -39,7 +39,7 @@ TEMPLATES = pa.schema(
     ]
 )
 """property (PID), the subject's class, the property's label, the wordings with {subject}, the type of the answer, the
-tense, and the template's name such as "en-3:P6"."""
+tense, and the template's name such as "en-4:P6"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Catalogue:
     """A catalogue as read and linted.
 
     Attributes:
-        edition: Name and version, "en-3".
+        edition: Name and version, "en-4".
         generic: Wordings with {property} and {subject}, for properties without a template of their own.
         generic_quoted: The same for labels that are no noun phrases.
         not_nouns: Finds those, by the label.
