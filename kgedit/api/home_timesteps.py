@@ -191,12 +191,13 @@ class HomeTimesteps(HomeFolder):
         from kgedit.benchmark.audit import audit_edits
         from kgedit.benchmark.edit_files import open_edits
         from kgedit.store.disk import disk_errors
-        from kgedit.store.snapshots import open_snapshot
+        from kgedit.store.snapshots import list_snapshots, open_snapshot
 
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
+        earlier = [snapshot for snapshot in list_snapshots(self.path) if snapshot.date < old.date]
         spill = self.path / "snapshots" / f".audit-{os.getpid()}"
         with disk_errors(self.path, again="give the same command again"):
-            return audit_edits(open_edits(Path(path)), old, new, spill=spill)
+            return audit_edits(open_edits(Path(path)), old, new, earlier, spill=spill)
 
     def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
         from kgedit.benchmark.timestep import timestep_folder

@@ -268,7 +268,6 @@ def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: 
         "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
         "final_filters": {**worded.questions, **near.questions, **hops.questions},
         "locality": _counts(probes["basis"]),
-        "fresh_locality": pc.sum(probes["fresh"]).as_py() or 0,
         "two_hops": {"found": chains}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},

@@ -43,6 +43,16 @@ def likened(label: str) -> str:
     return rf"lower(regexp_replace(trim({label}), '\s+', ' ', 'g'))"
 
 
+def pages_among(ids: str) -> str:
+    """SQL: those of a table's ids that are pages of a Wikimedia project in the newer snapshot (column ``id``)."""
+    roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
+    return f"""
+        SELECT DISTINCT subject AS id FROM new_facts
+        WHERE property = '{INSTANCE_OF}' AND subject IN (SELECT id FROM {ids})
+              AND object IN (SELECT id FROM ({below(roots, f"({subclass_links('new_facts')})")}))
+    """  # noqa: S608 - our own names
+
+
 def read_labels(window: Window, changes: pa.Table) -> pa.Table:
     """Labels of all subjects, properties and objects of some changes.
 
@@ -53,17 +63,13 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
     Returns:
         A table with the schema LABELS, ordered by id.
     """
-    roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
     return window.select(
         f"""
-        WITH page_class AS (
-            SELECT id FROM ({below(roots, f"({subclass_links('new_facts')})")})
-        ), mentioned AS (
+        WITH mentioned AS (
             SELECT subject AS id FROM changes UNION SELECT property FROM changes
             UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes
         ), page AS (
-            SELECT DISTINCT subject AS id FROM new_facts
-            WHERE property = '{INSTANCE_OF}' AND object IN (FROM page_class) AND subject IN (FROM mentioned)
+            {pages_among("mentioned")}
         ), old AS (
             SELECT id, label FROM old_entities WHERE id IN (FROM mentioned)
         ), new AS (

@@ -4,8 +4,7 @@ Neither its subject nor its object was edited in the window, unless changed fact
 which is no case itself, comes first (kgedit.benchmark.changed_facts). Three ways to find one, each for the cases that
 the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with
 the most similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few
-cases, and facts of items that somebody edited in the window come first: a value that nobody looked at may be out of
-date itself.
+cases.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from kgedit.benchmark.labels import usable
+from kgedit.benchmark.labels import pages_among, usable
 from kgedit.benchmark.timestep import CHANGED, FACT
 from kgedit.benchmark.window import Window
 from kgedit.store.engine import select
@@ -37,8 +36,8 @@ class Locality(NamedTuple):
 
     Attributes:
         static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
-        probes: At most one per case, with columns case_id, score, basis ("changed", "graph", "label" or "relation") and
-            fresh (whether the subject was edited in the window, in something else), ordered by case_id.
+        probes: At most one per case, with columns case_id, score and basis ("changed", "graph", "label" or "relation"),
+            ordered by case_id.
     """
 
     static_facts: pa.Table
@@ -86,14 +85,14 @@ def choose_probes(
     Args:
         cases: Columns case_id, subject, subject_label, property, object and old_objects.
         similar_facts: Columns case_id, subject, property, object and score.
-        facts: Facts with labels, ``fresh``, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
+        facts: Facts with labels, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
             For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
         relations: Columns property, other and likeness.
         max_uses: Most cases that one fact serves.
         connection: Where the work is done; None for a new one.
 
     Returns:
-        The facts' columns with case_id, score, basis and fresh, ordered by case_id.
+        The facts' columns with case_id, score and basis, ordered by case_id.
     """
     numbers = pa.array(np.arange(cases.num_rows))
     waiting = cases.select(["subject", "subject_label", "property", "object", "old_objects"]).append_column(
@@ -102,7 +101,7 @@ def choose_probes(
     facts = facts.append_column("number", pa.array(np.arange(facts.num_rows)))
     uses = np.zeros(facts.num_rows, dtype=np.int64)
     similar_facts = select(
-        "SELECT place, number, score, fresh FROM similar_facts JOIN cases USING (case_id) "
+        "SELECT place, number, score FROM similar_facts JOIN cases USING (case_id) "
         "JOIN facts USING (subject, property, object)",
         similar_facts=similar_facts,
         cases=cases.select(["case_id"]).append_column("place", numbers),
@@ -117,7 +116,7 @@ def choose_probes(
             waiting=waiting,
             similar_facts=similar_facts,
             facts=facts.select(
-                ["number", "subject", "subject_label", "property", "object", "fresh", "pooled", "untouched", "changed"]
+                ["number", "subject", "subject_label", "property", "object", "pooled", "untouched", "changed"]
             ),
             relations=relations,
         )
@@ -127,7 +126,7 @@ def choose_probes(
             "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
         )
     return select(
-        f"SELECT case_id, {', '.join(_FACT)}, score, basis, f.fresh FROM chosen "  # noqa: S608 - our own names
+        f"SELECT case_id, {', '.join(_FACT)}, score, basis FROM chosen "  # noqa: S608 - our own names
         "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
         chosen=pa.concat_tables(chosen),
         cases=cases.select(["case_id"]).append_column("place", numbers),
@@ -142,18 +141,18 @@ _ELIGIBLE = """
 
 _WAYS = {
     CHANGED: """
-        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, 0.0 AS likeness
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
         FROM waiting w JOIN facts f USING (property)
         WHERE f.changed AND f.subject NOT IN (w.subject, w.object) AND f.object NOT IN (w.subject, w.object)
               AND NOT list_contains(w.old_objects, f.object)
     """,
-    "graph": "SELECT place, number, score, fresh, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
+    "graph": "SELECT place, number, score, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
     "label": f"""
-        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, 0.0 AS likeness
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
         FROM waiting w JOIN facts f USING (property) WHERE {_ELIGIBLE}
     """,  # noqa: S608 - our own names
     "relation": f"""
-        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, fresh, likeness
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, likeness
         FROM waiting w JOIN (
             FROM relations
             QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
@@ -164,7 +163,7 @@ _WAYS = {
 
 _RANKED = """
     WITH best AS (
-        SELECT place, max(struct_pack(likeness, fresh, score, number := -number), $candidates) AS choices
+        SELECT place, max(struct_pack(likeness, score, number := -number), $candidates) AS choices
         FROM ({query}) GROUP BY place
     )
     SELECT place, -choice.number AS number, choice.score AS score, rank
@@ -255,20 +254,20 @@ def _describe(window: Window, similar_facts: pa.Table, pool: int, changed: pa.Ta
             UNION SELECT subject, property, object FROM pooled
             UNION SELECT subject, property, object FROM changed_fact
         ), entity AS MATERIALIZED (
-            SELECT id, label, aliases, lastrevid FROM new_entities
+            SELECT id, label, aliases FROM new_entities
             WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
-        ), before AS MATERIALIZED (
-            SELECT id, lastrevid FROM old_entities WHERE id IN (SELECT subject FROM fact)
+        ), page AS MATERIALIZED (
+            {pages_among("entity")}
         )
         SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
                f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
-               f.subject IN (FROM touched) OR coalesce(s.lastrevid <> b.lastrevid, false) AS fresh,
                (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
                f.subject NOT IN (FROM edited) AND f.object NOT IN (FROM edited) AS untouched,
                (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
         FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
-        LEFT JOIN entity p ON p.id = f.property LEFT JOIN before b ON b.id = f.subject
-        WHERE {usable("s.label")} AND {usable("o.label")} ORDER BY f.property, f.subject
+        LEFT JOIN entity p ON p.id = f.property
+        WHERE {usable("s.label")} AND {usable("o.label")} AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
+        ORDER BY f.property, f.subject
         """,  # noqa: S608 - our own names and numbers
         {"pool": pool},
         similar_facts=similar_facts.select(["subject", "property", "object"]),

@@ -86,7 +86,6 @@ LOCALITY = pa.schema(
         ("object_aliases", _STRINGS),
         ("similarity", pa.float64()),
         ("basis", pa.string()),
-        ("fresh", pa.bool_()),
         ("question", pa.string()),
     ]
 )
@@ -95,8 +94,7 @@ LOCALITY = pa.schema(
 
 basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
 the same relation; "relation": that one is only similar, too; "changed": the fact became true in the window itself, and
-is no case; "nearest": by kgedit.benchmark.wikifactdiff. fresh: the
-subject was edited in the window, elsewhere.
+is no case; "nearest": by kgedit.benchmark.wikifactdiff.
 """
 
 TWO_HOPS = pa.schema(

@@ -40,7 +40,9 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
     FILE is any file that `run-edit --edits` takes, or a timestep. Labels are resolved to ids where ids are missing. A
     row is valid if its edit is a current main statement that changed in the window, its locality questions ask for what
     did not, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
-    (Wilson); csv has one line per row of the file; json has both. Reads the store; no server is needed.
+    (Wilson). A valid row is no update if the change is a late entry or a refinement, say: a second table counts the
+    valid rows by kind of change, with the mean confidence of each kind. csv has one line per row of the file; json has
+    all of these. Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows
 
@@ -56,6 +58,7 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
         print_rows(audited.rows.to_pylist(), "csv")
     else:
         print_rows([_shown(count) for count in audited.counts.to_pylist()], "table")
+        _show_kinds(audited)
         _show_rows(audited, limit)
 
 
@@ -67,6 +70,24 @@ def _shown(count: dict[str, Any]) -> dict[str, str]:
         "rows": f"{count['rows']:,} of {count['of']:,}",
         "share": "" if count["share"] is None else f"{count['share']:.1%}",
         "95 % interval": "" if count["low"] is None else f"{count['low']:.1%} to {count['high']:.1%}",
+    }
+
+
+def _show_kinds(audited: Audit) -> None:
+    from kgedit.cli.query import print_rows
+
+    if audited.kinds.num_rows:
+        click.echo()
+        print_rows([_shown_kind(kind) for kind in audited.kinds.to_pylist()], "table")
+
+
+def _shown_kind(kind: dict[str, Any]) -> dict[str, str]:
+    return {
+        "kind of change": kind["kind"],
+        "valid rows": f"{kind['rows']:,} of {kind['of']:,}",
+        "share": f"{kind['share']:.1%}",
+        "95 % interval": f"{kind['low']:.1%} to {kind['high']:.1%}",
+        "mean confidence": f"{kind['confidence']:.2f}",
     }
 
 

@@ -113,6 +113,11 @@ _MOST_FAILURES = 5
     metavar="FILE",
     help="Only these case ids, one a line, as edited_cases.txt of other runs has them.",
 )
+@click.option(
+    "--order",
+    metavar="random|file",
+    help="Order of a timestep's edits: by --seed, or the file's. Default random, under 'single' file.",
+)
 @click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
 @click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")

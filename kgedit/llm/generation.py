@@ -16,7 +16,7 @@ from kgedit.llm.forcing import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
-from kgedit.llm.sentences import sentence_end
+from kgedit.llm.sentences import SENTENCE_ENDS, sentence_end
 from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.records.runs import Preset
 
@@ -76,11 +76,11 @@ def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
     stop_ids = model.ids_containing(STOPS[truncation]) | model.end_ids
     if truncation != "sentence":
         return EndOfAnswer(stop_ids, None)
-    with_period = model.ids_containing((".",))
+    with_end = model.ids_containing(SENTENCE_ENDS)
 
     def is_over(ids: Sequence[int]) -> bool:
-        has_period = not with_period.isdisjoint(ids)
-        return has_period and sentence_end(model.decode(ids), is_whole=False) is not None
+        has_end = not with_end.isdisjoint(ids)
+        return has_end and sentence_end(model.decode(ids), is_whole=False) is not None
 
     return EndOfAnswer(stop_ids, is_over)
 

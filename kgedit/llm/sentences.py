@@ -1,8 +1,9 @@
 """Where the first sentence of an answer ends.
 
-A period ends most sentences, and stands in "A.S. Roma", "St. Louis", "3.5" and "1. FC Köln" as well. What a period is
-can often be told only from what follows it: who decodes goes on while the end is unknown. What is known stays so,
-whatever follows, so that an answer is the same whether it was cut at once or from the whole text.
+Stops such as "。" end a sentence. A period ends most, and is a part of "A.S. Roma", "St. Louis", "3.5" and
+"1. FC Köln" as well. What a period is can often be told only from what follows it: decoding goes on while the end is
+unknown. What is known stays so, whatever follows, so that an answer is the same whether it was cut at once or from the
+whole text.
 """
 
 from __future__ import annotations
@@ -29,8 +30,14 @@ _OPENERS = _words(
 )
 """Words that open a sentence and hardly ever go on with a name: ahead of them an abbreviation ended one."""
 
-_CLOSERS = "\"'”’»)]"
-_PERIODS = re.compile(r"\.+")
+_CLOSERS = "\"'”’»)]」』》）】"
+_STOPS = "。｡！？।॥۔።။។"
+"""End a sentence outside quotations, since abbreviations have none of them: full-width and half-width stops, danda,
+Urdu's, Ethiopic's, Burmese's and Khmer's full stop."""
+SENTENCE_ENDS = (".", *_STOPS)
+"""What may end a sentence. "!" and "?" end none: they are parts of names such as Yahoo!"""
+_PERIODS = re.compile(rf"\.+|[{_STOPS}]+")
+_QUOTES = ("「」", "『』", "《》", "（）", "【】", "“”")
 _WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[\])]+$")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]")
 """Of "J.", "A.S." and "J.-P.", all ahead of the last period."""
@@ -66,12 +73,21 @@ def sentence_end(text: str, *, is_whole: bool) -> int | None:
         end = len(text) - len(behind)
         if not behind:
             return end if is_whole else None
+        if match.group()[0] in _STOPS:
+            if _is_quoted(text[: match.start()]) or not text[: match.start()].strip():
+                continue
+            return end
         ends = _ends_sentence(text[: match.start()], behind, is_whole=is_whole)
         if ends is None:
             return None
         if ends:
             return end
     return None
+
+
+def _is_quoted(text: str) -> bool:
+    """Whether a text ends within a quotation or a title, as ahead of the stop in 『けいおん！』."""
+    return any(text.count(opener) > text.count(closer) for opener, closer in _QUOTES)
 
 
 def _ends_sentence(before: str, behind: str, *, is_whole: bool) -> bool | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from kgedit.metrics.containment import contains
 from kgedit.metrics.contract import Earlier, Metric
-from kgedit.metrics.normalization import comparable
 from kgedit.records.runs import Answer
 
 
 def _judge(answer: Answer, before: Earlier | None) -> float:  # noqa: ARG001 - the signature of every metric
-    pairs = (comparable(answer.text, accepted) for accepted in answer.answers if accepted.strip())
-    return float(any(f" {gold} " in f" {text} " for text, gold in pairs))
+    return float(any(contains(answer.text, accepted) for accepted in answer.answers))
 
 
 CONTAINS_ANY = Metric(
@@ -17,7 +16,7 @@ CONTAINS_ANY = Metric(
     minimum=0.0,
     maximum=1.0,
     higher_is_better=True,
-    formula="1 if the words of any normalized accepted answer stand in a row in the normalized text, else 0",
+    formula="1 if the text has the words of any accepted answer in a row, as contains compares them, else 0",
     citation="Mallen et al. 2023, When Not to Trust Language Models (accuracy on PopQA, over all aliases)",
     generation="free",
     judge=_judge,

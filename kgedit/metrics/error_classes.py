@@ -19,7 +19,8 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kgedit.metrics.normalization import comparable, normalize
+from kgedit.metrics.containment import contains
+from kgedit.metrics.normalization import normalize
 from kgedit.records.error_classes import ErrorClass
 
 _LONGEST_REPEATED = 8
@@ -48,8 +49,8 @@ def classify_error(text: str, *, question: str, answers: Sequence[str], old_answ
         return "empty"
     if repeats(words):
         return "repetition"
-    holds_answer = any(_holds(text, answer) for answer in answers)
-    if not holds_answer and any(_holds(text, old) for old in old_answers):
+    holds_answer = any(contains(text, answer) for answer in answers)
+    if not holds_answer and any(contains(text, old) for old in old_answers):
         return "old answer"
     if holds_answer:
         return "more than the answer"
@@ -71,11 +72,6 @@ def _three_in_a_row(words: Sequence[str], length: int) -> bool:
         if run == 2 * length:
             return True
     return False
-
-
-def _holds(text: str, answer: str) -> bool:
-    plain, wanted = comparable(text, answer)
-    return bool(wanted) and f" {wanted} " in f" {plain} "
 
 
 def _says_nothing(text: str, words: Sequence[str], question: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kgedit.metrics.containment import contains
 from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.normalization import comparable
 from kgedit.records.runs import Answer
@@ -19,7 +20,7 @@ def _judge(answer: Answer, before: Earlier | None) -> float:  # noqa: ARG001 - t
     pairs = [comparable(answer.text, accepted) for accepted in answer.answers if accepted.strip()]
     if any(text == accepted for text, accepted in pairs):
         return 1.0
-    named = any(f" {accepted} " in f" {text} " for text, accepted in pairs)
+    named = any(contains(answer.text, accepted) for accepted in answer.answers)
     return float(named and "\n" not in answer.text.strip() and not _goes_in_circles(answer.text))
 
 

@@ -39,7 +39,7 @@ TEMPLATES = pa.schema(
     ]
 )
 """property (PID), the subject's class, the property's label, the wordings with {subject}, the type of the answer, the
-tense, and the template's name such as "en-3:P6"."""
+tense, and the template's name such as "en-4:P6"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,18 @@ class Catalogue:
     """A catalogue as read and linted.
 
     Attributes:
-        edition: Name and version, "en-3".
+        edition: Name and version, "en-4".
         generic: Wordings with {property} and {subject}, for properties without a template of their own.
+        generic_quoted: The same for labels that are no noun phrases.
+        not_nouns: Finds those, by the label.
         wordings: By PID and class of the subject; ANY_CLASS is there for each PID.
         labels: A property's label, for snapshots that lack its entity.
     """
 
     edition: str
     generic: Wordings
+    generic_quoted: Wordings
+    not_nouns: re.Pattern[str]
     wordings: Mapping[tuple[str, str], Wordings]
     labels: Mapping[str, str]
 
@@ -86,6 +90,8 @@ def _read(path: Path, _version: str) -> Catalogue:
     return Catalogue(
         edition=f"{content['name']}-{content['version']}",
         generic=complete(content["generic"]),
+        generic_quoted=complete(content.get("generic_quoted", content["generic"])),
+        not_nouns=_expression(content.get("not_nouns", "$^")),
         wordings=dict(_all_wordings(entries)),
         labels={name: str(entry["label"]) for name, entry in entries.items() if "label" in entry},
     )
@@ -116,7 +122,7 @@ def template_table(catalogue: Path | None = None) -> pa.Table:
 
 def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
     """The generic template about one property, as a row of TEMPLATES."""
-    generic = read.generic
+    generic = read.generic_quoted if read.not_nouns.search(_PARENTHESIS.sub("", label)) else read.generic
     said = replace(
         generic,
         question=generic.question.replace("{property}", label),
@@ -126,6 +132,15 @@ def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
     )
     named = {"property": name, "subject_class": ANY_CLASS, "label": None, "template": f"{read.edition}:generic"}
     return named | _columns(said)
+
+
+_PARENTHESIS = re.compile(r"\s*\([^)]*\)\s*$")
+"""What a label adds to tell properties apart: "place of origin (Switzerland)"."""
+
+
+def _expression(pattern: str) -> re.Pattern[str]:
+    """A regular expression that a catalogue writes over several lines, without their breaks."""
+    return re.compile(re.sub(r"\s+(?=\|)", "", pattern.strip()), re.IGNORECASE)
 
 
 def template_version(catalogue: Path | None = None) -> str:
@@ -176,9 +191,22 @@ def _checked(path: Path) -> dict[str, Any]:
         problems += entry_problems(str(name), entry, slots=("subject",))
     if "generic" in content:
         problems += entry_problems("generic", generic, slots=("subject", "property"))
+    if "generic_quoted" in content:
+        problems += entry_problems("generic_quoted", content["generic_quoted"], slots=("subject", "property"))
+    problems += _expression_problems(content.get("not_nouns", ""))
     refuse(path, problems)
     refuse(path, duplicates({name: complete(entry) for name, entry in templates.items()}))
     return content
+
+
+def _expression_problems(pattern: object) -> list[str]:
+    if not isinstance(pattern, str):
+        return ["not_nouns: is no text"]
+    try:
+        _expression(pattern)
+    except re.error as error:
+        return [f"not_nouns: is no regular expression: {error}"]
+    return []
 
 
 def _merged(path: Path) -> tuple[dict[str, Any], list[str]]:

@@ -27,7 +27,6 @@ _ASKED_AS = {
     "person": "person",
     "agent": "person",
     "place": "place",
-    "country": "place",
     "number": "number",
     "time": "time",
 }

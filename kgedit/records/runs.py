@@ -32,6 +32,7 @@ __all__ = [
     "JudgedAnswer",
     "ModelState",
     "Neighbour",
+    "Order",
     "Preparation",
     "Preset",
     "Protocol",
@@ -187,6 +188,9 @@ class Selection:
     edited: int
 
 
+Order = Literal["random", "file"]
+"""random: by the seed. file: as the file or the timestep has the cases, often by id, which puts relations together."""
+
 Protocol = Literal["single", "sequential", "per_timestep"]
 """single: undo each edit. sequential: edits pile up, in batches. per_timestep: all edits of a timestep at once."""
 
@@ -211,11 +215,13 @@ class RunSpec:
         neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
             has by itself.
         two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
-        limit: At most so many cases of each timestep, in file order; None for all.
-        sample: So many cases of each timestep, drawn by the seed, in file order; None for no sample.
+        limit: At most so many cases of each timestep, the first of the file; None for all.
+        sample: So many cases of each timestep, drawn by the seed; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
         only_failed: Leave out what the unedited model answers already, by the first preset's metric.
         only_cases: File that names the only cases to take, before any sample; None for every case.
+        order: How the chosen cases of a timestep are ordered: "random" by the seed, or "file" for the file's order, in
+            which all runs were made that record none. Timesteps keep their order.
         evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
         evaluate_every: Under "sequential": edits after which all edits so far (those of the timestep under way, and of
             earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.
@@ -251,6 +257,7 @@ class RunSpec:
     stratify: Literal["relation"] | None = None
     only_failed: bool = False
     only_cases: str | None = None
+    order: Order = "file"
     evaluate_earlier: bool
     evaluate_every: int | None = None
     checkpoint_every: int

@@ -69,6 +69,9 @@ class GivenRun(BaseModel):
         None, description="leave out what the unedited model answers, by the first preset's metric"
     )
     only_cases: _Path | None = Field(None, description="file with one case id a line: only these")
+    order: Literal["random", "file"] | None = Field(
+        None, description="order of the edits of a timestep: random by the seed, the default, or the file's"
+    )
     evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
         None, description="ask the cases of earlier timesteps again after each one"
     )

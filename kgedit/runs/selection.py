@@ -5,6 +5,7 @@ Each step depends on the file, the seed and the unedited model alone, so that a 
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,7 +31,7 @@ _RECORD, _NAMES = "selection.json", "edited_cases.txt"
 
 
 def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, list[Case]], list[Selection]]:
-    """Named, limited or sampled cases of each timestep in file order, and how many each step left.
+    """Named, limited or sampled cases of each timestep in the order of the spec, and how many each step left.
 
     Raises:
         SpecError: if two timesteps have the same name, or the file of cases cannot be read.
@@ -59,7 +60,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             raise BenchmarkError(
                 f"{spec.only_cases} names no case of the timestep {timestep.name}. Name one, or leave it."
             )
-        drawn = _drawn(named, spec, timestep.name)
+        drawn = _ordered(_drawn(named, spec, timestep.name), spec)
         chosen[timestep.name] = drawn
         counts.append(
             Selection(
@@ -145,6 +146,16 @@ def _drawn(cases: list[Case], spec: RunSpec, timestep: str) -> list[Case]:
     if spec.stratify is None:
         return [cases[index] for index in sorted(draw.sample(range(len(cases)), spec.sample))]
     return [cases[index] for index in _stratified(cases, spec.sample, draw)]
+
+
+def _ordered(cases: list[Case], spec: RunSpec) -> list[Case]:
+    """The cases in the order of the spec.
+
+    A case's position depends on the seed and its own id, so a part of the cases has the order that it has among all.
+    """
+    if spec.order == "file":
+        return cases
+    return sorted(cases, key=lambda case: hashlib.sha256(f"order {spec.seed} {case.case_id}".encode()).digest())
 
 
 def _stratified(cases: list[Case], count: int, draw: random.Random) -> list[int]:

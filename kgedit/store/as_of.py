@@ -5,8 +5,9 @@ no vandalism, and it lacks what nobody dated. So that every difference between t
 has none stands on every day: it never begins or ends. PLACEMENTS says what becomes of each statement;
 docs/how-to/streams.md says it in words.
 
-A date that is no day ("2005") has come when all its days are over: so a handover "in 2005" leaves one holder on each
-day, the old one in 2005 and the new one from 1 January 2006 on.
+A date that is no day is read as in the dump's own snapshot (kgedit.store.facts): what it leaves open stays. "2005" has
+come on its first possible day, 1 January 2005, as a start, a founding or a death, and as an end on 1 January 2006. So
+both holders are current in the year of a handover "in 2005", and no question is asked about it.
 """
 
 from __future__ import annotations
@@ -43,12 +44,6 @@ class Placement:
 PLACEMENTS: tuple[Placement, ...] = (
     Placement("its item came into being later", "subject_comes > $date", stays=False, placed=True),
     Placement("begins later", "since_first > $date", stays=False, placed=True),
-    Placement(
-        "begins in a span of time that holds the day",
-        f"since_precision < {DAY} AND since_until > $date",
-        stays=False,
-        placed=False,
-    ),
     Placement("its value is a later date", "value_comes > $date", stays=False, placed=True),
     Placement(
         "came with the end of its item, which is later",
@@ -65,6 +60,12 @@ PLACEMENTS: tuple[Placement, ...] = (
     Placement("ended at an unknown time: no fact on any day", "end_precision = -1", stays=True, placed=False),
     Placement("had ended, or ends that day", "end_until <= $date OR end_is_today", stays=True, placed=True),
     Placement("ends in a span of time that holds the day", "end_first <= $date", stays=True, placed=False),
+    Placement(
+        "begins in a span of time that holds the day",
+        f"since_precision < {DAY} AND since_until > $date",
+        stays=True,
+        placed=False,
+    ),
     Placement("holds, and began at an unknown time", "since_precision = -1", stays=True, placed=False),
     Placement("holds since its start or point in time", "since_precision IS NOT NULL", stays=True, placed=True),
     Placement("holds until its end, and has no start", "end_precision IS NOT NULL", stays=True, placed=False),
@@ -84,12 +85,11 @@ VALUE_COMES = f"""
     CASE WHEN datatype <> 'time' OR value IS NULL THEN NULL
          WHEN value[1] = '-' THEN 0
          WHEN {_PRECISION} >= {DAY} THEN try_cast(replace(value, '-', '') AS BIGINT)
-         WHEN {_PRECISION} = {MONTH} THEN
-              CASE {_MONTH} WHEN 12 THEN ({_YEAR} + 1) * 10000 + 101 ELSE {_YEAR} * 10000 + ({_MONTH} + 1) * 100 + 1 END
-         ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM}) + {_SPAN}) * 10000 + 101
+         WHEN {_PRECISION} = {MONTH} THEN {_YEAR} * 10000 + {_MONTH} * 100 + 1
+         ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM})) * 10000 + 101
     END
 """
-"""The first day on which a claim's date has surely come, as a day number; a date before Christ is past."""
+"""The first day that a claim's date may mean, as a day number; a date before Christ is past."""
 
 _BEGUN = f"""
     CREATE OR REPLACE TEMP TABLE begun_item AS
@@ -99,7 +99,7 @@ _BEGUN = f"""
 """  # noqa: S608 - our own names
 
 _CASES = " ".join(f"WHEN {placement.condition} THEN {place}" for place, placement in enumerate(PLACEMENTS))
-_ENDS_LATER = "(end_until > $date AND NOT end_is_today)"
+_ENDS_LATER = "(end_first > $date)"
 
 _PLACED = f"""
     WITH known AS (
@@ -130,7 +130,8 @@ _PLACED = f"""
            CASE {_CASES} END AS placement
     FROM ended ORDER BY place
 """  # noqa: S608 - our own names
-"""An end that has not come on the day is not told: nobody knew it then. The version is another one without it."""
+"""An end that has surely not come on the day is left out: it was not known then. The version is another one
+without it."""
 
 
 @dataclass(frozen=True, slots=True)

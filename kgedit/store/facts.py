@@ -4,10 +4,11 @@ A rule about one subject and property. Of its statements those count that are no
 restrictive qualifier, have begun and have not ended on that day, and of these the ones of best rank. Their values are
 the facts; a best rank that says *no value* or *unknown value* alone leaves none.
 
-Where the day cannot be decided the statement stays: "2021" has begun on 1 March 2021, and an end in "2021" has not
-come. An end known to exist but not when (``somevalue``) has come. One case is decided although both statements hold
-on the day: an end on the very day of the snapshot has come if another value begins that day, because a handover is
-one event and the successor is who holds the office after it.
+Where the day cannot be decided the statement stays, in a dump's own snapshot and in projections to the day
+(kgedit.store.as_of): on 1 March 2021 a start in "2021" or "2021-03" has come, and an end in them has not. An end known
+to exist but not when (``somevalue``) has come. One case is decided although both statements hold on the day: an end on
+the very day of the snapshot has come if another value begins that day, because a handover is one event and the
+successor is who holds the office after it.
 """
 
 from __future__ import annotations

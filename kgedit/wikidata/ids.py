@@ -48,6 +48,10 @@ WIKIMEDIA_PAGE_CLASSES = (
     "Q4663903",  # portal
     "Q15184295",  # module
     "Q14204246",  # project page
+    "Q17633526",  # Wikinews article
+    "Q19842659",  # user page
+    "Q21281405",  # redirect
+    "Q4663261",  # main page
 )
 """Classes of pages that are about Wikimedia's own projects; their subclasses (P279) are meant too."""
 

@@ -154,7 +154,6 @@ def write_timestep(
             "object_aliases": [],
             "similarity": 1.0,
             "basis": "graph",
-            "fresh": False,
             "question": _words(water)["question"],
         }
         locality.append({"case_id": row["case_id"], **water, **asked})

@@ -115,7 +115,7 @@ def run_steps(
     workspace = open_workspace(old, new, spill=folder / "spill")
     window = {"old": old.date, "new": new.date}
     find_functional(workspace, "constraints")
-    preprocess(workspace, behaviour)
+    preprocess(workspace, behaviour, **window)
     find_new_entities(workspace, behaviour, **window)
     compare(workspace)
     classify(workspace, behaviour, **window)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from kgedit.benchmark.audit.checks import judge_edits
 from kgedit.benchmark.audit.claims import claimed_rows
+from kgedit.benchmark.audit.kinds import find_kinds
 from kgedit.benchmark.audit.probes import judge_locality, judge_two_hops
 from kgedit.benchmark.audit.result import Audit, summarise
 from kgedit.benchmark.audit.snapshots import open_snapshots
@@ -17,14 +19,17 @@ from kgedit.store.snapshots import Snapshot
 
 __all__ = ["Audit", "audit_edits"]
 
+_STEPS = 6
 
-def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, *, spill: Path) -> Audit:
+
+def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot] = (), *, spill: Path) -> Audit:
     """Check every edit with its locality and two-hop questions.
 
     Args:
         edits: A file of edits, or a timestep.
         old: The snapshot at which the edits did not hold yet.
         new: The one at which they do.
+        earlier: Loaded snapshots before the older one, by which a change can be judged a revert.
         spill: Folder for what does not fit in memory; it is removed.
 
     Raises:
@@ -32,17 +37,19 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, *, spill: Path) -> A
     """
     if old.date >= new.date:
         raise BenchmarkError(f"--from {old.name} is not before --to {new.name}.")
-    step("reading the file", 0, 5)
+    step("reading the file", 0, _STEPS)
     claimed = claimed_rows(edits)
     try:
         with open_snapshots(old, new, claimed, spill=spill) as connection:
-            step("judging edits", 1, 5)
+            step("judging edits", 1, _STEPS)
             judge_edits(connection, date=new.date)
-            step("judging locality questions", 2, 5)
+            step("judging kinds of change", 2, _STEPS)
+            find_kinds(connection, old, new, earlier, spill=spill / "kinds")
+            step("judging locality questions", 3, _STEPS)
             judge_locality(connection)
-            step("judging two-hop questions", 3, 5)
+            step("judging two-hop questions", 4, _STEPS)
             judge_two_hops(connection)
-            step("counting", 4, 5)
+            step("counting", 5, _STEPS)
             return summarise(connection, edits, old, new)
     finally:
         shutil.rmtree(spill, ignore_errors=True)

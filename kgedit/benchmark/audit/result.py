@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from kgedit.benchmark.audit.kinds import count_kinds
 from kgedit.benchmark.edit_files import EditFile, Edits
 from kgedit.proportions import wilson_interval
 from kgedit.store.snapshots import Snapshot
@@ -28,6 +29,8 @@ ROWS = pa.schema(
         ("object", pa.string()),
         ("question", pa.string()),
         ("answer", pa.string()),
+        ("kind", pa.string()),  # of the change of this subject and property; null if its values are the same
+        ("kind_confidence", pa.float64()),  # in [0, 1]
     ]
 )
 
@@ -57,6 +60,7 @@ class Audit:
         not_audited: What of the file is no row to audit, by reason.
         rows: One per edit, in file order, with the schema ROWS.
         counts: With the schema COUNTS: first the verdicts of whole rows, then of each part with its reasons.
+        kinds: Valid rows by kind of change, with the schema kgedit.benchmark.audit.kinds.KINDS_OF_ROWS.
     """
 
     edits: str
@@ -66,6 +70,7 @@ class Audit:
     not_audited: dict[str, int]
     rows: pa.Table
     counts: pa.Table
+    kinds: pa.Table
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""
@@ -76,6 +81,7 @@ class Audit:
             "to": self.newer,
             "not_audited": self.not_audited,
             "counts": self.counts.to_pylist(),
+            "kinds": self.kinds.to_pylist(),
             "rows": self.rows.to_pylist(),
         }
 
@@ -100,8 +106,10 @@ _ROWS = """
     SELECT e.case_id, named(j.severity) AS verdict, t.reasons[1] AS reason,
            coalesce(list_distinct_in_order(t.reasons), []) AS reasons, named(j.edit) AS edit,
            named(j.locality) AS locality, named(j.two_hops) AS two_hops, coalesce(v.subject, e.subject) AS subject,
-           coalesce(v.property, e.property) AS property, coalesce(v.object, e.object) AS object, e.question, e.answer
+           coalesce(v.property, e.property) AS property, coalesce(v.object, e.object) AS object, e.question, e.answer,
+           k.kind, k.confidence AS kind_confidence
     FROM claimed_edits e JOIN judged j USING (place) JOIN told t USING (place) JOIN edit_verdict v USING (place)
+    LEFT JOIN edit_kind k ON k.subject = v.subject AND k.property = v.property
     ORDER BY e.place
 """
 
@@ -144,4 +152,5 @@ def summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot
         not_audited=dict(edits.left_out) if isinstance(edits, EditFile) else {},
         rows=rows,
         counts=pa.Table.from_pylist(counted, schema=COUNTS),
+        kinds=count_kinds(rows),
     )

@@ -203,7 +203,7 @@ def _find_updates(
     """The steps of the paper up to the updates and their popularity."""
     rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
     step("keeping facts", 0, _STEPS)
-    preprocessing = preprocess(workspace, rules)
+    preprocessing = preprocess(workspace, rules, **window)
     entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
     step("comparing", 1, _STEPS)
     difference = compare(workspace)

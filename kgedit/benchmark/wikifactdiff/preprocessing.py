@@ -42,12 +42,21 @@ PREFERRED = "temporal functional: another statement is the preferred one"
 _OBJECT_REASONS = ("object without an article", "object is a list, category, template or disambiguation page")
 
 
-def preprocess(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour) -> dict[str, dict[str, object]]:
+def preprocess(
+    workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
+) -> dict[str, dict[str, object]]:
     """Tables ``old_kept`` and ``new_kept``: statements of touched items that are facts, with their ``term``.
+
+    Args:
+        workspace: Items with a date in the window are added to its table ``touched``.
+        behaviour: Of the released code, or the paper's.
+        old: Day number of the older snapshot.
+        new: Day number of the newer one.
 
     Returns:
         For either side: statements read, dropped by reason, and kept.
     """
+    workspace.execute(_DATED.format(times=_times(behaviour)), {"old": old, "new": new})
     for side in SIDES:
         workspace.execute(_READ.format(side=side, times=_times(behaviour)))
     prepare_moments(workspace)
@@ -67,6 +76,18 @@ def preprocess(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour) -> di
         workspace.execute(f"DROP TABLE {side}_judged; DROP TABLE {side}_read")
     return funnel
 
+
+_DATED = """
+    INSERT INTO touched
+    SELECT DISTINCT subject
+    FROM (SELECT subject, {times} FROM new_claims c WHERE rank <> 'deprecated' AND subject[1] = 'Q')
+    WHERE subject NOT IN (FROM touched) AND (
+        start_first > $old AND start_until <= $new OR end_first > $old AND end_until <= $new
+        OR start_precision IS NULL AND point_first > $old AND point_until <= $new)
+"""
+"""Items of which both snapshots say the same, with a date in the window: what was entered before the older snapshot
+and begins, ends or is observed after it. A start or an end changes the current facts of most of them, and so the digest
+by which they are touched; a point in time does not, nor do dates of what another rank hides."""
 
 _READ = f"""
     CREATE TABLE {{side}}_read AS

@@ -100,7 +100,8 @@ _TOUCHED = """
     UNION
     SELECT target FROM redirect SEMI JOIN old_entities USING (id) WHERE target[1] = 'Q'
 """
-"""All statements and facts of any other item are the same in both snapshots (kgedit.store.digests). What an item was
+"""All statements and facts of any other item are the same in both snapshots (kgedit.store.digests); preprocessing adds
+those that have a date in the window. What an item was
 merged into is read too: its statements come from several items then."""
 
 _EDGES = """

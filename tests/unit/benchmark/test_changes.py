@@ -56,11 +56,27 @@ PAGE = "Wikimedia page: list, category, template, disambiguation, portal, module
         ("Q22808320", [], PAGE),
         ("Q4663903", [], PAGE),
         ("Q15184295", [], PAGE),
+        ("Q17633526", [], PAGE),  # Wikinews article
+        ("Q19842659", [], PAGE),  # user page
+        ("Q21281405", [], PAGE),  # redirect
+        ("Q4663261", [], PAGE),  # main page
         ("Q100", [("Q100", "Q101"), ("Q101", "Q13406463")], PAGE),
         ("Q100", [("Q100", "Q101"), ("Q101", "Q100")], None),
         ("Q100", [("Q13406463", "Q100")], None),
     ],
-    ids=["list", "human name", "portal", "module", "below list", "cycle of classes", "above list"],
+    ids=[
+        "list",
+        "human name",
+        "portal",
+        "module",
+        "news",
+        "user",
+        "redirect",
+        "main",
+        "below list",
+        "cycle of classes",
+        "above list",
+    ],
 )
 @pytest.mark.slow
 def test_case_34_pages_of_wikimedia_are_no_answers(

@@ -32,6 +32,9 @@ WORLD = [
     told("Q4", "Ann Lee", about("P106", "Q70"), description="a very long story of a singer from the far north of all"),
     told("Q6", "Netherlands", about("P36", "Q32")),
     item("Q7", about("P286", "Q3"), label="Ajax"),
+    item("Q7278", about("P279", "Q43229"), label="political party"),
+    item("Q8", about("P31", "Q7278"), label="Forza Italia"),
+    item("Q9", about("P31", "Q7278"), label="Labour Party"),
 ]
 
 
@@ -65,6 +68,11 @@ def test_shared_labels_get_a_hint_by_country_or_description(window: Window) -> N
     assert rows["Q3"]["hinted_name"] == "Ann Lee (Danish swimmer)"
     assert rows["Q4"]["hinted_name"] is None
     assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"]) == ("the Netherlands", None)
+
+
+def test_a_party_takes_an_article_by_its_name_and_not_by_its_class(window: Window) -> None:
+    rows = described(window)
+    assert (rows["Q8"]["name"], rows["Q9"]["name"]) == ("Forza Italia", "the Labour Party")
 
 
 def worded(window: Window, property_id: str, label: str, answer: str, subject: str = "Q3") -> Any:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from world.audited import FAULTS, RIGHT, snapshots
 from world.edit_files import EASYEDIT, write_json
 
+from kgedit.benchmark.kinds import KINDS
 from kgedit.cli import main
 
 WINDOW = ["--from", "2021-01-04", "--to", "2023-02-27"]
@@ -35,6 +36,9 @@ def test_an_audit_is_a_table_of_counts_and_the_first_wrong_rows(home: Path, tmp_
     assert "1 of 5" in ran.stdout
     assert "20.0%" in ran.stdout
     assert "no entity of the snapshots is the subject" in ran.stdout
+    (kind,) = [line for line in ran.stdout.splitlines() if "1 of 1" in line]
+    assert kind.split()[0] in KINDS
+    assert "mean confidence" in ran.stdout
     assert "3 more rows are not valid: --format csv lists all" in ran.stderr
     listed = list(csv.DictReader(_run(home, "audit", file, *WINDOW, "--format", "csv").stdout.splitlines()))
     assert [row["verdict"] for row in listed] == ["valid", "undecidable", "undecidable", "invalid", "invalid"]
@@ -46,6 +50,8 @@ def test_an_audit_is_a_table_of_counts_and_the_first_wrong_rows(home: Path, tmp_
         {},
     )
     assert sum(count["rows"] for count in told["counts"] if count["part"] == "row") == 5
+    assert [(kind["rows"], kind["of"]) for kind in told["kinds"]] == [(1, 1)]
+    assert listed[0]["kind"] == told["rows"][0]["kind"] == told["kinds"][0]["kind"]
 
 
 def test_a_description_is_a_table_or_json_or_csv(home: Path, tmp_path: Path) -> None:

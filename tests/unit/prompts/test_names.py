@@ -46,6 +46,9 @@ from kgedit.prompts.names import name_rules, with_indefinite_article
         "Aachen cities region",
         "Verkhovna Rada",
         "Paris International Exposition of 1937",
+        "North Sea",
+        "Christian Social Union in Bavaria",
+        "Pirate Party Germany",
     ],
 )
 def test_bodies_and_some_countries_take_the_article(label: str) -> None:
@@ -74,6 +77,12 @@ def test_bodies_and_some_countries_take_the_article(label: str) -> None:
         "Chicago Heights",
         "Bank of America",
         "St. Mary's Catholic Church",
+        "Gorleston-on-Sea",
+        "Saltburn-by-the-Sea",
+        "Frinton on Sea",
+        "20,000 Leagues Under the Sea",
+        "George IV of the United Kingdom",
+        "Forza Italia",
     ],
 )
 def test_most_names_take_none(label: str) -> None:

@@ -43,7 +43,7 @@ def test_the_table_is_ordered_by_property_and_names_each_template() -> None:
     numbers = [int(row["property"][1:]) for row in ROWS]
     assert numbers == sorted(set(numbers))
     assert len(numbers) == len(ENTRIES) >= 450
-    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-3:P6"
+    assert {row["property"]: row["template"] for row in ROWS}["P6"] == "en-4:P6"
     assert set(SLICE_PROPERTIES.split()) <= set(table["property"].to_pylist())
 
 
@@ -124,11 +124,41 @@ def test_a_phrase_makes_a_two_hop_question() -> None:
 
 def test_the_generic_template_is_about_the_property_and_says_that_it_is_generic() -> None:
     row = generic_row(read_templates(), "P822", "mascot")
-    assert (row["template"], row["question"]) == ("en-3:generic", "What is the mascot of {subject}?")
+    assert (row["template"], row["question"]) == ("en-4:generic", "What is the mascot of {subject}?")
     assert row["phrase"] == "the mascot of {subject}"
     for text in (*row["rephrases"], *row["clozes"]):
         assert "mascot" in text
         assert "{property}" not in text
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "has fruit type",
+        "Buried here",
+        "is proceedings from",
+        "killed by",
+        "dual to",
+        "commander of (DEPRECATED)",
+        "set during recurring event",
+        "template has topic",
+        "relegated",
+        "studies",
+    ],
+)
+def test_a_label_that_is_no_noun_phrase_is_quoted_in_the_generic_wording(label: str) -> None:
+    row = generic_row(read_templates(), "P1", label)
+    assert row["question"] == f'What is the value of "{label}" for {{subject}}?'
+    texts = [*row["rephrases"], *row["clozes"], row["phrase"]]
+    assert all(f'"{label}"' in text and f"the {label}" not in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["mascot", "number of wins", "speed of sound", "seed", "author of foreword", "official color(s)", "use status"],
+)
+def test_a_label_that_is_a_noun_phrase_is_not_quoted(label: str) -> None:
+    assert generic_row(read_templates(), "P1", label)["question"] == f"What is the {label} of {{subject}}?"
 
 
 def test_what_an_entry_leaves_out_is_derived_from_its_phrase() -> None:
@@ -231,6 +261,17 @@ def test_all_problems_of_a_catalogue_are_reported_at_once(tmp_path: Path) -> Non
     message = str(caught.value)
     for part in (str(path), "'Q6' is no property id", "P7: phrase is missing", "P8: is no mapping"):
         assert part in message
+
+
+def test_the_generic_wordings_of_labels_that_are_no_nouns_are_checked_too(tmp_path: Path) -> None:
+    path = write(tmp_path, generic_quoted={"phrase": "the {property}"}, not_nouns="(")
+    with pytest.raises(BenchmarkError, match=r"generic_quoted: .* must hold \{subject\} exactly once") as caught:
+        template_table(path)
+    assert "not_nouns: is no regular expression" in str(caught.value)
+    plain = read_templates(write(tmp_path))
+    assert generic_row(plain, "P1", "has fruit type")["question"] == generic_row(plain, "P1", "x")["question"].replace(
+        "x", "has fruit type"
+    )
 
 
 def test_an_empty_or_missing_generic_entry_is_refused(tmp_path: Path) -> None:

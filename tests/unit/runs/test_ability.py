@@ -155,7 +155,7 @@ def test_a_loss_that_is_no_number_is_the_highest(monkeypatch: pytest.MonkeyPatch
 def test_the_folder_knows_its_cases(spec: dict[str, object], tmp_path: Path) -> None:
     folder = run(resolve(spec | {"ability": None, "method": "none", "settings": {}}), tmp_path / "run")
     rows = read_edited_cases(folder).to_pylist()
-    first = rows[0]
+    first = min(rows, key=lambda row: row["case_id"])
     assert (first["subject_label"], first["object_label"]) == ("Arvika", "Olof Gren")
     assert first["case"] == case_hash(first["timestep"], first["case_id"])
     assert old_answers(read_edited_cases(folder))[first["case"]] == ("Nils Ek",)

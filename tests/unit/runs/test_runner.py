@@ -576,7 +576,7 @@ def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict
     (tmp_path / "text.txt").write_text("The mayor of Mora is Asta Wik.\n" * 40, encoding="utf-8")
     given += [f"--set=corpus={tmp_path / 'text.txt'}", "--preset", "synthetic", "--out", str(tmp_path / "run")]
 
-    result = CliRunner().invoke(main, ["run-edit", *given])
+    result = CliRunner().invoke(main, ["run-edit", *given, "--order", "file"])
 
     assert result.exit_code == 0, result.output
     (cost,) = read_edit_costs(tmp_path / "run")

@@ -19,6 +19,7 @@ from kgedit.llm.generation import Asked, ask
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import TWO_HOP_AXES, Case, KnownFact, Probe
 from kgedit.records.runs import RunSpec
+from kgedit.runs.run_files import read_edit_costs, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
@@ -73,17 +74,48 @@ def _chosen(folder: Path, **more: object) -> list[str]:
     return own
 
 
-def test_a_sample_is_drawn_by_the_seed_and_keeps_the_order_of_the_file(tmp_path: Path) -> None:
+def test_a_sample_is_drawn_by_the_seed_and_can_keep_the_order_of_the_file(tmp_path: Path) -> None:
     every = [case.case_id for case in _Step().cases()]
-    first = _chosen(tmp_path / "step", sample=30, seed=1)
+    first = _chosen(tmp_path / "step", sample=30, seed=1, order="file")
 
-    assert first == _chosen(tmp_path / "step", sample=30, seed=1)
-    assert first != _chosen(tmp_path / "step", sample=30, seed=2)
+    assert first == _chosen(tmp_path / "step", sample=30, seed=1, order="file")
+    assert first != _chosen(tmp_path / "step", sample=30, seed=2, order="file")
     assert len(set(first)) == 30
     assert first == [case_id for case_id in every if case_id in first]
     assert first != every[:30]
-    assert _chosen(tmp_path / "step", sample=200) == every
-    assert _chosen(tmp_path / "step", limit=3) == every[:3]
+    assert _chosen(tmp_path / "step", sample=200, order="file") == every
+    assert _chosen(tmp_path / "step", limit=3, order="file") == every[:3]
+
+
+@pytest.mark.parametrize("protocol", ["sequential", "per_timestep"])
+def test_edits_that_pile_up_are_ordered_by_the_seed_within_their_timestep(tmp_path: Path, protocol: str) -> None:
+    every = [case.case_id for case in _Step().cases()]
+    kind = {"method": "ft_m", "protocol": protocol}
+    orders = {seed: _chosen(tmp_path / "step", seed=seed, **kind) for seed in range(3)}
+
+    assert all(sorted(order) == sorted(every) != order != every for order in orders.values())
+    assert len({tuple(order) for order in orders.values()}) == 3
+    assert orders[1] == _chosen(tmp_path / "step", seed=1, **kind)
+    # The first ten are of more relations than one, which the file puts together.
+    assert all(len({case_id.split(":")[1] for case_id in order[:10]}) > 1 for order in orders.values())
+    for part in ({"limit": 20}, {"sample": 20}, {"sample": 20, "stratify": "relation"}):
+        chosen = _chosen(tmp_path / "step", seed=1, **kind, **part)
+        in_file_order = _chosen(tmp_path / "step", seed=1, **kind, **part, order="file")
+        assert set(chosen) == set(in_file_order)
+        assert chosen == [case_id for case_id in orders[1] if case_id in chosen]
+    assert _chosen(tmp_path / "step", seed=1, **kind, order="file") == every
+
+
+def test_edits_that_are_undone_one_by_one_keep_the_order_of_the_file(tmp_path: Path) -> None:
+    every = [case.case_id for case in _Step().cases()]
+    assert _chosen(tmp_path / "step", method="ft_m", protocol="single") == every
+
+
+def test_timesteps_keep_their_order_whatever_the_seed(tmp_path: Path) -> None:
+    steps = [_Step("20210101_20220101"), _Step("20200101_20210101"), _Step("20220101_20230101")]
+    for seed in range(3):
+        cases, _ = choose_cases(steps, _spec(tmp_path / "step", method="ft_m", seed=seed))
+        assert list(cases) == [step.name for step in steps]
 
 
 def test_a_stratified_sample_has_every_relation_in_its_share(tmp_path: Path) -> None:
@@ -97,7 +129,7 @@ def test_a_stratified_sample_has_every_relation_in_its_share(tmp_path: Path) -> 
 def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Q3:P1:Q1\n20200101_20210101\tQ75:P2:Q1\n19990101_20000101\tQ4:P1:Q1\n\n")
     named = {"only_cases": str(tmp_path / "names.txt")}
-    assert _chosen(tmp_path / "step", **named) == ["Q3:P1:Q1", "Q75:P2:Q1"]
+    assert sorted(_chosen(tmp_path / "step", **named)) == ["Q3:P1:Q1", "Q75:P2:Q1"]
     assert len(_chosen(tmp_path / "step", sample=1, **named)) == 1
 
     (tmp_path / "names.txt").write_text("Q3:P9:Q1\n")
@@ -112,7 +144,7 @@ def test_two_hop_questions_are_asked_in_other_words_only_if_wanted_and_then_in_a
     pq.write_table(pa.Table.from_pylist(rows, schema=TWO_HOPS), timestep.folder / "two_hops.parquet")
 
     def asked(**more: object) -> dict[str, list[Probe]]:
-        cases, _ = choose_cases([timestep], _spec(timestep.folder, **more))
+        cases, _ = choose_cases([timestep], _spec(timestep.folder, order="file", **more))
         probes = [probe for case in cases[timestep.name] for probe in case.probes]
         return {axis: [probe for probe in probes if probe.axis == axis] for axis in TWO_HOP_AXES}
 
@@ -147,6 +179,7 @@ def test_what_the_model_answers_already_is_not_edited(
     world: tuple[dict[str, object], Timestep], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw, step = world
+    raw |= {"order": "file"}
     cases = list(step.cases())
     calls: list[str] = []
 
@@ -177,6 +210,25 @@ def test_what_the_model_answers_already_is_not_edited(
 
     again = run(resolve(raw | {"only_cases": str(folder / "edited_cases.txt")}), tmp_path / "again")
     assert _told(again) == _told(folder)
+
+
+def test_a_run_that_records_no_order_resumes_in_the_order_of_the_file(
+    world: tuple[dict[str, object], Timestep], tmp_path: Path
+) -> None:
+    raw, step = world
+    raw |= {"seed": 1, "protocol": "sequential"}
+    folder = run(resolve(raw | {"order": "file"}), tmp_path / "run")
+    written = (folder / "spec.yaml").read_text()
+    (folder / "spec.yaml").write_text(written.replace("order: file\n", ""))
+
+    with pytest.raises(SpecError, match="order is 'file' there and 'random' here"):
+        run(resolve(raw), folder)
+    run(resolve(raw | {"order": "file"}), folder)
+    assert (folder / "spec.yaml").read_text() == written
+    assert read_spec(folder).order == "file"
+    edited = [cost.case_ids[0] for cost in read_edit_costs(run(resolve(raw), tmp_path / "random"))]
+    assert read_spec(tmp_path / "random").order == "random"
+    assert edited != sorted(edited) == [case.case_id for case in step.cases()]
 
 
 def test_a_run_is_not_resumed_with_other_cases(world: tuple[dict[str, object], Timestep], tmp_path: Path) -> None:

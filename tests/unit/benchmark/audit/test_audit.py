@@ -72,6 +72,20 @@ def test_counts_are_by_reason_with_wilsons_intervals(window: tuple[Snapshot, Sna
     assert (valid["low"], valid["high"]) == pytest.approx((0.2307, 0.8824), abs=1e-4)
 
 
+def test_valid_rows_are_counted_by_their_kind_of_change(window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
+    rows = [RIGHT["a new value"]] * 3 + [row("Q100", "Q201"), FAULTS["deprecated"]]
+    audit = _audit(window, tmp_path, *rows)
+    kinds = {one["kind"]: one for one in audit.kinds.to_pylist()}
+
+    assert [one["kind"] for one in _rows(audit)] == ["backfill"] * 3 + ["update", None]
+    assert {kind: (one["rows"], one["of"]) for kind, one in kinds.items()} == {"backfill": (3, 4), "update": (1, 4)}
+    assert list(kinds) == ["backfill", "update"]
+    assert kinds["backfill"]["share"] == 0.75
+    assert kinds["backfill"]["low"] < 0.75 < kinds["backfill"]["high"]
+    assert kinds["backfill"]["confidence"] == _rows(audit)[0]["kind_confidence"] > 0
+    assert audit.as_json()["kinds"] == audit.kinds.to_pylist()
+
+
 def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     asked = {"mhop": "Where was the mayor of Arvika born?", "mhop_ans": "Hjo"}
     rows = [

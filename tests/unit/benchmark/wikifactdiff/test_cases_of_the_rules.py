@@ -193,6 +193,29 @@ CASES: dict[str, tuple[Case, str, object]] = {
         "P39",
         "all static",
     ),
+    "the same in both snapshots, observed in the window": (
+        ([said("P54", "Q101", point="2022-05-01")], [said("P54", "Q101", point="2022-05-01")]),
+        "P54",
+        ("AddRelation", {"101": "new"}),
+    ),
+    "the same in both snapshots, begun in the window and of lesser rank": (
+        (
+            [said("P54", "Q101", start="2022-05-01"), said("P54", "Q102", start="2015", rank="preferred")],
+            [said("P54", "Q101", start="2022-05-01"), said("P54", "Q102", start="2015", rank="preferred")],
+        ),
+        "P54",
+        ("AddObject", {"101": "new", "102": "static"}),
+    ),
+    "the same in both snapshots, observed before the window": (
+        ([said("P54", "Q101", point="2020-05-01")], [said("P54", "Q101", point="2020-05-01")]),
+        "P54",
+        None,
+    ),
+    "the same in both snapshots, observed in a year that the window ends in": (
+        ([said("P54", "Q101", point="2023")], [said("P54", "Q101", point="2023")]),
+        "P54",
+        None,
+    ),
     "what no longer stands in the newer snapshot, and had been said to end in the window": (
         ([said("P54", "Q101", start="2015", end="2022-06-30")], []),
         "P54",

@@ -1,0 +1,149 @@
+"""Whether a text contains a name: without case, accents, punctuation and articles, and as whole words.
+
+Words are what spaces separate. Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan are written without spaces, so
+a name in these scripts is found within a longer run of them: 東京 in 東京都, but 京都 in 東京都 as well, which only a
+dictionary could tell apart. A katakana word ends where its script does. Korean particles follow a name directly, so a
+name in Hangul has to begin a word and need not end one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+from kgedit.metrics.normalization import comparable, normalize
+
+_LETTERS = str.maketrans(
+    {
+        "ø": "o",
+        "ł": "l",
+        "đ": "d",
+        "ħ": "h",
+        "ŧ": "t",
+        "ð": "d",
+        "þ": "th",
+        "æ": "ae",
+        "œ": "oe",
+        "ı": "i",
+        "ĸ": "k",
+        "ŋ": "n",
+        "ə": "e",
+        "ɓ": "b",
+        "ɗ": "d",
+        "ƙ": "k",
+        "ʻ": "",
+        "ʼ": "",
+        "ʾ": "",
+        "ʿ": "",
+        "ـ": "",
+    }
+)
+"""Letters that Unicode does not decompose, as they are written where they are missing; apostrophes that Unicode counts
+as letters, and Arabic's lengthening stroke. ß is casefold's."""
+
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
+"""Accents of Latin, Greek and Cyrillic letters; vowel signs that Hebrew and Arabic may leave out. Marks of other
+scripts are letters: か and が, กา and กำ."""
+
+_HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2212"
+_AROUND_HYPHEN = re.compile(rf"\s*[{_HYPHENS}]\s*")
+_HYPHEN = re.compile(rf"[{_HYPHENS}]")
+
+_KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
+_THAI_LAO = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ebd\u0ec0-\u0ece\u0edc-\u0edf"
+_OTHERS = (
+    "\u3005-\u3007\u3041-\u309f\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"  # Han and hiragana
+    "\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3\ua9e0-\ua9fe\uaa60-\uaa7f"  # Tibetan, Burmese, Khmer
+)
+_HANGUL = "\u1100-\u11ff\uac00-\ud7a3"
+_UNSPACED = re.compile(f"[{_THAI_LAO}{_OTHERS}]")
+_IS_KATAKANA = re.compile(f"[{_KATAKANA}]")
+_IS_HANGUL = re.compile(f"[{_HANGUL}]")
+_LEADING_VOWEL = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4]")
+"""Written ahead of the consonant that they belong to: no syllable ends there."""
+
+
+def contains(text: str, name: str) -> bool:
+    """Whether a text contains a name.
+
+    >>> contains("He ruled the Indo - Greek kingdom.", "Indo-Greek"), contains("It is in Tirana.", "Iran")
+    (True, False)
+    >>> contains("答えは東京です。", "東京"), contains("She lives in Store Heddinge", "Støre Heddinge")
+    (True, True)
+    """
+    wanted = _forms(name)
+    if not wanted.joined:
+        return _contains_words(*comparable(text.casefold(), name.casefold()))
+    found = _forms(text)
+    return (
+        _contains_words(found.joined, wanted.joined)
+        or _contains_words(found.plain, wanted.plain)
+        # Of several words: Holstein is no word of Schleswig-Holstein.
+        or (" " in wanted.apart and _contains_words(found.apart, wanted.apart))
+    )
+
+
+class _Forms(NamedTuple):
+    """A text without case, accents, punctuation and articles.
+
+    Attributes:
+        joined: Without hyphens and the spaces around them: "indogreek" for "Indo - Greek".
+        plain: Without hyphens, as the normal form of exact match: "indo greek" for "Indo - Greek".
+        apart: With spaces in place of hyphens: "indo greek" for "Indo-Greek".
+    """
+
+    joined: str
+    plain: str
+    apart: str
+
+
+@lru_cache(maxsize=16384)
+def _forms(text: str) -> _Forms:
+    letters = _without_accents(text)
+    plain = normalize(letters)
+    if not _HYPHEN.search(letters):
+        return _Forms(plain, plain, plain)
+    return _Forms(normalize(_AROUND_HYPHEN.sub("", letters)), plain, normalize(_HYPHEN.sub(" ", letters)))
+
+
+def _without_accents(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFC", _MARKS.sub("", apart).translate(_LETTERS))
+
+
+def _contains_words(text: str, name: str) -> bool:
+    """Whether a normalized text contains a normalized name between word boundaries."""
+    start = text.find(name) if name else -1
+    while start >= 0:
+        end = start + len(name)
+        if _is_boundary(text, start, is_end=False) and _is_boundary(text, end, is_end=True):
+            return True
+        start = text.find(name, start + 1)
+    return False
+
+
+def _is_boundary(text: str, place: int, *, is_end: bool) -> bool:
+    """Whether a name may begin, or end, before the character at `place`."""
+    if place in (0, len(text)):
+        return True
+    before, after = text[place - 1], text[place]
+    if " " in (before, after):
+        return True
+    if unicodedata.category(after).startswith("M") or _LEADING_VOWEL.match(before):
+        return False
+    scripts = {_script(before), _script(after)}
+    if len(scripts) == 1:
+        return scripts == {"unspaced"} or (is_end and scripts == {"hangul"})
+    return True
+
+
+def _script(character: str) -> str:
+    if _UNSPACED.match(character):
+        return "unspaced"
+    if _IS_KATAKANA.match(character):
+        return "katakana"
+    return "hangul" if _IS_HANGUL.match(character) else "spaced"
