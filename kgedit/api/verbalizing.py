@@ -25,6 +25,7 @@ from kgedit.benchmark.verbalizing.rewording import (
 )
 from kgedit.benchmark.verbalizing.verbalizers import Progress, Replies, Verbalizer
 from kgedit.benchmark.verbalizing.wanted import AXES, Wanted, wanted_wordings
+from kgedit.checksums import SUMS, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
 from kgedit.llm.remote.client import Asked
@@ -137,7 +138,7 @@ def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, A
     aside.mkdir(parents=True)
     forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
     for path in sorted(timestep.folder.iterdir()):
-        if path.is_file() and path.stem not in {*forms, "timestep"}:
+        if path.is_file() and path.stem not in {*forms, "timestep", SUMS}:
             shutil.copyfile(path, aside / path.name)
     written = dict(timestep.manifest.get("tables", {}))
     for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
@@ -148,6 +149,7 @@ def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, A
     made = Timestep.open(aside)
     for form in forms:
         EXPORTERS[form](made)
+    write_checksums(aside)
     replace_folder(aside, out)
 
 
