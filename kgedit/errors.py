@@ -32,6 +32,7 @@ class DamagedFileError(KgeditError):
 
     def __init__(self, path: object, reason: str, fix: str) -> None:
         self.path = path
+        self.reason = reason
         super().__init__(f"{path} is damaged: {reason}. {fix}")
 
 
