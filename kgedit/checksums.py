@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,14 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_checksums(folder: Path) -> Path:
-    """Write the checksums of every file in a folder, except hidden ones, as the last step before it is put in place."""
-    lines = [f"{sha256_of(path)}  {name}\n" for name, path in _files(folder)]
+def write_checksums(folder: Path, *, names: Collection[str] | None = None) -> Path:
+    """Write the checksums of a folder's files, as the last step before it is put in place.
+
+    Args:
+        folder: The folder.
+        names: Files to list, those that exist; None for all except hidden ones.
+    """
+    lines = [f"{sha256_of(path)}  {name}\n" for name, path in _files(folder) if names is None or name in names]
     return replace_file(folder / SUMS, "".join(lines))
 
 

@@ -20,12 +20,14 @@ from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.error_judging import read_judged_errors
 from kgedit.runs.run_files import (
     answers_sha256,
+    forget_run_checksums,
     read_ability,
     read_ability_tasks,
     read_answers,
     read_edit_costs,
     read_preparation,
     read_spec,
+    write_run_checksums,
 )
 from kgedit.runs.verdicts import read_verdicts
 
@@ -76,7 +78,11 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
     path = run_folder / "scores.json"
     scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))
     _write_answer_table(run_folder, scores)
-    return replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    # Before the scores are replaced: a kill must not leave checksums of other scores.
+    forget_run_checksums(run_folder)
+    replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    write_run_checksums(run_folder)
+    return path
 
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
