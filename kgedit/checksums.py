@@ -59,7 +59,7 @@ def write_checksums(folder: Path, *, names: Collection[str] | None = None) -> Pa
         names: Files to list, those that exist; None for all except hidden ones.
     """
     lines = [f"{sha256_of(path)}  {name}\n" for name, path in _files(folder) if names is None or name in names]
-    return replace_file(folder / SUMS, "".join(lines))
+    return replace_file(folder / SUMS, "".join(lines), durable=False)
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
@@ -169,7 +169,9 @@ def _read_cache(path: Path) -> dict[str, object]:
 def _add_to_cache(path: Path, name: str, entry: list[int | str]) -> None:
     # Of two processes at once one entry may be lost, and is checked again; a home that is read-only keeps none.
     with contextlib.suppress(OSError):
-        replace_file(path, json.dumps(_read_cache(path) | {name: entry}, indent=1, sort_keys=True) + "\n")
+        replace_file(
+            path, json.dumps(_read_cache(path) | {name: entry}, indent=1, sort_keys=True) + "\n", durable=False
+        )
 
 
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:

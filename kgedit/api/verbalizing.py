@@ -28,10 +28,11 @@ from kgedit.benchmark.verbalizing.wanted import AXES, Wanted, wanted_wordings
 from kgedit.checksums import SUMS, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
+from kgedit.files import replace_file
 from kgedit.llm.remote.client import Asked
 from kgedit.prompts.voices import keyed_number
 from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json, write_text
+from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
 WORDINGS_FILE = "wordings.parquet"
@@ -238,5 +239,5 @@ def mine_clozes(
     if not mined.kept:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
         raise BenchmarkError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
-    write_text(out, mined_catalogue(mined, name="mined"))
+    replace_file(out, mined_catalogue(mined, name="mined"))
     return mined, replies.asked

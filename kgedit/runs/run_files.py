@@ -15,6 +15,7 @@ import yaml
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.checksums import SUMS, check_folder, write_checksums
 from kgedit.errors import BenchmarkError
+from kgedit.files import sync
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import (
     AbilityMeasurement,
@@ -40,7 +41,7 @@ _CHECKED = (
 
 def write_run_checksums(folder: Path) -> None:
     """Record the checksums of a finished run, which reports and boards compare."""
-    write_checksums(folder, names=_CHECKED)
+    sync(write_checksums(folder, names=_CHECKED))
 
 
 def forget_run_checksums(folder: Path) -> None:

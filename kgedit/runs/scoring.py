@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from kgedit.files import replace_file
+from kgedit.files import put_in_place, replace_file
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
@@ -100,7 +100,7 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    aside.replace(path)
+    put_in_place(aside, path)
 
 
 def _with_verdicts(run_folder: Path, scores: RunScores) -> Iterable[Answer]:

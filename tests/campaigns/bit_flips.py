@@ -178,7 +178,7 @@ def campaign(folder: Path, *, flips: int, seed: int) -> Counter[tuple[str, str]]
     chance, found = random.Random(seed), Counter[tuple[str, str]]()
     for name, target in make_targets(folder).items():
         expected = target.read()
-        for _ in range(max(1, flips * SHARES[name] // sum(SHARES.values()))):
+        for _ in range(round(flips * SHARES[name] / sum(SHARES.values()))):
             if target.may_repair:
                 restore(target)
             path = chance.choice(target.files)
