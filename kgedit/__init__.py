@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
         BenchmarkError,
+        DamagedFileError,
         GraphError,
         KgeditError,
         MissingExtraError,
@@ -49,6 +50,7 @@ __all__ = [
     "Audit",
     "BenchmarkError",
     "Case",
+    "DamagedFileError",
     "EditedModel",
     "Fact",
     "GraphError",
@@ -114,6 +116,7 @@ _MODULES = {
     "kgedit.benchmark.timestep": ("Timestep",),
     "kgedit.errors": (
         "BenchmarkError",
+        "DamagedFileError",
         "GraphError",
         "KgeditError",
         "MissingExtraError",

@@ -4,6 +4,7 @@ A message says what happened, where, and what to do next; the command line print
 
     KgeditError
     ├── MissingExtraError  a package of an optional extra is not installed
+    ├── DamagedFileError   a file is not what kgedit wrote, or cannot be decoded
     ├── UnknownNameError   a name is in no registry (near matches in the message)
     ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
     ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
@@ -24,6 +25,15 @@ class MissingExtraError(KgeditError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"The package '{package}' is not installed; this brings it: pip install 'kgedit[{extra}]'")
+
+
+class DamagedFileError(KgeditError):
+    """A file that kgedit wrote is damaged."""
+
+    def __init__(self, path: object, reason: str, fix: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path} is damaged: {reason}. {fix}")
 
 
 class UnknownNameError(KgeditError, KeyError):

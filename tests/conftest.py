@@ -90,6 +90,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_configure() -> None:
+    """Do not wait for the disk, 8 ms a file on a busy machine: what tests write need not survive a power loss.
+
+    That files are on the disk before they are renamed is tested in tests/unit/test_files.py.
+    """
+    pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)
+
+
 def pytest_unconfigure() -> None:
     """Let the end of the process collect it: nanobind tells of everything that is left."""
     gc.unfreeze()

@@ -17,7 +17,7 @@ from kgedit.benchmark.timestep import Timestep, timestep_folder
 from kgedit.benchmark.wikifactdiff import export as wikifactdiff
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
-from kgedit.graph.connection import Graph
+from kgedit.graph.finishing import open_finished
 from kgedit.store.disk import disk_errors
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
@@ -107,7 +107,7 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
             return wikifactdiff.export_timestep(
                 old, new, folder, settings=options.wikifactdiff(), writers=options.writers
             )
-    with disk_errors(folder, again=_AGAIN), Graph.open(home) as graph:
+    with disk_errors(folder, again=_AGAIN), open_finished(home) as graph:
         return wikibigedit.export_timestep(
             graph,
             old,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
     import pyarrow as pa
 
+    from kgedit.api.verifying import VerifiedPart
     from kgedit.store.snapshots import Snapshot
 
 Date = str | datetime.date
@@ -75,6 +76,20 @@ class HomeFolder:
 
         with disk_errors(self.path):
             return list_snapshots(self.path)
+
+    def verify(self, *, record: bool = False, progress: Steps | None = None) -> list[VerifiedPart]:
+        """Compare every file of the home with its checksum; one row for each snapshot, timestep, run and so on.
+
+        Args:
+            record: Whether snapshots and timesteps that have no checksums get some, where they can be decoded.
+            progress: Progress callback.
+        """
+        from kgedit.api.verifying import verify_home
+        from kgedit.store.disk import disk_errors
+
+        with disk_errors(self.path):
+            report = (progress or unwatched)("Reading the home", 1000, "parts")
+            return verify_home(self.path, record=record, progress=report)
 
     def relations(
         self,

@@ -69,12 +69,12 @@ class HomeGraph(HomeFolder):
             StoreError: if kinds are asked for and the store lacks a snapshot.
         """
         from kgedit.graph.changes import changed_edges
-        from kgedit.graph.connection import Graph
+        from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import check_dates
         from kgedit.wikidata.times import day_number
 
         window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
-        with Graph.open(self.path) as graph:
+        with open_finished(self.path) as graph:
             check_dates(window, graph.snapshot_dates())
             changes = changed_edges(graph, older=window["from"], newer=window["to"])
         return self._with_kinds(changes, older, newer) if kinds else changes
@@ -121,7 +121,7 @@ class HomeGraph(HomeFolder):
             UnknownNameError: if there is no such query.
             GraphError: if a parameter is wrong, or the query is refused or not finished in time.
         """
-        from kgedit.graph.connection import Graph
+        from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import read_query
         from kgedit.graph.summary import graph_scope
 
@@ -129,7 +129,7 @@ class HomeGraph(HomeFolder):
             raise GraphError("Give the name of a query or cypher, and not both.")
         chosen = None if name is None else read_query(name)
         bound = dict(parameters or {}) if chosen is None else chosen.bind(parameters or {})
-        with Graph.open(self.path) as graph:
+        with open_finished(self.path) as graph:
             if chosen is not None:
                 chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
             text = cypher or "" if chosen is None else chosen.text
@@ -149,11 +149,11 @@ class HomeGraph(HomeFolder):
         Raises:
             GraphError: if there is no word in the name, or the graph cannot be read.
         """
-        from kgedit.graph.connection import Graph
         from kgedit.graph.finding import check_name, find_terms
+        from kgedit.graph.finishing import open_finished
 
         check_name(name)
-        with Graph.open(self.path) as graph:
+        with open_finished(self.path) as graph:
             return find_terms(graph, name, limit=limit)
 
     @names_extra
@@ -172,14 +172,14 @@ class HomeGraph(HomeFolder):
                 server has no Browser that kgedit knows.
         """
         from kgedit.graph.browser import BrowserPage, query_around
-        from kgedit.graph.connection import Graph
         from kgedit.graph.finding import check_item
+        from kgedit.graph.finishing import open_finished
         from kgedit.graph.managed.server import ManagedServer
 
         if (older is None) != (newer is None) or (older is not None and item is None):
             raise GraphError("Give both dates or none, and dates only with an item.")
         window = {"from": str(read_date(older)), "to": str(read_date(newer))} if older and newer else {}
-        with Graph.open(self.path) as graph:
+        with open_finished(self.path) as graph:
             address, query = graph.address, ""
             if item is not None:
                 query = query_around(item, window, graph.snapshot_dates())

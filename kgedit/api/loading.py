@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from kgedit.loaders.loads import load_with
 from kgedit.store.ingest import Load, ingest, ingest_as_of, looks_same
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
-from kgedit.store.snapshots import Snapshot, snapshot_folder
+from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
@@ -63,8 +62,7 @@ def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
     if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
         return False
     source = DumpFile(path)
-    snapshot = Snapshot(manifest.parent, json.loads(manifest.read_text(encoding="utf-8")))
-    return looks_same(snapshot, _load(source, date, options), source)
+    return looks_same(read_snapshot(manifest.parent), _load(source, date, options), source)
 
 
 def load_dump_as_of(

@@ -54,9 +54,12 @@ def publish(
         overwrite: Whether an earlier publication in the folder is replaced.
 
     Raises:
-        BenchmarkError: if a timestep has no case, a run is not of these timesteps, or the folder must not be replaced.
+        DamagedFileError: if a timestep is not what was exported.
+        BenchmarkError: if a timestep has no case or no checksums, a run is not of these timesteps, or the folder must
+            not be replaced.
     """
     from kgedit.benchmark.timestep import Timestep
+    from kgedit.errors import BenchmarkError
     from kgedit.exporters.publication.about import About, Publication
     from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
     from kgedit.exporters.publication.questions import publish_timestep
@@ -71,6 +74,11 @@ def publish(
         date=None if date is None else str(date)[:10],
     )
     steps = [Timestep.open(Path(step)) for step in timesteps]
+    for unchecked in (step for step in steps if not step.has_checksums):
+        raise BenchmarkError(
+            f"{unchecked.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it. Export it "
+            "again: kgedit export-timestep with --overwrite"
+        )
     results = read_results([Path(run) for run in runs], steps) if runs else None
     publication = Publication(about, [publish_timestep(step) for step in steps], results)
     return PublishedFolder(folder=path, manifest=write_publication(publication, path, overwrite=overwrite))

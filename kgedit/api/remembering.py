@@ -72,10 +72,10 @@ def build_memory(
 
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:
-    from kgedit.graph.connection import Graph
+    from kgedit.graph.finishing import open_finished
     from kgedit.memory.graph_store import read_graph_facts
 
-    with Graph.open(home) as graph:
+    with open_finished(home) as graph:
         held = read_graph_facts(graph, as_of=as_of, properties=properties)
         # The managed server has another port each time, and the same sources must give the same bytes.
         address = "managed" if graph.address.managed else graph.address.uri

@@ -25,12 +25,14 @@ from kgedit.benchmark.verbalizing.rewording import (
 )
 from kgedit.benchmark.verbalizing.verbalizers import Progress, Replies, Verbalizer
 from kgedit.benchmark.verbalizing.wanted import AXES, Wanted, wanted_wordings
+from kgedit.checksums import SUMS, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
+from kgedit.files import replace_file
 from kgedit.llm.remote.client import Asked
 from kgedit.prompts.voices import keyed_number
 from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json, write_text
+from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
 WORDINGS_FILE = "wordings.parquet"
@@ -137,7 +139,7 @@ def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, A
     aside.mkdir(parents=True)
     forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
     for path in sorted(timestep.folder.iterdir()):
-        if path.is_file() and path.stem not in {*forms, "timestep"}:
+        if path.is_file() and path.stem not in {*forms, "timestep", SUMS}:
             shutil.copyfile(path, aside / path.name)
     written = dict(timestep.manifest.get("tables", {}))
     for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
@@ -148,6 +150,7 @@ def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, A
     made = Timestep.open(aside)
     for form in forms:
         EXPORTERS[form](made)
+    write_checksums(aside)
     replace_folder(aside, out)
 
 
@@ -236,5 +239,5 @@ def mine_clozes(
     if not mined.kept:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
         raise BenchmarkError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
-    write_text(out, mined_catalogue(mined, name="mined"))
+    replace_file(out, mined_catalogue(mined, name="mined"))
     return mined, replies.asked

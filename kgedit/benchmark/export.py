@@ -33,6 +33,7 @@ from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
 from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.checksums import write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
@@ -119,6 +120,7 @@ def export_timestep(
     step("writing other forms", 6, _STEPS)
     for write in writers:
         write(written)
+    write_checksums(aside)
     replace_folder(aside, folder)
     return Timestep.open(folder)
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.errors import BenchmarkError
+from kgedit.files import replace_file
 from kgedit.store.engine import select
-from kgedit.store.files import write_text
 
 SELECTION = pa.schema([("subject", pa.string()), ("property", pa.string())])
 """Null stands for any; a row has one of the two at least."""
@@ -64,7 +64,7 @@ def write_selection(path: Path, selection: pa.Table) -> None:
     """Write a selection; the same rows give the same bytes."""
     rows = sorted({(row["subject"] or "", row["property"] or "") for row in selection.to_pylist()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, "\n".join([",".join(SELECTION.names), *(",".join(row) for row in rows)]) + "\n")
+    replace_file(path, "\n".join([",".join(SELECTION.names), *(",".join(row) for row in rows)]) + "\n")
 
 
 def keep_selected(changes: pa.Table, selection: pa.Table | None) -> Filtered:

@@ -7,7 +7,6 @@ the stream, never in those of a timestep. ``stream.json`` is written last.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Sequence
@@ -20,9 +19,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.benchmark.timestep import Timestep
+from kgedit.benchmark.timestep import Timestep, read_manifest, table_checksums
 from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
 from kgedit.benchmark.window import Window
+from kgedit.checksums import check_folder, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
@@ -93,11 +93,15 @@ class Stream:
 
         Raises:
             BenchmarkError: if the folder is none.
+            DamagedFileError: if a file is not what was written.
         """
         path = folder / "stream.json"
         if not path.is_file():
             raise BenchmarkError(f"{folder} is no stream. Make one: kgedit export-timestep --all")
-        return cls(folder, json.loads(path.read_text(encoding="utf-8")))
+        fix = "Write the stream again: kgedit export-timestep --all --overwrite"
+        manifest = read_manifest(path, key="timesteps", fix=fix)
+        check_folder(folder, fix=fix, also=table_checksums(manifest))
+        return cls(folder, manifest)
 
     def timesteps(self) -> list[Timestep]:
         """Its timesteps, oldest first.
@@ -150,6 +154,7 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
         "tables": _write_tables(links, aside),
     }
     write_json(aside / "stream.json", manifest)
+    write_checksums(aside)
     replace_folder(aside, folder)
     return Stream.open(folder)
 

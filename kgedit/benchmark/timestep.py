@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.errors import BenchmarkError
+from kgedit.checksums import check_folder
+from kgedit.errors import BenchmarkError, DamagedFileError
 from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
 from kgedit.untrusted import path_component
@@ -126,6 +127,9 @@ KNOWN_FACTS = pa.schema(
 CHANGED = "changed"
 """The basis of a locality probe that became true in the window."""
 
+EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
+"""What to do for a timestep that is damaged."""
+
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
 
@@ -143,10 +147,11 @@ class Timestep:
 
     @classmethod
     def open(cls, folder: Path) -> Timestep:
-        """Open a finished timestep.
+        """Open a finished timestep, and check its files before their first use in this process.
 
         Raises:
             BenchmarkError: if the folder is not there or not finished, or its name or profile is no name of a folder.
+            DamagedFileError: if a file is not what was exported.
         """
         path = folder / "timestep.json"
         if not path.is_file():
@@ -154,7 +159,8 @@ class Timestep:
             raise BenchmarkError(
                 f"The timestep {folder} {state}. Make it: kgedit export-timestep --from DATE --to DATE --out {folder}"
             )
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_manifest(path, key="timestep", fix=EXPORT_AGAIN)
+        check_folder(folder, fix=EXPORT_AGAIN, also=table_checksums(manifest))
         # Both become parts of paths: of a publication, of reports.
         path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=BenchmarkError)
         path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=BenchmarkError)
@@ -174,6 +180,11 @@ class Timestep:
     def sha256(self) -> str:
         """Hash of timestep.json, which holds those of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether its manifest has the hashes of its tables, which `open` checks; earlier versions wrote none."""
+        return bool(self.manifest.get("tables"))
 
     @property
     def unused_fields(self) -> tuple[str, ...]:
@@ -272,6 +283,31 @@ class Timestep:
                     similarity=row["similarity"],
                 ),
             )
+
+
+def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:
+    """Content of a folder's JSON file.
+
+    Args:
+        path: The file.
+        key: What it must contain.
+        fix: What to do if it is damaged, a sentence for the message.
+
+    Raises:
+        DamagedFileError: if it cannot be decoded.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DamagedFileError(path, f"it is not JSON ({error})", fix) from error
+    if not isinstance(content, dict) or key not in content:
+        raise DamagedFileError(path, f"it has no '{key}'", fix)
+    return content
+
+
+def table_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """File -> SHA-256 of the tables that a manifest lists; earlier versions listed none."""
+    return {f"{name}.parquet": table["sha256"] for name, table in manifest.get("tables", {}).items()}
 
 
 def fact_in(row: dict[str, Any]) -> Fact:

@@ -6,6 +6,7 @@ import click
 
 from kgedit import __version__
 from kgedit.cli.cells import visible
+from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
 from kgedit.cli.progress import say
@@ -23,6 +24,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "load-dump": "kgedit.cli.load_dump:load_dump",
         "snapshots": "kgedit.cli.snapshots:snapshots",
         "drop-snapshot": "kgedit.cli.snapshots:drop_snapshot",
+        "verify": "kgedit.cli.verify:verify",
         "graph": "kgedit.cli.graph:graph",
         "query": "kgedit.cli.query:query",
         "find": "kgedit.cli.browse:find",
@@ -76,6 +78,10 @@ class _Commands(click.Group):
                 raise
             say("Interrupted.")
             ctx.exit(EXIT_CODE)
+        except Exception as error:
+            if not is_undecodable(error):
+                raise
+            raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error
 
 
 @click.group(

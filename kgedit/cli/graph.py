@@ -124,6 +124,11 @@ def _print_content(content: Summary) -> None:
     for date, facts in content.snapshots.items():
         state = "being written" if facts is None else f"{facts:,} facts current"
         click.echo(f"{'snapshot':<14} {date // 10000}-{date // 100 % 100:02}-{date % 100:02}, {state}")
+    if content.missing_indexes:
+        missing = ", ".join(content.missing_indexes)
+        click.echo(
+            f"A load was interrupted: {missing} missing. The next command that reads the graph builds them.", err=True
+        )
 
 
 _LINES = {

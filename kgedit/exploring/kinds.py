@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from kgedit.benchmark.kinds import CHANGES, describe_kinds
 from kgedit.exploring.differences import Windows
 from kgedit.exploring.explorer import Explorer
+from kgedit.files import put_in_place
 
 
 class Kinds:
@@ -77,4 +78,4 @@ class Kinds:
         )
         aside = target.with_suffix(".aside")
         pq.write_table(found.select(["subject", "property", "kind", "confidence"]), aside)
-        aside.replace(target)
+        put_in_place(aside, target)

@@ -21,6 +21,7 @@ from urllib.parse import urljoin
 
 from kgedit.errors import SourceError, StoreError
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently, temporary_errors
+from kgedit.files import put_in_place
 from kgedit.store.disk import disk_errors
 
 DUMPS = "https://dumps.wikimedia.org/"
@@ -183,7 +184,7 @@ def fetch_dump(
         _check_room(folder, size - _length(part), dump.name)
         _fetch_rest(dump, part, size, manners, progress(size) if progress else _silent)
         _check(dump, part, size)
-        return part.replace(target)
+        return put_in_place(part, target)
 
 
 def _fetch_rest(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Callable[[int, int], None]) -> None:

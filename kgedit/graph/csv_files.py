@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from kgedit.graph.finishing import import_mark
 from kgedit.store.engine import literal
 from kgedit.store.scope import Scope
 from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS
@@ -65,17 +66,17 @@ def write_csv_files(
         connection: From open_timeline.
         folder: Where to write; what was there is removed.
         scope: Whether evidence is written.
-        snapshots: Properties of the Snapshot nodes.
+        snapshots: Properties of the Snapshot nodes; the mark of an unfinished import is added.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     edges = {"FACT": ("whole_facts", FACT_COLUMNS), "REDIRECT": ("whole_redirects", REDIRECT_COLUMNS)}
     if scope.evidence:
         edges["CLAIM"] = ("whole_claims", CLAIM_COLUMNS)
-    listed = folder / "snapshots.csv"
-    _write_snapshots(listed, snapshots)
     rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS)}
     rows |= {kind: _write(connection, folder, view, columns) for kind, (view, columns) in edges.items()}
+    listed = folder / "snapshots.csv"
+    _write_snapshots(listed, [{**one, **import_mark(rows)} for one in snapshots])
     nodes = {"Term": _files(folder, "whole_terms"), "Snapshot": [listed]}
     # An empty file is no input for the tool.
     relationships = {kind: _files(folder, view) for kind, (view, _) in edges.items() if rows[kind]}

@@ -19,6 +19,7 @@ import duckdb
 from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.csv_files import write_csv_files
+from kgedit.graph.finishing import build_indexes, finish_graph
 from kgedit.graph.locks import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
@@ -57,7 +58,7 @@ class _Found:
 
     date: int
     sha256: str
-    state: str  # complete; or what is under way: delta, whole, emptying
+    state: str  # complete; or what is under way: imported, delta, whole, emptying
     facts: int | None
     scope: Scope
 
@@ -90,7 +91,7 @@ def bring_up_to_date(
     if not snapshots:
         raise StoreError(f"No snapshot is loaded in {home}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
     with disk_errors(home), locked(home / "graph.lock"):
-        found = _found(home)
+        found = _found(home, finish=not rebuild)
         chosen = _choose_scope(home, scope, found or [], rebuild=rebuild)
         todo = _missing(found, snapshots)
         if found and external_address() and todo is None and not (rebuild or _is_unfinished(found)):
@@ -104,9 +105,10 @@ def bring_up_to_date(
             return _held(home, snapshots, chosen, rebuilt=len(snapshots))
         if todo:
             with Graph.open(home) as graph:
-                _prepare(graph)
                 for older, newer in pairwise([snapshots[-len(todo) - 1], *todo]):
                     _write_delta(home, graph, (snapshots[0], older, newer), chosen, progress)
+        # What an interrupted load left behind, and this one did not need.
+        shutil.rmtree(home / "import", ignore_errors=True)
         return _held(home, snapshots, chosen, rebuilt=0)
 
 
@@ -132,8 +134,13 @@ def empty_graph(home: Path) -> None:
             graph.clear()
 
 
-def _found(home: Path) -> list[_Found] | None:
-    """The snapshots that the graph knows, oldest first; None if it must be written anew."""
+def _found(home: Path, *, finish: bool) -> list[_Found] | None:
+    """The snapshots that the graph knows, oldest first; None if it must be written anew.
+
+    Args:
+        home: The folder $KGEDIT_HOME.
+        finish: Whether an import that was interrupted before its indexes were built is finished first.
+    """
     server = ManagedServer(home)
     if external_address() is None and server.import_unfinished():
         return None
@@ -141,6 +148,8 @@ def _found(home: Path) -> list[_Found] | None:
         return []
     with Graph.open(home) as graph:
         graph.refuse_foreign_content()
+        if finish:
+            finish_graph(graph)
         rows = graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS properties ORDER BY s.date")
         if not rows and graph.rows("MATCH (t:Term) RETURN count(t) AS n")[0]["n"]:
             return None
@@ -207,8 +216,7 @@ def _write_whole(
         ManagedServer(home).bulk_import(files.nodes, files.relationships)
         shutil.rmtree(folder)
         with Graph.open(home) as graph:
-            _prepare(graph)
-            _verify(graph, files.rows)
+            finish_graph(graph)
         return
     with Graph.open(home) as graph:
         _write_whole_over_bolt(graph, folder, snapshots, scope, found, progress)
@@ -244,35 +252,12 @@ def _write_whole_over_bolt(
         counted = _with_counts(connection, [{"date": snapshot.date} for snapshot in snapshots])
     write_steps(graph, write_whole(snapshots, scope, folder), {}, progress=progress)
     # Indexes after the rows: building them at once is faster than keeping them up to date.
-    _prepare(graph)
+    build_indexes(graph)
     graph.write(
         "UNWIND $counted AS one MATCH (s:Snapshot {date: one.date}) SET s += one, s.state = 'complete'",
         {"counted": counted},
     )
     forget_progress(graph)
-
-
-def _prepare(graph: Graph) -> None:
-    """Make sure of constraints and indexes."""
-    for statement in schema_statements():
-        graph.write(statement)
-    graph.write("CALL db.awaitIndexes(36000)")
-
-
-def _verify(graph: Graph, rows: dict[str, int]) -> None:
-    """Compare what the import tool was given with the graph's own counts, which take no time.
-
-    Raises:
-        GraphError: if they differ.
-    """
-    for name, count in rows.items():
-        pattern = "(:Term)" if name == "Term" else f"()-[:{name}]->()"
-        found = graph.rows(f"MATCH {pattern} RETURN count(*) AS n")[0]["n"]
-        if found != count:
-            raise GraphError(
-                f"The graph holds {found:,} {name} records, and {count:,} were given to the import. "
-                "Build it anew: kgedit graph rebuild"
-            )
 
 
 def _write_delta(

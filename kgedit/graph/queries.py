@@ -193,6 +193,13 @@ def schema_statements(prefix: str = "") -> list[str]:
     return [path.read_text(encoding="utf-8") for path in paths]
 
 
+def schema_names() -> dict[str, str]:
+    """Name -> CONSTRAINT or INDEX, as the files of cypher/schema are called."""
+    kinds = {"1": "CONSTRAINT", "2": "INDEX"}
+    paths = sorted((data_folder("cypher") / "schema").glob("*.cypher"))
+    return {path.stem[2:]: kinds[path.stem[0]] for path in paths}
+
+
 def read_query_file(path: Path) -> Query:
     """Read a query file: ``// `` lines first, in the sections Finds, Parameters, Returns."""
     header: dict[str, list[str]] = {"Finds": [], "Parameters": [], "Returns": []}

@@ -11,7 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kgedit.store.files import write_json
+from kgedit.files import replace_file
+from kgedit.store.files import json_text
 from kgedit.store.scope import Scope
 
 
@@ -33,7 +34,7 @@ def scope_from(properties: Mapping[str, Any]) -> Scope:
 def keep_scope(home: Path, scope: Scope) -> None:
     """Write the scope beside the graph, if it is another one than what is written there."""
     if kept_scope(home) != scope:
-        write_json(home / "graph.json", scope_properties(scope))
+        replace_file(home / "graph.json", json_text(scope_properties(scope)))
 
 
 def kept_scope(home: Path) -> Scope | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgedit.graph.connection import Graph
+from kgedit.graph.finishing import missing_indexes
 from kgedit.graph.scopes import scope_from
 from kgedit.store.scope import Scope
 
@@ -19,6 +20,7 @@ class Summary:
         terms: Nodes that are items, properties or values.
         facts: FACT edges, of all snapshots.
         claims: CLAIM edges, of all snapshots.
+        missing_indexes: Constraints and indexes that are not online, in a graph that holds snapshots.
     """
 
     scope: str
@@ -26,6 +28,7 @@ class Summary:
     terms: int
     facts: int
     claims: int
+    missing_indexes: list[str]
 
 
 def graph_scope(graph: Graph) -> Scope:
@@ -49,4 +52,5 @@ def summarize(graph: Graph) -> Summary:
         terms=counts["terms"],
         facts=counts["facts"],
         claims=counts["claims"],
+        missing_indexes=missing_indexes(graph) if snapshots else [],
     )

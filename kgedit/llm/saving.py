@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import save_file
 
-from kgedit.files import give_usual_modes
+from kgedit.files import give_usual_modes, put_in_place
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
@@ -23,7 +23,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial, metadata=metadata)
-    partial.replace(path)
+    put_in_place(partial, path)
 
 
 def save_whole(folder: Path, parts: Sequence[Any]) -> None:
@@ -52,7 +52,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         raise
     give_usual_modes(partial)
     try:
-        partial.rename(folder)
+        put_in_place(partial, folder)
     except OSError:
         if not folder.is_dir():
             raise

@@ -16,7 +16,7 @@ from typing import TypeVar
 from safetensors.torch import load_file, save_file
 
 from kgedit.editing.editor import EditorState
-from kgedit.files import give_usual_modes
+from kgedit.files import give_usual_modes, put_in_place, sync
 from kgedit.runs.row_log import RowLog
 
 
@@ -130,7 +130,10 @@ def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint, *, rows: int =
     (partial / "state.json").write_text(whole, encoding="utf-8")
     give_usual_modes(partial)
     _drop(folder)
-    partial.rename(folder)
+    for lines in (folder.parents[1] / name for name in ("answers.jsonl", "edits.jsonl")):
+        if lines.is_file():
+            sync(lines)  # a checkpoint says that these lines were written
+    put_in_place(partial, folder)
 
 
 def _drop(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.files import put_in_place
 from kgedit.records.answer_table import CASES, case_hash
 from kgedit.records.cases import Case
 
@@ -18,7 +19,7 @@ def write_edited_cases(folder: Path, cases: Iterable[Case]) -> None:
     """Write the cases in the order given."""
     path, aside = folder / _NAME, folder / f".{_NAME}.aside"
     pq.write_table(case_table(cases), aside, compression="zstd")
-    aside.replace(path)
+    put_in_place(aside, path)
 
 
 def case_table(cases: Iterable[Case]) -> pa.Table:

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
+from kgedit.checksums import SUMS, check_folder, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import BenchmarkError
+from kgedit.files import sync
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import (
     AbilityMeasurement,
@@ -29,6 +31,23 @@ from kgedit.records.scores import RunScores
 from kgedit.runs.edited_cases import read_edited_cases
 
 Record = TypeVar("Record")
+
+
+_CHECKED = (
+    "spec.yaml", "environment.json", "prepared.json", "selection.json", "edited_cases.txt", "edits.jsonl",
+    "answers.jsonl", "answers.parquet", "cases.parquet", "ability.jsonl", "ability_tasks.jsonl", "scores.json",
+)  # fmt: skip
+"""Files of a finished run that do not change until it is resumed or measured again."""
+
+
+def write_run_checksums(folder: Path) -> None:
+    """Record the checksums of a finished run, which reports and boards compare."""
+    sync(write_checksums(folder, names=_CHECKED))
+
+
+def forget_run_checksums(folder: Path) -> None:
+    """Remove the checksums of a run whose files are about to change."""
+    (folder / SUMS).unlink(missing_ok=True)
 
 
 def read_spec(folder: Path) -> RunSpec:
@@ -154,6 +173,9 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
 
 
 def _read_run(folder: Path) -> Run:
+    read_spec(folder)
+    require_finished(folder)
+    check_folder(folder, fix=f"If its answers.jsonl is whole, measure it again: kgedit report --rescore {folder}")
     spec, scores = read_spec(folder), read_scores(folder)
     answers = read_answer_table(folder, answers_sha256=scores.answers_sha256)
     return Run(folder, spec, scores, answers, read_edited_cases(folder))

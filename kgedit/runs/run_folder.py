@@ -21,7 +21,7 @@ from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, RunEnvironment, RunSpec
 from kgedit.runs.checkpoints import Checkpoints
-from kgedit.runs.run_files import read_edit_costs, read_environment
+from kgedit.runs.run_files import forget_run_checksums, read_edit_costs, read_environment
 from kgedit.runs.spec import write_spec
 
 
@@ -126,6 +126,7 @@ def open_run(
             _empty(path)
         elif is_run:
             _compare(path, spec, environment)
+        forget_run_checksums(path)
         replace_file(path / "spec.yaml", write_spec(spec))
         if not (path / "environment.json").is_file():
             replace_file(path / "environment.json", _as_json(environment))

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pyarrow.parquet as pq
 
-from kgedit.files import replace_file
+from kgedit.files import put_in_place, replace_file
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
@@ -20,12 +20,14 @@ from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.error_judging import read_judged_errors
 from kgedit.runs.run_files import (
     answers_sha256,
+    forget_run_checksums,
     read_ability,
     read_ability_tasks,
     read_answers,
     read_edit_costs,
     read_preparation,
     read_spec,
+    write_run_checksums,
 )
 from kgedit.runs.verdicts import read_verdicts
 
@@ -76,7 +78,11 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
     path = run_folder / "scores.json"
     scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))
     _write_answer_table(run_folder, scores)
-    return replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    # Before the scores are replaced: a kill must not leave checksums of other scores.
+    forget_run_checksums(run_folder)
+    replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
+    write_run_checksums(run_folder)
+    return path
 
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
@@ -94,7 +100,7 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    aside.replace(path)
+    put_in_place(aside, path)
 
 
 def _with_verdicts(run_folder: Path, scores: RunScores) -> Iterable[Answer]:

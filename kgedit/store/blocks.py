@@ -1,7 +1,7 @@
 """Blocks of a dump to numbered part files, in worker processes.
 
-A block's count file is written last and names the block's hash: a load that dies is resumed after the blocks that
-have one, and a block that is another than before is parsed again.
+A block's count file is written last, with the hashes of the block and of its part files: a load that dies is resumed
+after the blocks that have one, and a block whose content or files changed is parsed again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from kgedit.checksums import find_faults, sha256_of
 from kgedit.errors import StoreError
 from kgedit.store.files import write_json
 from kgedit.store.framing import JSON_LINES, Framing
@@ -111,11 +112,13 @@ def _counts_file(parts: Path, number: int) -> Path:
 
 
 def _counts_of(parts: Path, number: int, block: bytes) -> Counter[str] | None:
-    file = _counts_file(parts, number)
-    if not file.is_file():
-        return None
-    done = json.loads(file.read_text(encoding="utf-8"))
-    return Counter(done["counts"]) if done["block"] == _hash(block) else None
+    """Counts of a block that an earlier attempt parsed; None if it must be parsed (again)."""
+    try:
+        done = json.loads(_counts_file(parts, number).read_bytes())
+        whole = done["block"] == _hash(block) and not any(find_faults(parts, done["files"]))
+        return Counter(done["counts"]) if whole else None
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # not parsed yet; or the file is damaged, or of an earlier version
 
 
 def _hash(block: bytes) -> str:
@@ -125,13 +128,17 @@ def _hash(block: bytes) -> str:
 def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[str]:
     _counts_file(parts, number).unlink(missing_ok=True)
     parsed = loader.parse(block)
-    pq.write_table(parsed.claims, parts / f"claims-{number:06d}.parquet", compression="zstd")
-    pq.write_table(parsed.entities, parts / f"entities-{number:06d}.parquet", compression="zstd")
+    tables = {"claims": parsed.claims, "entities": parsed.entities}
     if parsed.waiting is not None:
-        pq.write_table(parsed.waiting.statements, parts / f"waiting-{number:06d}.parquet", compression="zstd")
-        pq.write_table(parsed.waiting.nodes, parts / f"nodes-{number:06d}.parquet", compression="zstd")
+        tables |= {"waiting": parsed.waiting.statements, "nodes": parsed.waiting.nodes}
+    files = {}
+    for kind, table in tables.items():
+        name = f"{kind}-{number:06d}.parquet"
+        pq.write_table(table, parts / name, compression="zstd")
+        files[name] = sha256_of(parts / name)
     counts = parsed.counts + Counter(entities=parsed.entities.num_rows)
-    write_json(_counts_file(parts, number), {"block": _hash(block), "counts": dict(sorted(counts.items()))})
+    done = {"block": _hash(block), "counts": dict(sorted(counts.items())), "files": files}
+    write_json(_counts_file(parts, number), done)
     return counts
 
 

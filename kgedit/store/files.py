@@ -10,27 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import StoreError
+from kgedit.files import put_in_place, replace_file
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by a text at once."""
-    aside = path.with_name(f".{path.name}.aside")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    """Replace a file by a text, in a folder that `replace_folder` puts in place; elsewhere use `replace_file`."""
+    replace_file(path, text, durable=False)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a file by JSON with a fixed order and layout."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    """Replace a file by JSON with a fixed order and layout, where `write_text` may be used."""
+    write_text(path, json_text(content))
+
+
+def json_text(content: Mapping[str, Any]) -> str:
+    """JSON with a fixed order and layout."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def replace_folder(aside: Path, folder: Path) -> None:
-    """Put a finished folder in place of another, which may not exist."""
+    """Put a finished folder, with its content on the disk, in place of another, which may not exist."""
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
         folder.rename(old)
-    aside.rename(folder)
+    put_in_place(aside, folder)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit import __version__
+from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
 from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.blocks import LoadProgress, parse_blocks
@@ -29,7 +30,7 @@ from kgedit.store.joining import Joined, Target, join_parts
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.schemas import Loader
-from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
+from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
@@ -229,6 +230,7 @@ def _load(
     joined = join_parts(parts, blocks, targets, datatypes_by_property=load.datatypes_by_property, progress=joining)
     for load, target, rows in zip(loads, targets, joined, strict=True):
         write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows))
+        write_checksums(target.folder)
     for load, target in zip(loads, targets, strict=True):
         replace_folder(target.folder, snapshot_folder(home, load.date))
 
@@ -244,8 +246,10 @@ def _emptied(folder: Path) -> Path:
 
 
 def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
-    """Check that the snapshots of these days are what would be loaded."""
-    kept = [(load, open_snapshot(home, load.date)) for load in loads]
+    """Check that the snapshots of these days are what would be loaded, and whole."""
+    kept = [(load, read_snapshot(snapshot_folder(home, load.date))) for load in loads]
+    for _, snapshot in kept:
+        snapshot.check()
     other = [snapshot for load, snapshot in kept if not looks_same(snapshot, load, source)]
     whole = [snapshot for load, snapshot in kept if load.limit is None]
     if whole and not other:
@@ -269,8 +273,11 @@ def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
 def _prepare(staging: Path, identity: dict[str, Any]) -> None:
     """Keep what an earlier attempt at the same load left, and nothing else."""
     marker = staging / "load.json"
-    if marker.is_file() and json.loads(marker.read_text(encoding="utf-8")) == identity:
-        return
+    try:
+        if json.loads(marker.read_bytes()) == identity:
+            return
+    except (FileNotFoundError, ValueError):
+        pass  # no earlier attempt, or one that cannot be identified
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
     write_json(marker, identity)

@@ -9,7 +9,8 @@ import json
 from pathlib import Path
 
 from kgedit.errors import SourceError
-from kgedit.store.files import write_json
+from kgedit.files import replace_file
+from kgedit.store.files import json_text
 
 
 def note_beside(dump: Path) -> Path:
@@ -19,7 +20,7 @@ def note_beside(dump: Path) -> Path:
 
 def write_slice_note(dump: Path, slice_of: str) -> None:
     """Write beside a dump what it is a slice of."""
-    write_json(note_beside(dump), {"slice_of": slice_of})
+    replace_file(note_beside(dump), json_text({"slice_of": slice_of}))
 
 
 def slice_note(dump: Path) -> str | None:

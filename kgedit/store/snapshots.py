@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.errors import StoreError
+from kgedit.checksums import checked
+from kgedit.errors import DamagedFileError, StoreError
 from kgedit.store.files import only_writer
 from kgedit.wikidata.times import day_number
+
+VERIFIED = "verified.json"
+"""File of a home that records which large files were checked, for later processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,35 @@ class Snapshot:
 
     @property
     def claims(self) -> Path:
-        return self.folder / "claims.parquet"
+        """Its statements; checked before the first use, as the two other files are.
+
+        Raises:
+            DamagedFileError: if the file is not what was loaded.
+        """
+        return self._checked("claims.parquet")
 
     @property
     def facts(self) -> Path:
-        return self.folder / "facts.parquet"
+        """Its current facts."""
+        return self._checked("facts.parquet")
 
     @property
     def entities(self) -> Path:
-        return self.folder / "entities.parquet"
+        """Its entities."""
+        return self._checked("entities.parquet")
+
+    def check(self) -> None:
+        """Check all of its files before their first use in this process.
+
+        Raises:
+            DamagedFileError: if a file is not what was loaded.
+        """
+        for path in (self.claims, self.facts, self.entities):
+            if not path.is_file():
+                raise DamagedFileError(path, "it is missing", how_to_reload(self.folder))
+
+    def _checked(self, name: str) -> Path:
+        return checked(self.folder / name, fix=how_to_reload(self.folder), cache=self.folder.parents[1] / VERIFIED)
 
 
 def snapshot_folder(home: Path, date: datetime.date) -> Path:
@@ -67,14 +91,37 @@ def snapshot_folder(home: Path, date: datetime.date) -> Path:
     return home / "snapshots" / str(day_number(date))
 
 
+def how_to_reload(folder: Path) -> str:
+    """What to do for a snapshot that is damaged."""
+    day = f"{folder.name[:4]}-{folder.name[4:6]}-{folder.name[6:8]}"
+    return f"Load the snapshot again from its dump: kgedit load-dump PATH --date {day} --overwrite"
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """The snapshot in a folder.
+
+    Raises:
+        DamagedFileError: if its manifest is damaged.
+    """
+    path = checked(folder / "manifest.json", fix=how_to_reload(folder))
+    try:
+        manifest = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DamagedFileError(path, f"it is not JSON ({error})", how_to_reload(folder)) from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("date"), str):
+        raise DamagedFileError(path, "it describes no snapshot", how_to_reload(folder))
+    return Snapshot(folder, manifest)
+
+
 def list_snapshots(home: Path) -> list[Snapshot]:
     """Complete snapshots, oldest first.
 
     Raises:
         StoreError: if one was loaded by a version of kgedit that decided no facts.
+        DamagedFileError: if a manifest is damaged.
     """
     manifests = sorted((home / "snapshots").glob("[0-9]*/manifest.json"))
-    found = [Snapshot(path.parent, json.loads(path.read_text(encoding="utf-8"))) for path in manifests]
+    found = [read_snapshot(path.parent) for path in manifests]
     old = [snapshot.name for snapshot in found if "facts" not in snapshot.manifest]
     if old:
         raise StoreError(
@@ -111,6 +158,8 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
     going = folder.with_name(f".{folder.name}.dropped")
     with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {date}"):
         if not going.is_dir():
-            open_snapshot(home, date).folder.rename(going)
+            if not (folder / "manifest.json").is_file():
+                open_snapshot(home, date)  # raises, with the dates there are; a damaged snapshot can be removed
+            folder.rename(going)
         shutil.rmtree(going)
     return list_snapshots(home)

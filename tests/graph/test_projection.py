@@ -14,10 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
+from kgedit.api.home import Home
 from kgedit.cli import main
+from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
+from kgedit.graph.finishing import import_mark, missing_indexes
 from kgedit.graph.managed.server import ManagedServer
-from kgedit.graph.queries import write_query
+from kgedit.graph.queries import schema_names, write_query
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.timeline import FACT_COLUMNS
@@ -113,6 +116,54 @@ def test_loading_the_same_date_again_changes_nothing(home: Path, files: list[tup
         assert content(graph) == before
 
 
+def drop_indexes(graph: Graph) -> None:
+    """Leave the graph as an import leaves it that is killed before its indexes are built."""
+    for name, kind in schema_names().items():
+        graph.write(f"DROP {kind} {name}")
+
+
+def test_a_graph_without_indexes_is_repaired_by_the_next_load(home: Path, files: list[tuple[Path, str]]) -> None:
+    with Graph.open(home) as graph:
+        before = content(graph)
+        drop_indexes(graph)
+        result = CliRunner().invoke(main, [*map(str, load_command(*files[2]))], env={"KGEDIT_HOME": str(home)})
+        assert result.exit_code == 0, result.output
+        assert "The graph lacks indexes (snapshot_date, term_id, fact_property_since" in result.stderr
+        assert missing_indexes(graph) == []
+        assert content(graph) == before
+
+
+def test_a_graph_without_indexes_is_repaired_by_the_command_that_reads_it(home: Path) -> None:
+    query = ["query", "changed_edges", "-p", "from=2021-01-04", "-p", "to=2023-02-27"]
+    with Graph.open(home) as graph:
+        expected = kgedit(home, *query)
+        drop_indexes(graph)
+        assert "term_id" in CliRunner().invoke(main, ["graph", "status"], env={"KGEDIT_HOME": str(home)}).stderr
+        assert kgedit(home, *query) == expected
+        assert missing_indexes(graph) == []
+
+
+def test_an_import_that_was_killed_before_its_indexes_is_finished_and_not_repeated(home: Path) -> None:
+    with Graph.open(home) as graph:
+        before = content(graph)
+        held = {"Term": len(before["Term"]), "FACT": len(before["FACT"])}
+        drop_indexes(graph)
+        graph.write("MATCH (s:Snapshot) SET s += $mark", {"mark": import_mark(held)})
+        assert graph.snapshot_dates() == []
+        finished = Home(home).update_graph()
+        assert (finished.rebuilt, missing_indexes(graph), content(graph)) == (0, [], before)
+        assert "imported" not in graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS p")[0]["p"]
+
+
+def test_an_import_that_lost_rows_is_not_marked_complete(home: Path) -> None:
+    with Graph.open(home) as graph:
+        graph.write("MATCH (s:Snapshot) SET s += $mark", {"mark": import_mark({"Term": 1})})
+        with pytest.raises(GraphError, match=r"and 1 were given to the import.\n.*kgedit graph rebuild"):
+            Home(home).update_graph()
+        assert graph.snapshot_dates() == []
+        graph.write("MATCH (s:Snapshot) SET s.state = 'complete' REMOVE s.imported")
+
+
 def test_an_older_date_than_the_latest_is_put_in_its_place(home: Path, files: list[tuple[Path, str]]) -> None:
     path, _ = files[0]
     kgedit(home, "load-dump", path, "--date", "2020-06-01")
@@ -193,6 +244,9 @@ def test_a_server_from_the_environment_takes_the_first_snapshot_over_bolt_and_th
     monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
     monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
     load_all(tmp_path, files)
+    drop_indexes(graph)
+    load_all(tmp_path, files[2:])
+    assert missing_indexes(graph) == []
     assert content(graph) == expected_content(tmp_path)
     assert not ManagedServer(tmp_path).running()
 

@@ -6,12 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
+from kgedit.editing.editor import EditorState
 from kgedit.files import exclusive_lock, replace_file
 from kgedit.graph.locks import locked
+from kgedit.llm.saving import save_tensors, whole_folder
+from kgedit.runs.checkpoints import Checkpoint, Checkpoints
+from kgedit.store.files import replace_folder
 
 
 def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
@@ -85,3 +91,74 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(tmp_path: 
         replace_file(path, "half of a pair: \ud800")
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is written to the disk and renamed, in order: ("sync" or "rename", name)."""
+    calls: list[tuple[str, str]] = []
+    opened: dict[int, str] = {}
+    open_, fsync, replace = os.open, os.fsync, Path.replace
+
+    def noted_open(path: str | Path, *rest: int, **more: int) -> int:
+        descriptor = open_(path, *rest, **more)
+        opened[descriptor] = Path(path).name
+        return descriptor
+
+    def noted_fsync(descriptor: int) -> None:
+        calls.append(("sync", opened.get(descriptor, "?")))
+        fsync(descriptor)
+
+    def noted_replace(path: Path, target: Path) -> Path:
+        calls.append(("rename", Path(target).name))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "open", noted_open)
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(Path, "replace", noted_replace)
+    return calls
+
+
+def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_after(
+    tmp_path: Path, disk: list[tuple[str, str]]
+) -> None:
+    replace_file(tmp_path / "scores.json", "{}")
+    assert disk == [("sync", f".scores.json.{os.getpid()}.aside"), ("rename", "scores.json"), ("sync", tmp_path.name)]
+
+
+def write_snapshot(folder: Path) -> None:
+    aside = folder.with_name(".20210104.loading")
+    (aside / "deeper").mkdir(parents=True)
+    for name in ("facts.parquet", "manifest.json", "deeper/more"):
+        (aside / name).write_bytes(b"1")
+    replace_folder(aside, folder)
+
+
+def write_model(folder: Path) -> None:
+    save_tensors(folder.parent / "model.safetensors", {"a": torch.zeros(1)})
+    with whole_folder(folder) as partial:
+        (partial / "config.json").write_text("{}")
+
+
+def write_checkpoint(folder: Path) -> None:
+    for name in ("answers.jsonl", "edits.jsonl"):
+        (folder.parent / name).write_text("")
+    state = EditorState({"a": torch.zeros(1)}, {})
+    Checkpoints(folder).save(Checkpoint("t", 1, 1, state))
+
+
+@pytest.mark.parametrize(
+    ("write", "names"),
+    [
+        (write_snapshot, {"facts.parquet", "manifest.json", "more", "deeper"}),
+        (write_model, {f"model.safetensors.partial-{os.getpid()}", "config.json"}),
+        (write_checkpoint, {"answers.jsonl", "edits.jsonl", "state.safetensors", "state.json"}),
+    ],
+)
+def test_a_folder_takes_its_name_after_all_its_files_are_on_the_disk(
+    write: Callable[[Path], None], names: set[str], tmp_path: Path, disk: list[tuple[str, str]]
+) -> None:
+    write(tmp_path / "folder")
+    last = max(number for number, (kind, _) in enumerate(disk) if kind == "rename")
+    assert names <= {name for kind, name in disk[:last] if kind == "sync"}
+    assert disk[last + 1 :] in ([("sync", tmp_path.name)], [("sync", "folder")])

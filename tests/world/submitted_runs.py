@@ -30,7 +30,12 @@ from kgedit.runs.scoring import write_scores
 
 def write_hashed_timestep(folder: Path, *, names: list[str] = NEW_MAYORS, towns: range = range(10)) -> Timestep:
     """The small timestep with the hashes of its tables, as an export has them."""
-    step = write_timestep(folder, names=names, towns=towns)
+    return add_hashes(write_timestep(folder, names=names, towns=towns))
+
+
+def add_hashes(step: Timestep) -> Timestep:
+    """Write the hashes of a timestep's tables into its timestep.json."""
+    folder = step.folder
     tables = {
         name: {"sha256": hashlib.sha256((folder / f"{name}.parquet").read_bytes()).hexdigest()} for name in TABLES
     }

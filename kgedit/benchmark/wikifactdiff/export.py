@@ -45,6 +45,7 @@ from kgedit.benchmark.wikifactdiff.scenarios import SCENARIOS, find_updates, los
 from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.benchmark.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
+from kgedit.checksums import write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.dates import dates_version
 from kgedit.prompts.names import names_version
@@ -131,6 +132,7 @@ def export_timestep(
     made = Timestep.open(aside)
     for write in writers:
         write(made)
+    write_checksums(aside)
     replace_folder(aside, folder)
     return Timestep.open(folder)
 

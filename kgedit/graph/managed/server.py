@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.errors import GraphError
-from kgedit.files import replace_file
+from kgedit.files import replace_file, sync
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
 from kgedit.graph.locks import locked, say
@@ -216,6 +216,7 @@ class ManagedServer:
             self._prepare()
             write_settings(self.folder)
             self._import_marker.touch()
+            sync(self.folder)
             self._with_whole_jars(
                 # The tool inherits our lock: if we are killed, no server starts while it still runs.
                 lambda: import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)

@@ -6,7 +6,6 @@ from the spec and the seed that its entry holds.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kgedit.benchmark.edit_files import Edits, open_edits
 from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
+from kgedit.errors import BenchmarkError, DamagedFileError, KgeditError, SubmissionError
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
@@ -150,8 +149,13 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
         return None
     opened = []
     for path, learned in zip(paths, env.timesteps, strict=True):
-        edits = _read(lambda path=path: open_edits(path), faults)  # type: ignore[misc]
-        if edits is None:
+        try:
+            edits = open_edits(path)
+        except DamagedFileError as error:
+            faults.append(str(error))
+            continue
+        except KgeditError as error:
+            faults.append(str(error))
             faults.append(f"Say where {learned.name} lies now: --timestep FOLDER, once for each in their order")
             continue
         if edits.sha256 != learned.sha256:
@@ -160,25 +164,11 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
                 f"{learned.name} is {learned.sha256[:16]}…"
             )
             continue
-        wrong = list(_table_faults(edits))
-        faults += wrong
-        if not wrong:
-            opened.append(edits)
+        if isinstance(edits, Timestep) and not edits.has_checksums:
+            faults.append(f"{edits.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it")
+            continue
+        opened.append(edits)
     return opened if len(opened) == len(paths) else None
-
-
-def _table_faults(edits: Edits) -> Iterator[str]:
-    """Tables of a timestep whose hash is not the one in its timestep.json."""
-    if not isinstance(edits, Timestep):
-        return
-    if not edits.manifest.get("tables"):
-        yield f"{edits.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it"
-    for name, told in edits.manifest.get("tables", {}).items():
-        path = edits.folder / f"{name}.parquet"
-        if not path.is_file():
-            yield f"{path} is missing"
-        elif sha256_of(path) != told["sha256"]:
-            yield f"{path} was changed since it was exported: its hash is not that in timestep.json"
 
 
 def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> dict[str, list[Case]]:
@@ -274,9 +264,3 @@ def _told(edits: Edits) -> SubmittedTimestep:
         tables={name: told["sha256"] for name, told in sorted(tables.items())},
         cases=sum(1 for _ in edits.cases()),
     )
-
-
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

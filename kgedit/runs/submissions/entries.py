@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.analysis.runs import Run
+from kgedit.checksums import sha256_of
 from kgedit.errors import BenchmarkError, SubmissionError
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
@@ -28,7 +29,7 @@ from kgedit.records.submissions import ENTRY_FORMAT, Statement, Submission
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.submissions.answer_parquet import read_full_answers, write_full_answers
-from kgedit.runs.submissions.checks import CheckedRun, sha256_of
+from kgedit.runs.submissions.checks import CheckedRun
 from kgedit.runs.submissions.score_differences import score_differences
 from kgedit.store.files import only_writer, replace_folder
 from kgedit.untrusted import is_path_component

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from kgedit.cli import main
 from kgedit.graph.address import Address
-from kgedit.graph.connection import Graph
 
 PAGE = "http://127.0.0.1:8/browser/"
 SNAPSHOTS = [20210104, 20230227]
@@ -39,10 +38,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             assert "(i:Item {id: $item})" in cypher
             return [{"id": item} for item in graph.items if item == parameters["item"]]
 
-    def open_(home: Path, *, start: bool = True) -> Opened:
+    def open_(home: Path) -> Opened:
         return Opened()
 
-    monkeypatch.setattr(Graph, "open", staticmethod(open_))
+    monkeypatch.setattr("kgedit.graph.finishing.open_finished", open_)
     return graph
 
 

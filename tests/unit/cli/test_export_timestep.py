@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from world.dumps import entity, write_dump
 
 from kgedit.cli import main
-from kgedit.graph.connection import Graph
 
 
 def test_a_disk_that_fills_up_is_one_sentence_that_says_what_to_do(
@@ -22,7 +21,7 @@ def test_a_disk_that_fills_up_is_one_sentence_that_says_what_to_do(
 
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("kgedit.benchmark.export.export_timestep", full)
-    monkeypatch.setattr(Graph, "open", staticmethod(lambda home: nullcontext()))
+    monkeypatch.setattr("kgedit.api.exporting.open_finished", lambda home: nullcontext())
     dump = write_dump(tmp_path / "dump.json", [entity("Q1")])
     for date in ("2021-01-04", "2023-02-27"):
         loaded = CliRunner().invoke(main, ["load-dump", str(dump), "--date", date, "--no-graph"])

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from world.page_runs import NAMES, write_page_run
 from world.small_timestep import write_timestep
+from world.submitted_runs import add_hashes
 
 from kgedit.cli import COMMANDS, main
 
@@ -105,7 +106,7 @@ def test_report_publish_and_score(tmp_path: Path) -> None:
     run = write_page_run(tmp_path / "runs" / "rag", NAMES)
     assert set(printed("report", run, "--brief")) == {"tables"}
     assert printed("score", run, "--metric", "first_line")["tables"][0]["rows"]
-    step = write_timestep(tmp_path / "step", towns=range(2))
+    step = add_hashes(write_timestep(tmp_path / "step", towns=range(2)))
     made = printed("publish", tmp_path / "published", "--timestep", step.folder)
     assert set(made) == documented("publish")
     assert made["publication"]["timesteps"][0]["cases"] == 2

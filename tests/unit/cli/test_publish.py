@@ -18,6 +18,7 @@ import yaml
 from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, WILD, answer, write_run
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
+from world.submitted_runs import add_hashes
 
 from kgedit.benchmark.edit_files import EditFile
 from kgedit.benchmark.timestep import Timestep
@@ -39,8 +40,8 @@ def publish(folder: Path, *timesteps: Path, more: tuple[str, ...] = ()) -> Resul
 def timesteps(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two: four towns get new mayors, then two of these get their old ones back, of whom the probes differ."""
     folder = tmp_path_factory.mktemp("benchmark")
-    write_timestep(folder / FIRST, name=FIRST, towns=range(4))
-    write_timestep(folder / SECOND, name=SECOND, towns=range(2), names=OLD_MAYORS, prefix="1")
+    add_hashes(write_timestep(folder / FIRST, name=FIRST, towns=range(4)))
+    add_hashes(write_timestep(folder / SECOND, name=SECOND, towns=range(2), names=OLD_MAYORS, prefix="1"))
     return [folder / FIRST, folder / SECOND]
 
 
@@ -143,6 +144,7 @@ def test_projected_snapshots_are_told_as_such_in_card_and_rows(tmp_path: Path) -
     step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
     manifest = {"timestep": FIRST, "profile": "other", "snapshots": [{"date": "2020-01-01", "projected": {}}]}
     (step.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    add_hashes(Timestep.open(step.folder))
     result = publish(tmp_path / "mayors", step.folder)
     assert result.exit_code == 0, result.output
     text = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
@@ -192,10 +194,24 @@ def test_what_fails_halfway_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_timestep_with_a_damaged_or_unchecked_table_is_not_published(tmp_path: Path) -> None:
+    step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
+    assert "has no hashes of its tables" in publish(tmp_path / "out", step.folder).output
+    table = add_hashes(step).folder / "two_hops.parquet"
+    content = bytearray(table.read_bytes())
+    content[len(content) // 2] ^= 1
+    table.write_bytes(content)
+    result = publish(tmp_path / "out", step.folder)
+    assert (result.exit_code, result.exception.__class__) == (1, SystemExit)
+    assert f"{table} is damaged" in result.output
+    assert "kgedit export-timestep" in result.output
+    assert not (tmp_path / "out").exists()
+
+
 def test_timesteps_without_cases_and_twins_are_refused(timesteps: list[Path], tmp_path: Path) -> None:
-    write_timestep(tmp_path / "empty", towns=range(0))
+    add_hashes(write_timestep(tmp_path / "empty", towns=range(0)))
     assert "has no case" in publish(tmp_path / "out", tmp_path / "empty").output
-    write_timestep(tmp_path / "twin", name=FIRST, towns=range(2))
+    add_hashes(write_timestep(tmp_path / "twin", name=FIRST, towns=range(2)))
     assert f"are both called {FIRST}" in publish(tmp_path / "out", timesteps[0], tmp_path / "twin").output
     assert "is no name of a data set" in publish(tmp_path / "out", timesteps[0], more=("--name", "a b")).output
     assert not (tmp_path / "out").exists()

@@ -248,6 +248,7 @@ def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path:
     other = json.loads(write_scores(write_run(tmp_path / "other", answers[::-1])).read_bytes())
     assert {**other, "answers_sha256": ""} == {**json.loads(one), "answers_sha256": ""}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "SHA256SUMS",
         "answers.jsonl",
         "answers.parquet",
         "edits.jsonl",

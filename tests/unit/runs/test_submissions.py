@@ -155,7 +155,9 @@ def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Pat
     copy = Path(shutil.copytree(timestep, tmp_path / "copy"))
     assert submit(run, tmp_path / "fine", timesteps=[copy]).is_new
     shutil.copyfile(other.folder / "cases.parquet", copy / "cases.parquet")
-    assert "cases.parquet was changed since it was exported" in reasons(run, tmp_path / "board", timesteps=[copy])
+    assert "cases.parquet is damaged: its content is not what kgedit wrote" in reasons(
+        run, tmp_path / "board", timesteps=[copy]
+    )
 
 
 def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) -> None:

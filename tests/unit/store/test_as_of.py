@@ -254,7 +254,7 @@ def test_the_same_command_again_changes_nothing_and_more_days_are_added(tmp_path
     first = hashes(tmp_path / "home")
     assert [one.name for one in as_of(tmp_path, entities, "2005-01-01", "2010-01-01")] == ["2005-01-01", "2010-01-01"]
     assert first.items() <= hashes(tmp_path / "home").items()
-    assert len(hashes(tmp_path / "home")) == 3 * 4
+    assert len(hashes(tmp_path / "home")) == 3 * 5
 
 
 def test_a_projection_and_the_dump_of_a_day_are_not_taken_for_one_another(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_a_removal_that_was_interrupted_is_finished(home: Path, monkeypatch: pyt
 def test_a_store_of_an_older_kgedit_is_named_as_such(home: Path) -> None:
     manifest = home / "snapshots" / "20210104" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"facts"', '"no_facts"'))
+    (manifest.parent / "SHA256SUMS").unlink()  # neither had it checksums
     with pytest.raises(StoreError, match="older kgedit"):
         list_snapshots(home)
 
