@@ -37,7 +37,7 @@ Urdu's, Ethiopic's, Burmese's and Khmer's full stop."""
 SENTENCE_ENDS = (".", *_STOPS)
 """What may end a sentence. "!" and "?" end none: they are parts of names such as Yahoo!"""
 _PERIODS = re.compile(rf"\.+|[{_STOPS}]+")
-_QUOTES = ("「」", "『』", "《》", "（）", "【】", "“”")
+_QUOTES = (("「", "」"), ("『", "』"), ("《", "》"), ("（", "）"), ("【", "】"), ("“", "”"))
 _WORD_BEFORE = re.compile(r"[^\s\"'“”‘’«»(\[\])]+$")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]")
 """Of "J.", "A.S." and "J.-P.", all ahead of the last period."""

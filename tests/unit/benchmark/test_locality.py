@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from world.small_timestep import write_timestep
+from world.two_days import about, item, two_snapshots
 
-from kgedit.benchmark.locality import assign, choose_probes
+from kgedit.benchmark.locality import assign, choose_probes, find_locality
+from kgedit.benchmark.window import Window
 
 CASES = pa.schema(
     [(name, pa.string()) for name in ("case_id", "subject", "subject_label", "property", "object")]
@@ -96,6 +98,25 @@ def test_a_timestep_of_an_earlier_version_is_read_without_its_column_fresh(tmp_p
     pq.write_table(written.append_column("fresh", pa.array([True] * written.num_rows)), path)
     assert "fresh" not in written.column_names
     assert timestep.table("locality").equals(written)
+
+
+def test_a_page_of_wikimedia_is_no_subject_and_no_answer_of_a_probe(tmp_path: Path) -> None:
+    pages = [item("Q40", about("P31", "Q17633526"), label="News"), item("Q41", about("P31", "Q42"), label="Main page")]
+    classes = [item("Q42", about("P279", "Q4663261"), label="page class")]
+    things = [item("P6", label="head"), item("Q20", label="Ann Lee"), item("Q21", label="Bo Ek"), *pages, *classes]
+    static = [
+        item("Q2", about("P6", "Q40"), label="Borgholm"),
+        item("Q3", about("P6", "Q41"), label="Borgholmen"),
+        item("Q41", about("P31", "Q42"), about("P6", "Q21"), label="Main page"),
+        item("Q4", about("P6", "Q21"), label="Falun"),
+    ]
+    world = [one for one in things if one["id"] != "Q41"] + static
+    before, after = two_snapshots(
+        tmp_path, [item("Q1", label="Borgholm"), *world], [item("Q1", about("P6", "Q20"), label="Borgholm"), *world]
+    )
+    with Window(before, after, spill=tmp_path / "spill") as window:
+        probes = find_locality(window, cases(), pool=10, max_df=10, max_uses=3).probes.to_pylist()
+    assert [(row["subject_label"], row["object_label"]) for row in probes] == [("Falun", "Bo Ek")]
 
 
 def test_the_most_similar_fact_is_taken_and_of_equals_the_first() -> None:
