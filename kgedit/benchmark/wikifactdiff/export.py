@@ -278,7 +278,7 @@ _UPDATES = f"""
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
            say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
            say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
-           t.template, s.name, s.subject_class, t.phrase, t.answer,
+           t.template, s.name, s.subject_class, t.phrase, t.answer_type,
            row_number() OVER (
                ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
     FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property

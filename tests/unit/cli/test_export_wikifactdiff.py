@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import datasets
+import mlcroissant
 import pytest
 from click.testing import CliRunner, Result
 from world.documented_scenarios import cells, documented
@@ -17,6 +20,7 @@ from kgedit.benchmark.stream import Stream
 from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError
+from kgedit.prompts.grammar import ANSWERS
 from kgedit.sample.generate import write_world
 from kgedit.sample.world import read_world
 
@@ -79,6 +83,32 @@ def test_the_documented_table_is_what_is_found(home: Path, results: list[Result]
         for older, newer in STEPS
     ]
     assert documented("sample") == found
+
+
+def test_cases_hold_their_answer_its_type_and_the_dates_of_their_statement(home: Path, results: list[Result]) -> None:
+    rows = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff").table("cases").to_pylist()
+    assert [row["answer"] for row in rows] == [row["object_label"] for row in rows]
+    assert {row["answer_type"] for row in rows} <= set(ANSWERS)
+    (mayor,) = (row for row in rows if row["case_id"] == "Q100:P6:Q16202473")
+    assert (mayor["answer"], mayor["answer_type"]) == ("Michelle Wu", "person")
+    assert (mayor["start_time"], mayor["point_in_time"]) == ("2021-11-16", None)
+    assert any(row["point_in_time"] for row in rows)
+
+
+def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(
+    home: Path, results: list[Result], tmp_path: Path
+) -> None:
+    timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
+    name = timestep.folder.name
+    published = command(home, "publish", str(tmp_path / "changes"), "--timestep", str(timestep.folder))
+    assert published.exit_code == 0, published.output
+    asked = Counter(probe.axis for case in timestep.cases() for probe in case.probes)
+    assert asked["random_locality"] > 0
+    loaded = datasets.load_dataset(str(tmp_path / "changes"), name, cache_dir=str(tmp_path / "cache"))
+    assert {axis: rows.num_rows for axis, rows in loaded.items()} == asked
+    croissant = mlcroissant.Dataset(jsonld=tmp_path / "changes" / "croissant.json")
+    assert croissant.metadata.ctx.issues.errors == set()
+    assert len(list(croissant.records(f"{name}_random_locality"))) == asked["random_locality"]
 
 
 def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> None:
