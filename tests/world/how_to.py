@@ -20,12 +20,15 @@ class Installed(NamedTuple):
     site: Path
 
 
+def blocks(page: str, language: str) -> list[str]:
+    """Every code block of a language on a page."""
+    text = (_PAGES / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
 def block(page: str, language: str) -> str:
     """The first code block of a language on a page."""
-    text = (_PAGES / page).read_text(encoding="utf-8")
-    found = re.search(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return found[1]
+    return blocks(page, language)[0]
 
 
 def install(page: str, group: str, folder: Path) -> Installed:
