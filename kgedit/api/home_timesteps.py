@@ -38,6 +38,7 @@ class HomeTimesteps(HomeFolder):
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        kind_embedder: str | None = None,
         persona_style: str = "reworded",
         functional_by: str | None = None,
         ask_as_of: bool = False,
@@ -62,7 +63,9 @@ class HomeTimesteps(HomeFolder):
             pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
-                with; None for the shipped rules alone.
+                with (needs kgedit[classifier]); None for the shipped rules alone.
+            kind_embedder: wikibigedit: embedder with which that classifier compares meanings (needs kgedit[rag]); None
+                for all-minilm-l6-v2, "none" to compare words alone.
             persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
             functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
                 "values" (wikibigedit's: each subject's own); None for the default.
@@ -90,6 +93,7 @@ class HomeTimesteps(HomeFolder):
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            kind_embedder=kind_embedder,
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
@@ -118,6 +122,7 @@ class HomeTimesteps(HomeFolder):
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        kind_embedder: str | None = None,
         functional_by: str | None = None,
         ask_as_of: bool = False,
         changed_locality: bool = False,
@@ -153,6 +158,7 @@ class HomeTimesteps(HomeFolder):
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            kind_embedder=kind_embedder,
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,

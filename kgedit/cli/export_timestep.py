@@ -49,6 +49,8 @@ from kgedit.cli.progress import say, steps
               help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
+@click.option("--kind-embedder", metavar="NAME",
+              help="With --labelled-changes: embedder that compares meanings, or none. Default: all-minilm-l6-v2.")  # fmt: skip
 @click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
               help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
 @click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
@@ -75,6 +77,7 @@ def export_timestep(
     profile: str,
     kinds: str,
     labelled_changes: Path | None,
+    kind_embedder: str | None,
     functional_by: str | None,
     ask_as_of: bool,
     changed_locality: bool,
@@ -104,6 +107,7 @@ def export_timestep(
         "profile": profile,
         "kinds": [name.strip() for name in kinds.split(",") if name.strip()],
         "labelled_changes": labelled_changes,
+        "kind_embedder": kind_embedder,
         "functional_by": functional_by,
         "ask_as_of": ask_as_of,
         "changed_locality": changed_locality,
