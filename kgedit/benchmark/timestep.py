@@ -76,10 +76,11 @@ texts, and rephrase is the first of what is left, or null; clozes lack texts tha
 cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
 (null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
 phrase, answer the target of the edit (the label of the object), answer_type its type ("person"; one of
-kgedit.prompts.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type.
-start_time and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
-signals that led there are those of kgedit.benchmark.kinds. subject_aliases and subject_description are those of the
-newer snapshot; null in timesteps of older versions of kgedit.
+kgedit.prompts.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
+and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
+on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
+kgedit.benchmark.kinds. subject_aliases and subject_description are those of the newer snapshot; null in timesteps of
+older versions of kgedit.
 """
 
 LOCALITY = pa.schema(

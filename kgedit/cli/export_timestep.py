@@ -50,7 +50,7 @@ from kgedit.cli.progress import say, steps
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
 @click.option("--kind-embedder", metavar="NAME",
-              help="With --labelled-changes: embedder that compares meanings, or none. Default: all-minilm-l6-v2.")  # fmt: skip
+              help="With --labelled-changes: compares meanings; none: words. Default: all-minilm-l6-v2.")  # fmt: skip
 @click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
               help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
 @click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")

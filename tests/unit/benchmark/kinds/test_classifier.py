@@ -136,7 +136,7 @@ def test_the_published_human_labelled_edits_are_read_as_they_are(tmp_path: Path)
     assert (rows[0]["old_precision"], rows[0]["new_precision"]) == ("11", "9")
     assert (rows[1]["old_description"], rows[1]["new_description"]) == ("mayor", None)
     (tmp_path / "edits.csv").write_text(PUBLISHED.replace("unrefinement", "vandalism"), encoding="utf-8")
-    with pytest.raises(BenchmarkError, match="unknown kinds: vandalism. Known: property_value_update"):
+    with pytest.raises(BenchmarkError, match=r"unknown kinds: vandalism\. Known: property_value_update"):
         read_labelled(tmp_path / "edits.csv")
 
 
