@@ -1,7 +1,7 @@
 """Files of labelled changes, from which a classifier of kinds is trained.
 
-Two forms are read: kgedit's own columns, and the CSV in which the human-labelled edits of wikidata-change-classification
-are published, recognized by its columns.
+Two forms are read: kgedit's own columns, and the CSV in which the human-labelled edits of
+wikidata-change-classification are published, recognized by its columns.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -93,6 +94,23 @@ def test_cases_hold_their_answer_its_type_and_the_dates_of_their_statement(home:
     assert (mayor["answer"], mayor["answer_type"]) == ("Michelle Wu", "person")
     assert (mayor["start_time"], mayor["point_in_time"]) == ("2021-11-16", None)
     assert any(row["point_in_time"] for row in rows)
+
+
+def test_the_documented_lines_write_the_ids_of_the_replacement_set(
+    home: Path, results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "wikifactdiff.md"
+    (lines,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines.replace("kgedit-data", str(home)), page.name, "exec"), {})
+    timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
+    chosen = {
+        (row["subject"], row["property"])
+        for row in own_table(timestep, "updates").to_pylist()
+        if row["in_replacement_set"]
+    }
+    ids = [case.case_id for case in timestep.cases() if (case.fact.subject, case.fact.property) in chosen]
+    assert Path("replacements.txt").read_text(encoding="utf-8").splitlines() == ids
 
 
 def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(
