@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ from kgedit.prompts.voices import voices
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
 
 QUERIES = ("changed_edges", "two_hop_changes")
 
@@ -113,22 +113,26 @@ def export_timestep(
     _check_graph(graph, old, new)
     selection = None if settings.only is None else read_selection(settings.only)
     classifier = _classifier(settings)
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    with Window(old, new, spill=aside / "spill") as window:
-        found = _find_cases(
-            graph, window, settings, earlier, selection=selection, classifier=classifier, spill=aside / "spill-of-kinds"
-        )
-        made = _make(graph, window, settings, found)
-    about = describe_export(old, new, earlier, settings=settings)
-    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
-    written = Timestep.open(aside)
-    step("writing other forms", 6, _STEPS)
-    for write in writers:
-        write(written)
-    write_checksums(aside)
-    replace_folder(aside, folder)
+    with working_folder(folder) as aside:
+        with Window(old, new, spill=aside / "spill") as window:
+            found = _find_cases(
+                graph,
+                window,
+                settings,
+                earlier,
+                selection=selection,
+                classifier=classifier,
+                spill=aside / "spill-of-kinds",
+            )
+            made = _make(graph, window, settings, found)
+        about = describe_export(old, new, earlier, settings=settings)
+        write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+        written = Timestep.open(aside)
+        step("writing other forms", 6, _STEPS)
+        for write in writers:
+            write(written)
+        write_checksums(aside)
+        replace_folder(aside, folder)
     return Timestep.open(folder)
 
 

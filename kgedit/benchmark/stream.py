@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from kgedit.errors import BenchmarkError
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
 
 Pair = tuple[Snapshot, Snapshot]
 """The older and the newer snapshot of a timestep."""
@@ -124,9 +124,15 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
         pairs: The snapshots of each.
         folder: Where the files are put; a folder there is replaced.
     """
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
+    with working_folder(folder) as aside:
+        write_json(aside / "stream.json", _write_links(timesteps, pairs, folder, aside))
+        write_checksums(aside)
+        replace_folder(aside, folder)
+    return Stream.open(folder)
+
+
+def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path, aside: Path) -> dict[str, Any]:
+    """Write the tables of links to `aside`; returns the manifest of the stream in `folder`."""
     edits = pa.concat_tables([_edits(timestep, turn) for turn, timestep in enumerate(timesteps)])
     probes = pa.concat_tables([_probes(timestep, turn) for turn, timestep in enumerate(timesteps)])
     names = pa.table({"turn": pa.array(range(len(timesteps))), "timestep": [one.name for one in timesteps]})
@@ -146,17 +152,13 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
         }
         for turn, timestep in enumerate(timesteps)
     ]
-    manifest = {
+    return {
         "profile": timesteps[0].manifest["profile"],
         "kgedit": __version__,
         "projected": [new.name for new in _snapshots(pairs) if new.is_projected],
         "timesteps": rows,
         "tables": _write_tables(links, aside),
     }
-    write_json(aside / "stream.json", manifest)
-    write_checksums(aside)
-    replace_folder(aside, folder)
-    return Stream.open(folder)
 
 
 def find_edited_again(edits: pa.Table, names: pa.Table) -> pa.Table:

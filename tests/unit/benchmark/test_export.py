@@ -14,8 +14,9 @@ from world.two_days import GraphOfDays, about, item, two_snapshots
 from kgedit.api.exporting import KIND_EMBEDDER, ExportOptions
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import BenchmarkError
+from kgedit.errors import BenchmarkError, StoreError
 from kgedit.records.cases import Case
+from kgedit.store.working_folder import working_folder
 
 LEADERS = [item(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
 
@@ -140,6 +141,14 @@ def test_locality_is_about_the_subject_that_shares_most_or_else_is_named_most_al
 
 
 @pytest.mark.slow
+def test_two_exports_into_one_folder_do_not_share_a_working_folder(tmp_path: Path) -> None:
+    with (
+        working_folder(tmp_path / "timestep"),
+        pytest.raises(StoreError, match="Another kgedit process is writing"),
+    ):
+        export(tmp_path)
+
+
 def test_no_more_facts_are_taken_than_asked_for(tmp_path: Path, timestep: Timestep) -> None:
     few = export(tmp_path, pool=1, known_facts=2)
     assert len(few.known_facts()) == 2
