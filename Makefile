@@ -37,6 +37,8 @@ test: $(READY) browser
 
 lint: $(READY)
 	$(BIN)/ruff check .
+	@# Every text file of the package is opened with its encoding; the rule is in ruff's preview.
+	$(BIN)/ruff check --preview --select PLW1514 kgedit loaders
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports

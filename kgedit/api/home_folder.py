@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
+from kgedit.resources import utf8_folder
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -55,7 +56,7 @@ class HomeFolder:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self.path = default_home() if path is None else Path(path).absolute()
+        self.path = default_home() if path is None else utf8_folder(path)
 
     def __repr__(self) -> str:
         return f"kgedit.Home({str(self.path)!r})"
