@@ -178,6 +178,22 @@ def is_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
     return _is_same(folder, _describe(home, old, new, options))
 
 
+def keep_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
+    """The timestep in a folder that `export_pair` wrote with the same options.
+
+    Raises:
+        BenchmarkError: if the folder holds anything else.
+    """
+    if not is_exported(home, old, new, folder, options=options):
+        raise BenchmarkError(
+            f"{folder} exists and holds something else, or a timestep of other snapshots or options. Nothing was "
+            "changed. To replace it, add --overwrite."
+        )
+    timestep = Timestep.open(folder)
+    _write_forms(timestep, options)
+    return timestep
+
+
 def _earlier(home: Path, old: Snapshot) -> list[Snapshot]:
     return [snapshot for snapshot in list_snapshots(home) if snapshot.date < old.date]
 

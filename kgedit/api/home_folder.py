@@ -27,11 +27,6 @@ Steps = Callable[[str, int, str], Callable[[int, int], None]]
 """
 
 
-def unwatched(_title: str, _total: int, _unit: str) -> Callable[[int, int], None]:
-    """Steps that nobody watches."""
-    return lambda _done, _counted: None
-
-
 def read_date(date: Date) -> datetime.date:
     """A day.
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.api.home_folder import Date, HomeFolder, read_date
-from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class HomeTimesteps(HomeFolder):
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
+        A folder that already holds the same timestep is kept.
+
         Args:
             older: Day of the older snapshot.
             newer: Day of the newer one.
@@ -57,7 +58,7 @@ class HomeTimesteps(HomeFolder):
             templates: Template catalogue; None for the shipped one.
             personas: Folder of personas; None for the shipped ones.
             forms: Further forms to write beside the tables; None for the profile's own.
-            overwrite: Whether the folder is replaced if it exists.
+            overwrite: Whether the folder is replaced if it holds anything else.
             profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
             compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
             pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
@@ -76,10 +77,10 @@ class HomeTimesteps(HomeFolder):
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            BenchmarkError: if the folder exists, the dates are reversed, the graph lacks a snapshot, or an option is
-                not the profile's.
+            BenchmarkError: if the folder holds anything else, the dates are reversed, the graph lacks a snapshot, or an
+                option is not the profile's.
         """
-        from kgedit.api.exporting import ExportOptions, export_pair
+        from kgedit.api.exporting import ExportOptions, export_pair, keep_exported
         from kgedit.store.snapshots import open_snapshot
 
         options = ExportOptions(
@@ -103,7 +104,7 @@ class HomeTimesteps(HomeFolder):
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
         if folder.exists() and not overwrite:
-            raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
+            return keep_exported(self.path, old, new, folder, options=options)
         return export_pair(self.path, old, new, folder, options=options)
 
     @names_extra

@@ -23,6 +23,7 @@ from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
 from kgedit.benchmark.window import Window
 from kgedit.checksums import check_folder, write_checksums
 from kgedit.errors import BenchmarkError
+from kgedit.html_tables import html_table
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -75,7 +76,7 @@ edits them, null where they change without a case.
 LINKS = {"edited_again": EDITED_AGAIN, "expiring_probes": EXPIRING_PROBES}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Stream:
     """A finished stream.
 
@@ -88,13 +89,14 @@ class Stream:
     manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, folder: Path) -> Stream:
+    def open(cls, folder: str | Path) -> Stream:
         """Open a finished stream.
 
         Raises:
             BenchmarkError: if the folder is none.
             DamagedFileError: if a file is not what was written.
         """
+        folder = Path(folder)
         path = folder / "stream.json"
         if not path.is_file():
             raise BenchmarkError(f"{folder} is no stream. Make one: kgedit export-timestep --all")
@@ -102,6 +104,15 @@ class Stream:
         manifest = read_manifest(path, key="timesteps", fix=fix)
         check_folder(folder, fix=fix, also=table_checksums(manifest))
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"<Stream of {len(self.manifest['timesteps'])} timesteps in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the timesteps."""
+        columns = ("timestep", "edits", "edited_again", "probes", "expiring_probes")
+        rows = [tuple(row[name] for name in columns) for row in self.manifest["timesteps"]]
+        return html_table("Stream", columns, rows, note=str(self.folder))
 
     def timesteps(self) -> list[Timestep]:
         """Its timesteps, oldest first.

@@ -136,7 +136,7 @@ EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fet
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Timestep:
     """A finished timestep folder.
 
@@ -149,13 +149,14 @@ class Timestep:
     manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, folder: Path) -> Timestep:
+    def open(cls, folder: str | Path) -> Timestep:
         """Open a finished timestep, and check its files before their first use in this process.
 
         Raises:
             BenchmarkError: if the folder is not there or not finished, or its name or profile is no name of a folder.
             DamagedFileError: if a file is not what was exported.
         """
+        folder = Path(folder)
         path = folder / "timestep.json"
         if not path.is_file():
             state = "is not finished" if folder.is_dir() else "does not exist"
@@ -168,6 +169,9 @@ class Timestep:
         path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=BenchmarkError)
         path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=BenchmarkError)
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"<Timestep {self.name} in {str(self.folder)!r}>"
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
 from kgedit.cli.progress import say
-from kgedit.errors import KgeditError, MissingExtraError
+from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
 from kgedit.registry import Registry
 
@@ -76,6 +76,10 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         _print_any_letter()
+        with shown_by_command():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except KgeditError as error:

@@ -61,7 +61,7 @@ from kgedit.cli.progress import say, steps
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
 @result_format
 def export_timestep(
     older: datetime.datetime | None,
@@ -92,7 +92,7 @@ def export_timestep(
     wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
     neighbours.
 
-    With --all a timestep that is there already and would come out the same is kept: a command that was interrupted
+    A timestep that is there already and would come out the same is kept: with --all, a command that was interrupted
     resumes.
     """
     options: dict[str, Any] = {

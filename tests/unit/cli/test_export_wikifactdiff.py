@@ -180,9 +180,11 @@ def test_two_dates_or_all_and_not_both(home: Path) -> None:
         assert (refused.exit_code, "Give --from and --to, or --all." in refused.stderr) == (2, True)
 
 
-def test_a_folder_that_exists_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
+def test_a_folder_with_another_timestep_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
     window = ["--from", "2021-01-04", "--to", "2023-02-27", "--profile", "wikifactdiff"]
-    refused = command(home, "export-timestep", *window)
+    again = command(home, "export-timestep", *window)  # the same: it is kept
+    assert (again.exit_code, again.stdout) == (0, results[0].stdout)
+    refused = command(home, "export-timestep", *window, "--known-facts", "5")
     assert (refused.exit_code, "add --overwrite" in refused.stderr) == (1, True)
     assert command(home, "export-timestep", *window, "--overwrite", "--known-facts", "5").exit_code == 0
     timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
