@@ -188,7 +188,7 @@ def test_labelled_changes_train_a_classifier_that_compares_meanings(
     assert {"Gale", "Leader 8", "Leader 207"} <= set(embedded)  # of the file, and of the changes
     assert made.manifest["settings"]["kind_embedder"] == KIND_EMBEDDER
     assert ExportOptions(labelled_changes=labelled, kind_embedder="none").wikibigedit().kind_embedder is None
-    with pytest.raises(BenchmarkError, match="--kind-embedder is of use with --labelled-changes"):
+    with pytest.raises(BenchmarkError, match="kind_embedder is of use with labelled_changes"):
         ExportOptions(kind_embedder="character-ngrams")
 
 

@@ -67,7 +67,7 @@ def test_memory_of_each_device_is_for_models_that_are_spread(tmp_path: Path) -> 
     write_timestep(tmp_path)
     base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "none"}
 
-    with pytest.raises(SpecError, match="--device cuda:all"):
+    with pytest.raises(SpecError, match="device cuda:all"):
         resolve(base | {"max_memory": "0=20GiB"})
     with pytest.raises(SpecError, match="such as 0=20GiB"):
         resolve(base | {"max_memory": "20"})
