@@ -29,7 +29,7 @@ _FLAGS = frozenset(
 )
 """Options without a value."""
 
-_ARGUMENTS = {"as-of": "days", "from": "older", "method": "methods", "no-graph": "graph=False", "set": "settings",
+_ARGUMENTS = {"from": "older", "method": "methods", "no-graph": "graph=False", "set": "settings",
               "to": "newer"}  # fmt: skip
 """Options whose arguments have another name."""
 

@@ -107,8 +107,8 @@ def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path:
     ("options", "said"),
     [
         ({}, "A memory needs a source"),
-        ({"home": Path("a"), "graph": Path("a")}, "give --home or --graph"),
-        ({"timesteps": [Path("a")], "as_of": DAY}, "--as-of and --property choose facts of"),
+        ({"home": Path("a"), "graph": Path("a")}, "give home or graph"),
+        ({"timesteps": [Path("a")], "as_of": DAY}, "as_of and property choose facts of"),
         ({"timesteps": [Path("none")]}, "does not exist"),
     ],
 )
