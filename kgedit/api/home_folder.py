@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.api.live_progress import step_line
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
@@ -84,7 +85,7 @@ class HomeFolder:
         from kgedit.store.disk import disk_errors
 
         with disk_errors(self.path):
-            report = (progress or unwatched)("Reading the home", 1000, "parts")
+            report = (progress or step_line)("Reading the home", 1000, "parts")
             return verify_home(self.path, record=record, progress=report)
 
     def relations(
