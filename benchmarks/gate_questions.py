@@ -242,14 +242,14 @@ def _worded(pool: Pool, relations: tuple[str, ...], label: str, draw: np.random.
     speakers = sorted(voices(), key=lambda voice: _overlap(last["phrase"], voice.relation(last["phrase"])))
     speaker = speakers[int(draw.integers(2 if draw.random() < 0.7 else len(speakers)))]
     swapped = ", other words" if _overlap(last["phrase"], speaker.relation(last["phrase"])) < 0.5 else ""
-    voiced = speaker.ask(last["phrase"].replace(SLOT, phrase), last["answer"], int(draw.integers(100)))
+    voiced = speaker.ask(last["phrase"].replace(SLOT, phrase), last["answer_type"], int(draw.integers(100)))
     asked = [("reworded", plain), (f"persona{swapped}", voiced)]
     if pool.aliases[relations[-1]]:
         named = pool.aliases[relations[-1]]
         alias = named[int(draw.integers(len(named)))]
-        asked.append(("alias", _by_alias(alias, last["answer"], phrase)))
+        asked.append(("alias", _by_alias(alias, last["answer_type"], phrase)))
         asked.append(
-            ("persona, alias", speaker.ask(f"the {alias} of {phrase}", last["answer"], int(draw.integers(100))))
+            ("persona, alias", speaker.ask(f"the {alias} of {phrase}", last["answer_type"], int(draw.integers(100))))
         )
     for kind, text in asked:
         frame = FRAMES[int(draw.integers(len(FRAMES)))]

@@ -141,7 +141,12 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
             "question": template["question"].replace("{subject}", name),
             "rephrase": template["rephrase"].replace("{subject}", name),
         }
-        row = {"case_id": case.case_id, "phrase": template["phrase"], "answer": template["answer"], "name": name}
+        row = {
+            "case_id": case.case_id,
+            "phrase": template["phrase"],
+            "answer_type": template["answer_type"],
+            "name": name,
+        }
         rows.append(row | texts)
     asked = persona_voiced(pa.Table.from_pylist(rows), seed=seed, personas=None, style="reworded")
     said: list[dict[str, Any]] = asked.to_pylist()

@@ -13,11 +13,68 @@ A message says what happened, where, and what to do next; the command line print
     ├── ModelError         a language model cannot be found, loaded, placed on the device or asked
     ├── SpecError          a run spec is wrong (all its problems at once)
     └── SubmissionError    a run cannot go onto a leaderboard (all reasons at once)
+
+Messages name options as the command line has them. Outside a command they are shown as arguments of the Python API:
+"--overwrite" becomes "overwrite=True".
 """
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import abc
+
+_FLAGS = frozenset(
+    {"ask-as-of", "brief", "changed-locality", "dry-run", "only-failed", "overwrite", "trust-remote-code"}
+)
+"""Options without a value."""
+
+_ARGUMENTS = {"from": "older", "method": "methods", "no-graph": "graph=False", "set": "settings",
+              "to": "newer"}  # fmt: skip
+"""Options whose arguments have another name."""
+
+_COMMAND = re.compile(r"(kgedit [a-z][a-z-]+ .*?(?=[.;,)](?:\s|$)|\n|$))")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+
+_shown_by_command = False
+
+
+@contextlib.contextmanager
+def shown_by_command() -> abc.Iterator[None]:
+    """Show messages as the command line writes them, in this process, until the context ends."""
+    global _shown_by_command  # noqa: PLW0603 - a process is one command, whatever its threads raise
+    before, _shown_by_command = _shown_by_command, True
+    try:
+        yield
+    finally:
+        _shown_by_command = before
+
+
+def for_python(message: str) -> str:
+    """A message with the arguments of functions in place of a command's options; whole commands stay.
+
+    >>> for_python("To replace it, add --overwrite. Or: kgedit export-timestep --all")
+    'To replace it, add overwrite=True. Or: kgedit export-timestep --all'
+    """
+    parts = _COMMAND.split(message)
+    return "".join(part if index % 2 else _OPTION.sub(_argument, part) for index, part in enumerate(parts))
+
+
+def _argument(option: re.Match[str]) -> str:
+    name = option[1]
+    python = _ARGUMENTS.get(name, name.replace("-", "_"))
+    return f"{python}=True" if name in _FLAGS else python
 
 
 class KgeditError(Exception):
     """Base of all errors that the user can fix."""
+
+    def __str__(self) -> str:
+        return self._message(super().__str__())
+
+    @staticmethod
+    def _message(text: str) -> str:
+        return text if _shown_by_command else for_python(text)
 
 
 class MissingExtraError(KgeditError):
@@ -39,7 +96,8 @@ class DamagedFileError(KgeditError):
 class UnknownNameError(KgeditError, KeyError):
     """A name that no registry holds; a KeyError too, because a registry is a Mapping."""
 
-    __str__ = Exception.__str__
+    def __str__(self) -> str:
+        return self._message(Exception.__str__(self))
 
 
 class SourceError(KgeditError):

@@ -15,7 +15,7 @@ from kgedit.records.runs import PROTOCOLS, RunSpec
 from kgedit.records.scores import SHARE, EvaluationStage, MetricScale, RunScores, Score
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """One finished run.
 
@@ -32,6 +32,10 @@ class Run:
     scores: RunScores
     answers: pa.Table = field(default_factory=ANSWERS.empty_table, repr=False, compare=False)
     cases: pa.Table = field(default_factory=CASES.empty_table, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        edits = self.scores.edits.edits
+        return f"<Run of {self.spec.method} on {self.model}: {edits:,} edits, in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
         """For notebooks: the main scores over all timesteps, before any edit and right after a timestep's own."""

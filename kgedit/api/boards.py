@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.api.written_files import write_files
 from kgedit.errors import BenchmarkError
-from kgedit.files import replace_file
 from kgedit.html_tables import html_table
 from kgedit.untrusted import is_web_address
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kgedit.runs.submissions.entries import WrittenEntry
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Leaderboard:
     """Runs ranked within groups that compare.
 
@@ -34,6 +34,9 @@ class Leaderboard:
     board: Board
     standings: tuple[Standings, ...]
     files: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Leaderboard of {len(self.board.runs):,} runs: {len(self.standings)} standings>"
 
     @property
     def tables(self) -> list[Table]:
@@ -89,7 +92,7 @@ def leaderboard(
         markdown: File for the tables.
         csv: File for every number, a row each.
         json: File for the document with numbers and provenance.
-        overwrite: Whether these files are replaced.
+        overwrite: Whether files with other content are replaced.
 
     Raises:
         BenchmarkError: if a path holds no run, nothing can be ranked, or a file exists.
@@ -98,24 +101,18 @@ def leaderboard(
     from kgedit.runs.submissions.board import read_board
 
     given = [paths] if isinstance(paths, str | Path) else list(paths)
-    targets = [None if path is None else Path(path) for path in (html, markdown, csv, json)]
-    for path in targets:
-        if path and path.exists() and not overwrite:
-            raise BenchmarkError(f"{path} is there already. Replace it: --overwrite")
+    page, *others = (None if path is None else Path(path) for path in (html, markdown, csv, json))
     board = read_board([Path(path) for path in given])
     made = Leaderboard(board, tuple(standings_of([one.run for one in board.runs])))
-    page, *texts = targets
-    written = []
-    for path, text in zip(texts, (made.to_markdown, made.to_csv, made.to_json), strict=True):
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            written.append(replace_file(path, text()))
+    texts: dict[Path, str] = {}
     if page:
         from kgedit.pages.leaderboard_page import leaderboard_page
 
-        page.parent.mkdir(parents=True, exist_ok=True)
-        written.insert(0, replace_file(page, leaderboard_page(board, made.standings, beside=page.parent)))
-    return Leaderboard(board, made.standings, tuple(written))
+        texts[page] = leaderboard_page(board, made.standings, beside=page.parent)
+    for path, text in zip(others, (made.to_markdown, made.to_csv, made.to_json), strict=True):
+        if path:
+            texts[path] = text()
+    return Leaderboard(board, made.standings, tuple(write_files(texts, overwrite=overwrite)))
 
 
 def submit(

@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.api.written_files import write_files
 from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
-from kgedit.files import replace_file
 from kgedit.untrusted import is_web_address
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def describe_page(
         html: File for the page; None for none.
         figures: Folder for its figures as SVG and PNG, which needs kgedit[figures]; None for none.
         browser: Address of Neo4j Browser for the page's links; None for http://localhost:7474/browser/.
-        overwrite: Whether files of before are replaced.
+        overwrite: Whether a page with other content, and a folder of figures, are replaced.
 
     Returns:
         What was written.
 
     Raises:
-        BenchmarkError: if there are no edits, a file exists, or `browser` is no http address.
+        BenchmarkError: if there are no edits, such a file or folder exists, or `browser` is no http address.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.benchmark.edit_files import open_edits
@@ -73,16 +73,13 @@ def describe_page(
 
     if browser is not None and not is_web_address(browser):
         raise BenchmarkError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
-    targets = [None if one is None else Path(one) for one in (html, figures)]
-    for target in targets:
-        if target and target.exists() and not overwrite:
-            raise BenchmarkError(f"{target} is there already. Replace it: --overwrite")
-    html_file, folder = targets
+    html_file, folder = (None if one is None else Path(one) for one in (html, figures))
+    if folder and folder.exists() and not overwrite:
+        raise BenchmarkError(f"{folder} is there already. Replace it: --overwrite")
     command = shlex.join(["kgedit", "describe", str(path), "--html", str(html or "changes.html")])
     page = change_page(open_edits(Path(path)), command=command, browser=browser or BROWSER)
+    written = write_files({html_file: page.html}, overwrite=overwrite) if html_file else []
     if folder:
         write_figures(page.figures, folder)
-    if html_file:
-        html_file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(html_file, page.html)
-    return tuple(target for target in targets if target)
+        written.append(folder)
+    return tuple(written)

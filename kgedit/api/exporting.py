@@ -24,6 +24,9 @@ from kgedit.store.snapshots import Snapshot, list_snapshots
 Told = Callable[[str, bool], None]
 """Told of each timestep's name, and whether it was there already and was kept."""
 
+KIND_EMBEDDER = "all-minilm-l6-v2"
+"""Compares the meanings of labelled changes unless another embedder is chosen."""
+
 _AGAIN = "give the same command again"
 
 
@@ -45,6 +48,7 @@ class ExportOptions:
     pageviews: tuple[Path, ...] = ()
     kinds: tuple[str, ...] = ()
     labelled_changes: Path | None = None
+    kind_embedder: str | None = None
     functional_by: str | None = None
     ask_as_of: bool = False
     changed_locality: bool = False
@@ -57,11 +61,16 @@ class ExportOptions:
             "pageviews": self.pageviews,
             "kinds": self.kinds,
             "labelled-changes": self.labelled_changes,
+            "kind-embedder": self.kind_embedder,
             "changed-locality": self.changed_locality,
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)
         functional_by(self.profile, self.functional_by)
+        if self.kind_embedder and not self.labelled_changes:
+            raise BenchmarkError(
+                "--kind-embedder is of use with --labelled-changes FILE only. Add that, or leave it out."
+            )
 
     @property
     def writers(self) -> list[Callable[[Timestep], Path]]:
@@ -78,6 +87,7 @@ class ExportOptions:
             persona_style=self.persona_style,
             kinds=self.kinds,
             labelled_changes=self.labelled_changes,
+            kind_embedder=_kind_embedder(self.kind_embedder) if self.labelled_changes else None,
             functional_by=functional_by(self.profile, self.functional_by),
             ask_as_of=self.ask_as_of,
             changed_locality=self.changed_locality,
@@ -98,6 +108,11 @@ class ExportOptions:
             ask_as_of=self.ask_as_of,
             only=self.only,
         )
+
+
+def _kind_embedder(given: str | None) -> str | None:
+    """The embedder to load; None for the word "none", which compares words alone."""
+    return None if given == "none" else given or KIND_EMBEDDER
 
 
 def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
@@ -161,6 +176,22 @@ def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwr
 def is_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> bool:
     """Whether a folder holds the whole timestep that `export_pair` would write."""
     return _is_same(folder, _describe(home, old, new, options))
+
+
+def keep_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
+    """The timestep in a folder that `export_pair` wrote with the same options.
+
+    Raises:
+        BenchmarkError: if the folder holds anything else.
+    """
+    if not is_exported(home, old, new, folder, options=options):
+        raise BenchmarkError(
+            f"{folder} exists and holds something else, or a timestep of other snapshots or options. Nothing was "
+            "changed. To replace it, add --overwrite."
+        )
+    timestep = Timestep.open(folder)
+    _write_forms(timestep, options)
+    return timestep
 
 
 def _earlier(home: Path, old: Snapshot) -> list[Snapshot]:

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.home_folder import Date, Steps, read_date, unwatched
+from kgedit.api.home_folder import Date, Steps, read_date
 from kgedit.api.home_graph import HomeGraph
 from kgedit.api.home_timesteps import HomeTimesteps
+from kgedit.api.live_progress import step_line
 from kgedit.extras import names_extra
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kgedit.store.scope import Scope
     from kgedit.store.snapshots import Snapshot
 
-__all__ = ["Date", "Home", "Steps", "folder_of", "read_date", "unwatched"]
+__all__ = ["Date", "Home", "Steps", "folder_of", "read_date"]
 
 
 class Home(HomeGraph, HomeTimesteps):
@@ -65,7 +66,7 @@ class Home(HomeGraph, HomeTimesteps):
                 note beside the file says, and for all of Wikidata where there is none.
             graph: Whether the graph is brought up to date as well.
             scope: What of the store goes into the graph, as for `update_graph`.
-            progress: Told of every step.
+            progress: Called with every step. None shows a line in a notebook or a terminal.
 
         Raises:
             SourceError: if the dump cannot be read.
@@ -85,7 +86,7 @@ class Home(HomeGraph, HomeTimesteps):
             overwrite=overwrite,
             slice_of=slice_of,
         )
-        snapshot = load_dump(self.path, Path(path), read_date(date), options=options, steps=progress or unwatched)
+        snapshot = load_dump(self.path, Path(path), read_date(date), options=options, steps=progress or step_line)
         if graph:
             self.update_graph(scope=scope, progress=progress)
         return snapshot
@@ -133,7 +134,7 @@ class Home(HomeGraph, HomeTimesteps):
             overwrite=overwrite,
             slice_of=slice_of,
         )
-        wanted, steps = [read_date(day) for day in days], progress or unwatched
+        wanted, steps = [read_date(day) for day in days], progress or step_line
         snapshots = load_dump_as_of(self.path, Path(path), wanted, options=options, steps=steps)
         if graph:
             self.update_graph(scope=scope, progress=progress)
@@ -146,7 +147,7 @@ class Home(HomeGraph, HomeTimesteps):
         Args:
             date: Its day.
             graph: Whether the graph is written anew without it as well.
-            progress: Told of every step.
+            progress: Called with every step. None shows a line in a notebook or a terminal.
 
         Returns:
             What the graph holds then; None where it was left as it is, or emptied because no snapshot is left.

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.api.live_progress import step_line
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
+from kgedit.resources import utf8_folder
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -24,11 +26,6 @@ Date = str | datetime.date
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
 """Told a step's title, total and unit; returns what is called with how much of the total, and how many units, are done.
 """
-
-
-def unwatched(_title: str, _total: int, _unit: str) -> Callable[[int, int], None]:
-    """Steps that nobody watches."""
-    return lambda _done, _counted: None
 
 
 def read_date(date: Date) -> datetime.date:
@@ -55,7 +52,7 @@ class HomeFolder:
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        self.path = default_home() if path is None else Path(path).absolute()
+        self.path = default_home() if path is None else utf8_folder(path)
 
     def __repr__(self) -> str:
         return f"kgedit.Home({str(self.path)!r})"
@@ -88,7 +85,7 @@ class HomeFolder:
         from kgedit.store.disk import disk_errors
 
         with disk_errors(self.path):
-            report = (progress or unwatched)("Reading the home", 1000, "parts")
+            report = (progress or step_line)("Reading the home", 1000, "parts")
             return verify_home(self.path, record=record, progress=report)
 
     def relations(

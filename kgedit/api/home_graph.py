@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home_folder import Date, HomeFolder, Steps, read_date, unwatched
+from kgedit.api.home_folder import Date, HomeFolder, Steps, read_date
+from kgedit.api.live_progress import step_line
 from kgedit.errors import GraphError
 from kgedit.extras import names_extra
 
@@ -43,7 +44,7 @@ class HomeGraph(HomeFolder):
         """
         from kgedit.graph.projection import bring_up_to_date
 
-        report = (progress or unwatched)("Writing the graph", 100, "rows")
+        report = (progress or step_line)("Writing the graph", 100, "rows")
         return bring_up_to_date(self.path, self.snapshots(), progress=report, rebuild=rebuild, scope=scope)
 
     @names_extra

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.api.home_folder import Date, HomeFolder, read_date
-from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ class HomeTimesteps(HomeFolder):
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        kind_embedder: str | None = None,
         persona_style: str = "reworded",
         functional_by: str | None = None,
         ask_as_of: bool = False,
@@ -45,6 +45,8 @@ class HomeTimesteps(HomeFolder):
         only: str | Path | None = None,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
+
+        A folder that already holds the same timestep is kept.
 
         Args:
             older: Day of the older snapshot.
@@ -56,13 +58,15 @@ class HomeTimesteps(HomeFolder):
             templates: Template catalogue; None for the shipped one.
             personas: Folder of personas; None for the shipped ones.
             forms: Further forms to write beside the tables; None for the profile's own.
-            overwrite: Whether the folder is replaced if it exists.
+            overwrite: Whether the folder is replaced if it holds anything else.
             profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
             compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
             pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
-                with; None for the shipped rules alone.
+                with (needs kgedit[classifier]); None for the shipped rules alone.
+            kind_embedder: wikibigedit: embedder with which that classifier compares meanings (needs kgedit[rag]); None
+                for all-minilm-l6-v2, "none" to compare words alone.
             persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
             functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
                 "values" (wikibigedit's: each subject's own); None for the default.
@@ -73,10 +77,10 @@ class HomeTimesteps(HomeFolder):
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            BenchmarkError: if the folder exists, the dates are reversed, the graph lacks a snapshot, or an option is
-                not the profile's.
+            BenchmarkError: if the folder holds anything else, the dates are reversed, the graph lacks a snapshot, or an
+                option is not the profile's.
         """
-        from kgedit.api.exporting import ExportOptions, export_pair
+        from kgedit.api.exporting import ExportOptions, export_pair, keep_exported
         from kgedit.store.snapshots import open_snapshot
 
         options = ExportOptions(
@@ -90,6 +94,7 @@ class HomeTimesteps(HomeFolder):
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            kind_embedder=kind_embedder,
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,
@@ -99,7 +104,7 @@ class HomeTimesteps(HomeFolder):
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
         if folder.exists() and not overwrite:
-            raise BenchmarkError(f"{folder} exists. Nothing was changed. To replace it, add --overwrite.")
+            return keep_exported(self.path, old, new, folder, options=options)
         return export_pair(self.path, old, new, folder, options=options)
 
     @names_extra
@@ -118,6 +123,7 @@ class HomeTimesteps(HomeFolder):
         pageviews: Iterable[str | Path] = (),
         kinds: Iterable[str] = (),
         labelled_changes: str | Path | None = None,
+        kind_embedder: str | None = None,
         functional_by: str | None = None,
         ask_as_of: bool = False,
         changed_locality: bool = False,
@@ -153,6 +159,7 @@ class HomeTimesteps(HomeFolder):
             pageviews=tuple(Path(file) for file in pageviews),
             kinds=tuple(kinds),
             labelled_changes=None if labelled_changes is None else Path(labelled_changes),
+            kind_embedder=kind_embedder,
             functional_by=functional_by,
             ask_as_of=ask_as_of,
             changed_locality=changed_locality,

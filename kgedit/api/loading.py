@@ -75,7 +75,7 @@ def load_dump_as_of(
     """
     wanted = sorted(set(days))
     if not wanted:
-        raise StoreError("No day is given to project the dump to. Give one or more: --as-of 2010-12-31,2014-12-31")
+        raise StoreError("No day is given to project the dump to. Give one or more, such as 2010-12-31.")
     source = DumpFile(path)
     return ingest_as_of(
         home,

@@ -8,10 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home import Date, Home, Steps, folder_of, unwatched
+from kgedit.api.home import Date, Home, Steps, folder_of
+from kgedit.api.live_progress import step_line
 from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
 
@@ -38,7 +40,7 @@ class StepTaken:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
     """What came of everything.
 
@@ -59,6 +61,13 @@ class Outcome:
     runs: tuple[Path, ...]
     numbers: Mapping[str, Any]
     steps: tuple[StepTaken, ...]
+
+    def __repr__(self) -> str:
+        return f"<Outcome of {len(self.runs)} runs: {str(self.page)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sentences."""
+        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
 
 
 @names_extra
@@ -144,7 +153,7 @@ def carry_out(
         is_done = step.is_done()
         if not is_done:
             tell(StepTaken(number, len(steps), step.name, "begun"))
-            step.carry_out(progress or unwatched)
+            step.carry_out(progress or step_line)
         taken.append(StepTaken(number, len(steps), step.name, "kept" if is_done else "made", time.monotonic() - begun))
         tell(taken[-1])
     numbers = read_summary(inputs)

@@ -176,9 +176,10 @@ def _names(days: Sequence[str | datetime.date], home: str | Path | None, questio
 
     from kgedit.benchmark.qaedit.names import read_names
     from kgedit.resources import home as default_home
+    from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
 
-    folder = default_home() if home is None else Path(home).absolute()
+    folder = default_home() if home is None else utf8_folder(home)
     dates = [datetime.date.fromisoformat(day) if isinstance(day, str) else day for day in days]
     return read_names([open_snapshot(folder, date) for date in dates], questions["question"])
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.api.written_files import write_files
 from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
-from kgedit.files import replace_file
 from kgedit.html_tables import html_table
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
     from kgedit.analysis.tables import Table
+    from kgedit.pages.report_page import Page
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """Finished runs compared.
 
@@ -30,6 +31,9 @@ class Report:
     runs: tuple[Run, ...]
     tables: tuple[Table, ...]
     files: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Report of {len(self.runs):,} runs: {len(self.tables)} tables, {len(self.files)} files>"
 
     def to_markdown(self) -> str:
         """All tables as one Markdown document."""
@@ -89,13 +93,12 @@ def report(
         counts: Label or id -> how often a corpus names it, or a file of such pairs: for what ends in _count, and for
             neighbour_popularity in place of what the timestep tells.
         rescore: Score the answers of every run again first, and replace its scores.json.
-        overwrite: Whether files of an earlier report are replaced.
+        overwrite: Whether files of an earlier report with other content are replaced.
 
     Raises:
         BenchmarkError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
-    from kgedit.analysis.renderings import file_names, table_to_csv
     from kgedit.analysis.report import overview_tables, report_tables
     from kgedit.runs.run_files import read_runs
 
@@ -103,37 +106,45 @@ def report(
     markdown_file, csv_file = _target(markdown, out, "report.md"), _target(csv, out, "report.csv")
     json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
     html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
-    for path in (markdown_file, csv_file, json_file, tables_folder, html_file, figures_folder):
-        if path and path.exists() and not overwrite:
-            raise BenchmarkError(f"{path} is there already. Replace it: --overwrite")
+    if figures_folder and figures_folder.exists() and not overwrite:
+        raise BenchmarkError(f"{figures_folder} is there already. Replace it: --overwrite")
     folders = _folders(runs)
     if rescore:
         _rescore(folders)
     found = tuple(read_runs(folders))
     tables_of = overview_tables if brief else report_tables
     made = Report(runs=found, tables=tuple(tables_of(found, by=by, counts=corpus_counts)))
-    written = [_write(markdown_file, made.to_markdown())] if markdown_file else []
-    written += [_write(csv_file, made.to_csv())] if csv_file else []
-    written += [_write(json_file, made.to_json())] if json_file else []
+    documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
+    texts = {path: text() for path, text in documents if path}
+    tables = _tables(made, tables_folder) if tables_folder else {}
+    page = _page(found) if html_file or figures_folder else None
+    pages = {html_file: page.html} if page and html_file else {}
     if tables_folder:
-        _clear(tables_folder)
-        for name, table in zip(file_names(made.tables), made.tables, strict=True):
-            _write(tables_folder / name, table_to_csv(table))
-        written.append(tables_folder)
-    written += _write_page(found, html_file, figures_folder)
-    return Report(runs=made.runs, tables=made.tables, files=tuple(written))
+        _clear(tables_folder, keep=tables, overwrite=overwrite)
+    write_files(texts | tables | pages, overwrite=overwrite)
+    if page and figures_folder:
+        _write_figures(page, figures_folder)
+    in_order = (*texts, tables_folder, *pages, figures_folder)
+    return Report(made.runs, made.tables, tuple(path for path in in_order if path))
 
 
-def _write_page(runs: Sequence[Run], html: Path | None, figures: Path | None) -> list[Path]:
-    if html is None and figures is None:
-        return []
-    from kgedit.pages.figure_files import write_figures
+def _tables(made: Report, folder: Path) -> dict[Path, str]:
+    from kgedit.analysis.renderings import file_names, table_to_csv
+
+    named = zip(file_names(made.tables), made.tables, strict=True)
+    return {folder / name: table_to_csv(table) for name, table in named}
+
+
+def _page(runs: Sequence[Run]) -> Page:
     from kgedit.pages.report_page import report_page
 
-    page = report_page(runs)
-    if figures:
-        write_figures(page.figures, figures)
-    return [*([_write(html, page.html)] if html else []), *([figures] if figures else [])]
+    return report_page(runs)
+
+
+def _write_figures(page: Page, folder: Path) -> None:
+    from kgedit.pages.figure_files import write_figures
+
+    write_figures(page.figures, folder)
 
 
 def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:
@@ -157,9 +168,16 @@ def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) ->
     return counts or {}
 
 
-def _clear(folder: Path) -> None:
-    """Remove the tables of an earlier report, which may have had others."""
-    for path in sorted(folder.glob("*.csv")):
+def _clear(folder: Path, *, keep: Collection[Path], overwrite: bool) -> None:
+    """Remove the tables of an earlier report that this one does not have.
+
+    Raises:
+        BenchmarkError: if there are any and they are not to be replaced.
+    """
+    others = [path for path in sorted(folder.glob("*.csv")) if path not in keep]
+    if others and not overwrite:
+        raise BenchmarkError(f"{folder} is there already, with other tables. Replace it: --overwrite")
+    for path in others:
         path.unlink()
 
 
@@ -185,8 +203,3 @@ def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Pa
     if file is not None:
         return Path(file)
     return None if folder is None else Path(folder) / name
-
-
-def _write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return replace_file(path, text)

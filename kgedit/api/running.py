@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgedit.api.home import Home, folder_of
+from kgedit.api.live_progress import stage_line
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
 
@@ -43,7 +44,8 @@ def run(
         backend_prices: YAML of prices, instead of the shipped one.
         track: "trackio" or "wandb": log metrics there at checkpoints, after evaluations and at the end (needs
             kgedit[track] or kgedit[wandb]). No part of the spec.
-        progress: Told the stage, how many of its steps are done, and how many there are.
+        progress: Called with the stage, how many of its steps are done, and how many there are. None shows a line in
+            a notebook or a terminal.
 
     Raises:
         SpecError: naming everything that is wrong with the spec.
@@ -65,7 +67,7 @@ def run(
             save_model=None if save_model is None else Path(save_model),
             spending=_spending(backend_budget, backend_prices),
             tracking=tracking,
-            progress=progress,
+            progress=progress or stage_line(),
         )
     write_scores(folder)
     tracking.finish()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgedit.api.home import Home, Steps, folder_of, unwatched
+from kgedit.api.home import Home, Steps, folder_of
+from kgedit.api.live_progress import step_line
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
@@ -80,7 +81,7 @@ def build_statistics(
         loaded = _loaded(model, tokenizer, device, dtype)
         if max(wanted) >= len(loaded.blocks):
             raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
-        moments = _moments(loaded, wanted, corpus, tokens=tokens, length=length, progress=progress or unwatched)
+        moments = _moments(loaded, wanted, corpus, tokens=tokens, length=length, progress=progress or step_line)
         rows = [_row(moment, null_space) for moment in moments]
     return pa.Table.from_pylist(rows, schema=STATISTICS)
 

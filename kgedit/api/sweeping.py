@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from kgedit.runs.sweeps.planning import PlannedRun, SweepPlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Sweep:
     """The runs of a sweep, planned or carried out.
 
@@ -36,6 +37,13 @@ class Sweep:
     excluded: int
     repeated: int
     report: Report | None = None
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self.runs):,} runs, {len(self.failed)} failed, in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the report, if there is one."""
+        return escape(repr(self)) if self.report is None else self.report._repr_html_()
 
     @property
     def failed(self) -> tuple[SweptRun, ...]:

@@ -34,6 +34,7 @@ from kgedit.prompts.voices import keyed_number
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.working_folder import working_folder
 
 WORDINGS_FILE = "wordings.parquet"
 
@@ -134,24 +135,22 @@ def _provenance(
 
 
 def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, Any]) -> None:
-    aside = out.with_name(f".{out.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
-    for path in sorted(timestep.folder.iterdir()):
-        if path.is_file() and path.stem not in {*forms, "timestep", SUMS}:
-            shutil.copyfile(path, aside / path.name)
-    written = dict(timestep.manifest.get("tables", {}))
-    for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
-        path = aside / f"{name}.parquet"
-        pq.write_table(table, path, compression="zstd")
-        written[name] = {"rows": table.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    write_json(aside / "timestep.json", timestep.manifest | {"verbalizer": about, "tables": written})
-    made = Timestep.open(aside)
-    for form in forms:
-        EXPORTERS[form](made)
-    write_checksums(aside)
-    replace_folder(aside, out)
+    with working_folder(out) as aside:
+        forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
+        for path in sorted(timestep.folder.iterdir()):
+            if path.is_file() and path.stem not in {*forms, "timestep", SUMS}:
+                shutil.copyfile(path, aside / path.name)
+        written = dict(timestep.manifest.get("tables", {}))
+        for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
+            path = aside / f"{name}.parquet"
+            pq.write_table(table, path, compression="zstd")
+            written[name] = {"rows": table.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        write_json(aside / "timestep.json", timestep.manifest | {"verbalizer": about, "tables": written})
+        made = Timestep.open(aside)
+        for form in forms:
+            EXPORTERS[form](made)
+        write_checksums(aside)
+        replace_folder(aside, out)
 
 
 def _newer_snapshot(timestep: Timestep, home: Path | None) -> Snapshot | None:

@@ -168,7 +168,7 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
         SELECT k.subject || ':' || k.property || ':' || k.added[1] AS case_id,
                CASE WHEN len(k.old_objects) = 0 THEN 'new' ELSE 'update' END AS tag,
                k.subject, s.label AS subject_label, k.property, coalesce(p.label, k.property) AS property_label,
-               k.added[1] AS object, o.label AS object_label, o.aliases AS object_aliases,
+               k.added[1] AS object, o.label AS object_label, o.label AS answer, o.aliases AS object_aliases,
                statement_ids, start_time, point_in_time, kind, kind_confidence, kind_signals, old_objects, old_answers,
                coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
                coalesce(s.old_label <> s.label, false) OR coalesce(o.old_label <> o.label, false) AS label_changed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from kgedit.checksums import write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
+from kgedit.llm.embeddings import load_embedder
 from kgedit.prompts.dates import date_templates, dates_version
 from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
@@ -45,6 +45,7 @@ from kgedit.prompts.voices import voices
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
 
 QUERIES = ("changed_edges", "two_hop_changes")
 
@@ -64,6 +65,7 @@ class Settings:
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         kinds: Kinds of change to keep (kgedit.benchmark.kinds.KINDS); none for all.
         labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
+        kind_embedder: Embedder that the classifier compares meanings with; None compares words alone.
         functional_by: What says that a relation is functional (kgedit.benchmark.profiles.FUNCTIONAL_BY).
         ask_as_of: Whether questions say of which day they ask.
         changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
@@ -80,6 +82,7 @@ class Settings:
     persona_style: str = PERSONA_STYLES[0]
     kinds: tuple[str, ...] = ()
     labelled_changes: Path | None = None
+    kind_embedder: str | None = None
     functional_by: str = FUNCTIONAL_BY["wikibigedit"][0]
     ask_as_of: bool = False
     changed_locality: bool = False
@@ -109,19 +112,27 @@ def export_timestep(
         raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
     _check_graph(graph, old, new)
     selection = None if settings.only is None else read_selection(settings.only)
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    with Window(old, new, spill=aside / "spill") as window:
-        made = _make(graph, window, settings, earlier, selection=selection, spill=aside / "spill-of-kinds")
-    about = describe_export(old, new, earlier, settings=settings)
-    write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
-    written = Timestep.open(aside)
-    step("writing other forms", 6, _STEPS)
-    for write in writers:
-        write(written)
-    write_checksums(aside)
-    replace_folder(aside, folder)
+    classifier = _classifier(settings)
+    with working_folder(folder) as aside:
+        with Window(old, new, spill=aside / "spill") as window:
+            found = _find_cases(
+                graph,
+                window,
+                settings,
+                earlier,
+                selection=selection,
+                classifier=classifier,
+                spill=aside / "spill-of-kinds",
+            )
+            made = _make(graph, window, settings, found)
+        about = describe_export(old, new, earlier, settings=settings)
+        write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+        written = Timestep.open(aside)
+        step("writing other forms", 6, _STEPS)
+        for write in writers:
+            write(written)
+        write_checksums(aside)
+        replace_folder(aside, folder)
     return Timestep.open(folder)
 
 
@@ -160,14 +171,9 @@ def _make(
     graph: Graph,
     window: Window,
     settings: Settings,
-    earlier: Sequence[Snapshot],
-    *,
-    selection: pa.Table | None,
-    spill: Path,
+    found: _FoundCases,
 ) -> _Made:
     """Every table of a timestep, and the counts of its manifest."""
-    step("finding changes", 0, _STEPS)
-    found = _find_cases(graph, window, settings, earlier, selection=selection, spill=spill)
     undated = choose_templates(found.cases, catalogue=settings.templates)
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
@@ -218,15 +224,16 @@ def _find_cases(
     earlier: Sequence[Snapshot],
     *,
     selection: pa.Table | None,
+    classifier: KindClassifier | None,
     spill: Path,
 ) -> _FoundCases:
+    step("finding changes", 0, _STEPS)
     changes = find_changes(graph, window)
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
     filtered = filter_changes(selected.kept, labels)
     functional = keep_functional(window, filtered.kept, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
-    classifier = _classifier(settings)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
@@ -283,7 +290,10 @@ def _dated(templates: pa.Table, snapshot: Snapshot, settings: Settings) -> pa.Ta
 def _classifier(settings: Settings) -> KindClassifier | None:
     if settings.labelled_changes is None:
         return None
-    return train_classifier(read_labelled(settings.labelled_changes), seed=settings.seed)
+    labelled = read_labelled(settings.labelled_changes)
+    embed = None if settings.kind_embedder is None else load_embedder(settings.kind_embedder, device="cpu")
+    step("training the classifier of kinds", 0, _STEPS)
+    return train_classifier(labelled, seed=settings.seed, embed=embed)
 
 
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
@@ -317,9 +327,15 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "names": names_version(),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
-        **({"labelled_changes": _sha256(settings.labelled_changes)} if settings.labelled_changes else {}),
+        **_classifier_provenance(settings),
         **({"only": _sha256(settings.only)} if settings.only else {}),
     }
+
+
+def _classifier_provenance(settings: Settings) -> dict[str, Any]:
+    if settings.labelled_changes is None:
+        return {}
+    return {"labelled_changes": _sha256(settings.labelled_changes), "kind_embedder": settings.kind_embedder}
 
 
 def _counts(values: pa.ChunkedArray) -> dict[str, int]:

@@ -23,7 +23,7 @@ constraints: what Wikidata's editors declare.
 """
 
 _OWN_OPTIONS = {
-    "wikibigedit": ("kinds", "labelled-changes", "changed-locality"),
+    "wikibigedit": ("kinds", "labelled-changes", "kind-embedder", "changed-locality"),
     "wikifactdiff": ("compat", "pageviews"),
 }
 

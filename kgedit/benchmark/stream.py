@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +23,11 @@ from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
 from kgedit.benchmark.window import Window
 from kgedit.checksums import check_folder, write_checksums
 from kgedit.errors import BenchmarkError
+from kgedit.html_tables import html_table
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
 
 Pair = tuple[Snapshot, Snapshot]
 """The older and the newer snapshot of a timestep."""
@@ -75,7 +76,7 @@ edits them, null where they change without a case.
 LINKS = {"edited_again": EDITED_AGAIN, "expiring_probes": EXPIRING_PROBES}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Stream:
     """A finished stream.
 
@@ -88,13 +89,14 @@ class Stream:
     manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, folder: Path) -> Stream:
+    def open(cls, folder: str | Path) -> Stream:
         """Open a finished stream.
 
         Raises:
             BenchmarkError: if the folder is none.
             DamagedFileError: if a file is not what was written.
         """
+        folder = Path(folder)
         path = folder / "stream.json"
         if not path.is_file():
             raise BenchmarkError(f"{folder} is no stream. Make one: kgedit export-timestep --all")
@@ -102,6 +104,15 @@ class Stream:
         manifest = read_manifest(path, key="timesteps", fix=fix)
         check_folder(folder, fix=fix, also=table_checksums(manifest))
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"<Stream of {len(self.manifest['timesteps'])} timesteps in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the timesteps."""
+        columns = ("timestep", "edits", "edited_again", "probes", "expiring_probes")
+        rows = [tuple(row[name] for name in columns) for row in self.manifest["timesteps"]]
+        return html_table("Stream", columns, rows, note=str(self.folder))
 
     def timesteps(self) -> list[Timestep]:
         """Its timesteps, oldest first.
@@ -124,9 +135,15 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
         pairs: The snapshots of each.
         folder: Where the files are put; a folder there is replaced.
     """
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
+    with working_folder(folder) as aside:
+        write_json(aside / "stream.json", _write_links(timesteps, pairs, folder, aside))
+        write_checksums(aside)
+        replace_folder(aside, folder)
+    return Stream.open(folder)
+
+
+def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path, aside: Path) -> dict[str, Any]:
+    """Write the tables of links to `aside`; returns the manifest of the stream in `folder`."""
     edits = pa.concat_tables([_edits(timestep, turn) for turn, timestep in enumerate(timesteps)])
     probes = pa.concat_tables([_probes(timestep, turn) for turn, timestep in enumerate(timesteps)])
     names = pa.table({"turn": pa.array(range(len(timesteps))), "timestep": [one.name for one in timesteps]})
@@ -146,17 +163,13 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
         }
         for turn, timestep in enumerate(timesteps)
     ]
-    manifest = {
+    return {
         "profile": timesteps[0].manifest["profile"],
         "kgedit": __version__,
         "projected": [new.name for new in _snapshots(pairs) if new.is_projected],
         "timesteps": rows,
         "tables": _write_tables(links, aside),
     }
-    write_json(aside / "stream.json", manifest)
-    write_checksums(aside)
-    replace_folder(aside, folder)
-    return Stream.open(folder)
 
 
 def find_edited_again(edits: pa.Table, names: pa.Table) -> pa.Table:

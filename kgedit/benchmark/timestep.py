@@ -62,6 +62,7 @@ CASES = pa.schema(
         ("subject_class", pa.string()),
         ("phrase", pa.string()),
         ("answer", pa.string()),
+        ("answer_type", pa.string()),
         ("label_changed", pa.bool_()),
         ("template", pa.string()),
         ("subject_aliases", _STRINGS),
@@ -74,10 +75,12 @@ No question fails a final filter (kgedit.benchmark.final_filters): personas is n
 texts, and rephrase is the first of what is left, or null; clozes lack texts that give the answer away (the first is the
 cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
 (null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
-phrase, answer the type of its answer. start_time and point_in_time are the statement's own, at its precision ("2021",
-"2021-12"); as_of is the day of the newer snapshot, on which the fact holds. kind, its confidence in [0, 1] and the
-signals that led there are those of kgedit.benchmark.kinds. subject_aliases and subject_description are those of the
-newer snapshot; null in timesteps of older versions of kgedit.
+phrase, answer the target of the edit (the label of the object), answer_type its type ("person"; one of
+kgedit.prompts.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
+and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
+on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
+kgedit.benchmark.kinds. subject_aliases and subject_description are those of the newer snapshot; null in timesteps of
+older versions of kgedit.
 """
 
 LOCALITY = pa.schema(
@@ -133,7 +136,7 @@ EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fet
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Timestep:
     """A finished timestep folder.
 
@@ -146,13 +149,14 @@ class Timestep:
     manifest: dict[str, Any]
 
     @classmethod
-    def open(cls, folder: Path) -> Timestep:
+    def open(cls, folder: str | Path) -> Timestep:
         """Open a finished timestep, and check its files before their first use in this process.
 
         Raises:
             BenchmarkError: if the folder is not there or not finished, or its name or profile is no name of a folder.
             DamagedFileError: if a file is not what was exported.
         """
+        folder = Path(folder)
         path = folder / "timestep.json"
         if not path.is_file():
             state = "is not finished" if folder.is_dir() else "does not exist"
@@ -165,6 +169,9 @@ class Timestep:
         path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=BenchmarkError)
         path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=BenchmarkError)
         return cls(folder, manifest)
+
+    def __repr__(self) -> str:
+        return f"<Timestep {self.name} in {str(self.folder)!r}>"
 
     @property
     def name(self) -> str:

@@ -108,7 +108,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
         subjects: From kgedit.benchmark.subjects.describe_subjects.
 
     Returns:
-        The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer type,
+        The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
         name (the subject's, as it is said) and subject_class. The hint of a name is left out where it would give the
         answer away.
     """
@@ -127,7 +127,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
         SELECT n.* EXCLUDE (number) REPLACE (
                    CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
                         ELSE n.property_label END AS property_label),
-               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer
+               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer_type
         FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
         """,  # noqa: S608 - our own names
         facts=numbered,
@@ -200,17 +200,17 @@ _CLASS_OF_ANSWER = {"person": "person", "work": "work"}
 
 def _statements(worded: pa.Table) -> pa.Array:
     """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
-    rows = worded.select(["cloze", "object_label", "answer"]).to_pylist()
-    sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer'])}" for row in rows]
+    rows = worded.select(["cloze", "object_label", "answer_type"]).to_pylist()
+    sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows]
     return pa.array([_ended(sentence) for sentence in sentences], pa.string())
 
 
-def _said_after(cloze: str, label: str, answer: str) -> str:
+def _said_after(cloze: str, label: str, answer_type: str) -> str:
     if _BEFORE_KINDS.search(cloze):
         return with_indefinite_article(label)
     if not _BEFORE_ARTICLES.search(cloze) or _BEFORE_TITLES.search(cloze):
         return label
-    return name_rules().said_as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer, ""))
+    return name_rules().said_as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer_type, ""))
 
 
 def _ended(sentence: str) -> str:
@@ -224,7 +224,7 @@ def persona_voiced(
     """Cases with their question as a persona asks it.
 
     Args:
-        worded: Columns case_id, question, phrase, answer and name, as word_facts gives them.
+        worded: Columns case_id, question, phrase, answer_type and name, as word_facts gives them.
         seed: Chooses personas.
         personas: Folder of persona catalogues; None for the shipped one.
         style: One of PERSONA_STYLES.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import click
 
 from kgedit import __version__
@@ -10,7 +13,7 @@ from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
 from kgedit.cli.progress import say
-from kgedit.errors import KgeditError, MissingExtraError
+from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
 from kgedit.registry import Registry
 
@@ -63,7 +66,20 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         return COMMANDS.get(cmd_name)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        for argument in args:
+            if any("\ud800" <= letter <= "\udfff" for letter in argument):
+                encoding = sys.getfilesystemencoding()
+                advice = "Rename the file or folder." if encoding == "utf-8" else "Set PYTHONUTF8=1."
+                raise click.UsageError(f"The argument {argument!a} is not {encoding}. {advice}", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
+        _print_any_letter()
+        with shown_by_command():
+            return self._invoke(ctx)
+
+    def _invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except KgeditError as error:
@@ -82,6 +98,12 @@ class _Commands(click.Group):
             if not is_undecodable(error):
                 raise
             raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error
+
+
+def _print_any_letter() -> None:
+    """Print what a terminal's encoding lacks as an escape, which JSON reads back, instead of failing half-way."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @click.group(

@@ -49,6 +49,8 @@ from kgedit.cli.progress import say, steps
               help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
+@click.option("--kind-embedder", metavar="NAME",
+              help="With --labelled-changes: compares meanings; none: words. Default: all-minilm-l6-v2.")  # fmt: skip
 @click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
               help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
 @click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
@@ -59,7 +61,7 @@ from kgedit.cli.progress import say, steps
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
 @result_format
 def export_timestep(
     older: datetime.datetime | None,
@@ -75,6 +77,7 @@ def export_timestep(
     profile: str,
     kinds: str,
     labelled_changes: Path | None,
+    kind_embedder: str | None,
     functional_by: str | None,
     ask_as_of: bool,
     changed_locality: bool,
@@ -89,7 +92,7 @@ def export_timestep(
     wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
     neighbours.
 
-    With --all a timestep that is there already and would come out the same is kept: a command that was interrupted
+    A timestep that is there already and would come out the same is kept: with --all, a command that was interrupted
     resumes.
     """
     options: dict[str, Any] = {
@@ -104,6 +107,7 @@ def export_timestep(
         "profile": profile,
         "kinds": [name.strip() for name in kinds.split(",") if name.strip()],
         "labelled_changes": labelled_changes,
+        "kind_embedder": kind_embedder,
         "functional_by": functional_by,
         "ask_as_of": ask_as_of,
         "changed_locality": changed_locality,

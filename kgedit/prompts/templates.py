@@ -35,7 +35,7 @@ TEMPLATES = pa.schema(
     [
         *((name, pa.string()) for name in ("property", "subject_class", "label", *WORDINGS)),
         *((name, pa.list_(pa.string())) for name in LISTS),
-        *((name, pa.string()) for name in ("answer", "tense", "template")),
+        *((name, pa.string()) for name in ("answer_type", "tense", "template")),
     ]
 )
 """property (PID), the subject's class, the property's label, the wordings with {subject}, the type of the answer, the
@@ -156,7 +156,7 @@ def _columns(said: Wordings) -> dict[str, Any]:
         "phrase": said.phrase,
         "rephrases": list(said.rephrases),
         "clozes": list(said.clozes),
-        "answer": said.answer,
+        "answer_type": said.answer,
         "tense": said.tense,
     }
 

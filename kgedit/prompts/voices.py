@@ -111,7 +111,7 @@ def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Tab
     """Each case's question in the voice of a persona that its id and the seed choose.
 
     Args:
-        parts: Columns case_id, phrase (with {subject}), answer (its type) and name (the subject's).
+        parts: Columns case_id, phrase (with {subject}), answer_type and name (the subject's).
         seed: Another seed chooses other personas and questions.
         chosen: From voices.
 
@@ -119,10 +119,10 @@ def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Tab
         Columns persona and question, in the order given.
     """
     rows = []
-    for row in parts.select(["case_id", "phrase", "answer", "name"]).to_pylist():
+    for row in parts.select(["case_id", "phrase", "answer_type", "name"]).to_pylist():
         number = keyed_number(row["case_id"], seed)
         voice = chosen[number % len(chosen)]
-        asked = voice.ask(row["phrase"], row["answer"], number // len(chosen))
+        asked = voice.ask(row["phrase"], row["answer_type"], number // len(chosen))
         asked = asked.replace("{subject}", row["name"])
         rows.append({"persona": voice.persona, "question": asked[0].upper() + asked[1:]})
     return pa.Table.from_pylist(rows, schema=pa.schema([("persona", pa.string()), ("question", pa.string())]))

@@ -21,7 +21,7 @@ VERIFIED = "verified.json"
 """File of a home that records which large files were checked, for later processes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """A complete snapshot.
 
@@ -32,6 +32,9 @@ class Snapshot:
 
     folder: Path
     manifest: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.name} in {str(self.folder)!r}>"
 
     @property
     def date(self) -> int:

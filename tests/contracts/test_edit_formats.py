@@ -116,3 +116,32 @@ def test_a_wrong_file_is_refused_with_what_was_found_and_the_forms_there_are(
     message = str(refused.value)
     assert found in message
     assert all(f"  {name}: " in message for name in NAMES)
+
+
+@pytest.mark.parametrize("value", [None, [None], 5, "text", {}, [["text"]]], ids=repr)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_malformed_value_anywhere_is_no_error_and_leaves_other_objects_alone(
+    name: str, value: Any, tmp_path: Path
+) -> None:
+    row, texts = ROWS[name], EDIT_FORMATS[name].texts  # a file whose texts are no texts is refused with a sentence
+    places = [place for place in _every_place(row) if place[0] not in texts]
+    edits = EditFile.open(write_json(tmp_path / "edits.json", row, *(_with(row, place, value) for place in places)))
+    (alone,) = EditFile.open(write_json(tmp_path / "edits.json", row)).cases()
+    assert next(edits.cases()).probes[: len(alone.probes)] == alone.probes
+
+
+def _every_place(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Keys that lead to each value, lists and objects included."""
+    if prefix:
+        yield prefix
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _every_place(inner, (*prefix, key))
+
+
+def _with(row: Json, place: tuple[Any, ...], value: Any) -> Json:
+    changed = copy.deepcopy(row)
+    inner: Any = changed
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return changed

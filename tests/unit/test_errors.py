@@ -21,3 +21,18 @@ def test_a_spec_error_lists_every_problem() -> None:
 
 def test_a_missing_extra_says_how_to_install_it() -> None:
     assert "pip install 'kgedit[models]'" in str(errors.MissingExtraError("torch", "models"))
+
+
+def test_python_callers_read_arguments_and_commands_their_options() -> None:
+    error = errors.BenchmarkError("changes.html is there already. Replace it: --overwrite")
+    assert str(error) == "changes.html is there already. Replace it: overwrite=True"
+    with errors.shown_by_command():
+        assert str(error) == "changes.html is there already. Replace it: --overwrite"
+    assert str(errors.UnknownNameError("Leave out --kinds.")) == "Leave out kinds."
+    assert str(errors.SpecError(["give another --out, or --overwrite"])).endswith("give another out, or overwrite=True")
+
+
+def test_whole_commands_stay_as_a_shell_reads_them() -> None:
+    message = "No snapshot is loaded. Load one: kgedit load-dump PATH --date DATE"
+    assert errors.for_python(message) == message
+    assert errors.for_python("Run kgedit export-timestep --all. Or give --out.").endswith("--all. Or give out.")

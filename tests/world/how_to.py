@@ -1,32 +1,58 @@
-"""Packages that how-to pages show, laid out as pip would leave them in a site folder."""
+"""Packages that how-to pages show, installed."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import NamedTuple
 
 _PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 
 
+class Installed(NamedTuple):
+    """An installed package: its entry point's name, its module, and the folder for sys.path."""
+
+    name: str
+    module: str
+    site: Path
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Every code block of a language on a page."""
+    text = (_PAGES / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
 def block(page: str, language: str) -> str:
     """The first code block of a language on a page."""
-    text = (_PAGES / page).read_text(encoding="utf-8")
-    found = re.search(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert found is not None
-    return found[1]
+    return blocks(page, language)[0]
 
 
-def install(page: str, group: str, site: Path) -> tuple[str, str]:
-    """Lay out a page's package in a folder of sys.path; returns its entry point's name and its module."""
-    project = tomllib.loads(block(page, "toml"))["project"]
-    ((name, target),) = project["entry-points"][group].items()
+def install(page: str, group: str, folder: Path) -> Installed:
+    """Build a page's package from its text and install it with pip, as the page says, without a download.
+
+    Args:
+        page: Name of the file in docs/how-to.
+        group: The package's group of entry points.
+        folder: An empty folder, which gets the project and a folder for sys.path.
+    """
+    text = block(page, "toml")
+    ((name, target),) = tomllib.loads(text)["project"]["entry-points"][group].items()
     module = target.partition(":")[0]
-    (site / f"{module}.py").write_text(block(page, "python"), encoding="utf-8")
-    info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    info.joinpath("METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n", encoding="utf-8"
+    project, site = folder / "project", folder / "site"
+    project.mkdir()
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
+    (project / f"{module}.py").write_text(block(page, "python"), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    ran = subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--target", site, "."],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    info.joinpath("entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n", encoding="utf-8")
-    return name, module
+    assert ran.returncode == 0, ran.stderr
+    return Installed(name, module, site)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from kgedit.benchmark.audit.kinds import count_kinds
 from kgedit.benchmark.edit_files import EditFile, Edits
+from kgedit.html_tables import html_table
 from kgedit.proportions import wilson_interval
 from kgedit.store.snapshots import Snapshot
 
@@ -48,7 +49,7 @@ COUNTS = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Audit:
     """The audit of a file against two snapshots.
 
@@ -71,6 +72,14 @@ class Audit:
     rows: pa.Table
     counts: pa.Table
     kinds: pa.Table
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.rows.num_rows:,} edits of {self.edits!r} between {self.older} and {self.newer}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the counts."""
+        title = f"Audit of {self.edits} between {self.older} and {self.newer}"
+        return html_table(title, self.counts.column_names, [tuple(row.values()) for row in self.counts.to_pylist()])
 
     def as_json(self) -> dict[str, Any]:
         """Everything, as JSON values."""

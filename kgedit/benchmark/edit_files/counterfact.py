@@ -6,7 +6,7 @@ answer stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kgedit.benchmark.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
 from kgedit.benchmark.edit_files.values import (
@@ -20,6 +20,11 @@ from kgedit.benchmark.edit_files.values import (
     texts_at,
 )
 from kgedit.records.cases import Case, Probe
+
+
+def is_mquake(row: object) -> bool:
+    """Whether an object is MQuAKE's, whose requested_rewrite lists several edits."""
+    return isinstance(row, Mapping) and isinstance(row.get("requested_rewrite"), list)
 
 
 def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.benchmark.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, RowPlace
+from kgedit.benchmark.edit_files.counterfact import is_mquake
 from kgedit.benchmark.edit_files.registry import EDIT_FORMATS
 from kgedit.benchmark.edit_files.rows import NotRowsError, read_rows
 from kgedit.errors import BenchmarkError
@@ -179,6 +180,13 @@ def _first(probes: Sequence[Probe], axis: str) -> str:
 def _recognise(path: Path, rows: Sequence[Any]) -> EditFormat:
     if not rows:
         raise _not_edits(path, "its list is empty")
+    if is_mquake(rows[0]):
+        raise BenchmarkError(
+            f"{path} is MQuAKE: requested_rewrite lists several edits, and the multi-hop questions of an object are "
+            "right only after all of them. kgedit does not read that form. To run its edits without these questions, "
+            'write each entry of requested_rewrite to another file as {"requested_rewrite": ENTRY}: that is '
+            "CounterFact's form."
+        )
     for name in EDIT_FORMATS:
         if EDIT_FORMATS[name].recognises(rows[0]):
             return EDIT_FORMATS[name]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kgedit.benchmark.edit_files.contract import Row
 from kgedit.benchmark.edit_files.rows import NotRowsError, read_rows
-from kgedit.benchmark.edit_files.values import mapping_at, text_at
+from kgedit.benchmark.edit_files.values import mapping_at, mappings_at, text_at
 from kgedit.errors import BenchmarkError
 
 _MOST_TEMPLATES = 5
@@ -60,11 +60,11 @@ def _templates(path: Path) -> dict[str, list[str]]:
     except (OSError, NotRowsError) as error:
         raise BenchmarkError(f"{path} cannot be read as triple_verbs: {error}.") from error
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in rows:
+    for row in (row for row in rows if isinstance(row, Mapping)):
         triple = mapping_at(row, "triple")
         subject = text_at(mapping_at(triple, "subject"), "label")
         relation = text_at(mapping_at(triple, "relation"), "id")
-        for wording in row.get("verbalizations") or ():
+        for wording in mappings_at(row, "verbalizations"):
             template = _template(text_at(wording, "fill_in_the_blank"), subject)
             if relation and template:
                 counts[relation][template] += 1

@@ -39,6 +39,20 @@ def mapping_at(row: Row, name: str) -> Row:
     return found if isinstance(found, Mapping) else {}
 
 
+def mappings_at(row: Row, name: str) -> list[Row]:
+    """The objects in a field's list; other entries are left out."""
+    found = row.get(name)
+    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+
+
+def malformed_at(row: Row, name: str) -> int:
+    """How many entries `mappings_at` leaves out; 1 for a field that is no list."""
+    found = row.get(name)
+    if isinstance(found, list):
+        return len(found) - len(mappings_at(row, name))
+    return 0 if found is None else 1
+
+
 def lacks(place: RowPlace, fields: Mapping[str, object]) -> bool:
     """Whether one of the fields that a case needs is empty; the first of them is counted as the reason."""
     for name, value in fields.items():

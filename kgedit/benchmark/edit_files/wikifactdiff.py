@@ -17,7 +17,9 @@ from kgedit.benchmark.edit_files.triple_verbs import with_prompts
 from kgedit.benchmark.edit_files.values import (
     edited_fact,
     lacks,
+    malformed_at,
     mapping_at,
+    mappings_at,
     probes_of,
     text_at,
     texts_at,
@@ -37,6 +39,7 @@ _DECISIONS = {"learn": "new", "forget": "obsolete", "keep": "static"}
 
 
 def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
+    _count_malformed(row, place)
     subject, relation = mapping_at(row, "subject"), mapping_at(row, "relation")
     prompt = without_blank(text_at(row, "update_prompt"))
     by_decision = _objects(row)
@@ -84,7 +87,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 popularity=_number(row.get("subject_popularity")),
                 scenario=scenario if scenario in SCORED else None,
                 static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
-                alternatives=texts_of((row.get("alternatives") or {}).get(text_at(compared, "label"))),
+                alternatives=texts_of(mapping_at(row, "alternatives").get(text_at(compared, "label"))),
             ),
             CaseDetails(
                 scenario=scenario,
@@ -93,6 +96,16 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 other_objects=tuple(text_at(other, "id") or text_at(other, "label") for other in others),
             ),
         )
+
+
+def _count_malformed(row: Row, place: RowPlace) -> None:
+    """Count the entries of a row's lists that are no JSON objects, which are not read."""
+    if entries := malformed_at(row, "objects"):
+        place.left_out["entries of objects that are no JSON object"] += entries
+    for field in _NEAR:
+        nested = sum(malformed_at(neighbour, "objects") for neighbour in mappings_at(row, field))
+        if entries := malformed_at(row, field) + nested:
+            place.left_out[f"entries of {field} that are no JSON object"] += entries
 
 
 def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
@@ -113,9 +126,9 @@ def _said(row: Row) -> Iterator[tuple[str, str, str]]:
     for things in _objects(row).values():
         for thing in things:
             yield relation, subject, text_at(thing, "label")
-    for neighbour in row.get("neighborhood") or ():
+    for neighbour in mappings_at(row, "neighborhood"):
         near = text_at(mapping_at(neighbour, "subject"), "id", "label")
-        for entry in neighbour.get("objects") or ():
+        for entry in mappings_at(neighbour, "objects"):
             if label := text_at(mapping_at(entry, "object"), "label"):
                 yield relation, near, label
 
@@ -149,7 +162,7 @@ def scenario_of(row: Row) -> str:
 def _objects(row: Row) -> dict[str, list[Row]]:
     """A row's labelled objects by decision."""
     found: dict[str, list[Row]] = {"new": [], "obsolete": [], "static": []}
-    for thing in row.get("objects") or ():
+    for thing in mappings_at(row, "objects"):
         decision = text_at(thing, "decision")
         decision = _DECISIONS.get(decision, decision)
         if decision in found and text_at(thing, "label"):
@@ -159,8 +172,8 @@ def _objects(row: Row) -> dict[str, list[Row]]:
 
 def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Probe]:
     """Every question about a neighbour; each accepts all objects that the neighbour has."""
-    for number, neighbour in enumerate(row.get(field) or ()):
-        subject, entries = mapping_at(neighbour, "subject"), neighbour.get("objects") or ()
+    for number, neighbour in enumerate(mappings_at(row, field)):
+        subject, entries = mapping_at(neighbour, "subject"), mappings_at(neighbour, "objects")
         labels = texts_of([name for entry in entries for name in _names(mapping_at(entry, "object"))])
         relation, distance = text_at(neighbour, "relation"), _number(neighbour.get("dist"))
         asked = set()
@@ -230,7 +243,7 @@ WIKIFACTDIFF = EditFormat(
         "random_neighborhood.objects.object.description": "no method reads it",
         "relation_is_temp_func": "it follows from the relation",
         "is_replace": "it follows from the objects",
-        "in_replacement_set": "which rows to run is chosen when a run is",
+        "in_replacement_set": "it selects rows; a run takes all of them unless --only-cases names some",
         "projected": "it says how the snapshots were made",
     },
     read_row=_read_row,

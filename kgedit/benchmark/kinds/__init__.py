@@ -12,13 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgedit.benchmark.kinds.classifier import (
-    KindClassifier,
-    judge_with_classifier,
-    read_labelled,
-    train_classifier,
-)
+from kgedit.benchmark.kinds.classifier import KindClassifier, judge_with_classifier, train_classifier
 from kgedit.benchmark.kinds.columns import CHANGES, KINDS, KINDS_OF_CHANGES, check_kinds
+from kgedit.benchmark.kinds.labelled import read_labelled
 from kgedit.benchmark.kinds.rules import RULES, Rule, judge_kinds
 from kgedit.benchmark.kinds.signals import find_signals
 from kgedit.store.snapshots import Snapshot

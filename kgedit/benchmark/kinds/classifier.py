@@ -9,24 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
 
-from kgedit.benchmark.kinds.columns import KINDS, KINDS_OF_CHANGES, VALUES
+from kgedit.benchmark.kinds.columns import KINDS_OF_CHANGES
 from kgedit.benchmark.kinds.features import Embedder, Numbers, common_properties, feature_table, known_features, matrix
 from kgedit.benchmark.kinds.rules import BY_SNAPSHOTS, BY_TIME, OTHERWISE, judge_kinds
 from kgedit.benchmark.kinds.signals import signals_of_values
 from kgedit.errors import BenchmarkError
 from kgedit.extras import names_extra
-
-REQUIRED = ("subject", "property", "value_type", "old_text", "new_text", "kind")
-"""Columns that a file of labelled changes must have; the others of VALUES may be missing or empty."""
 
 NAME = "classifier"
 """What a verdict has for a rule when the classifier decided."""
@@ -63,47 +57,12 @@ class KindClassifier:
         return mean
 
 
-def read_labelled(path: Path) -> pa.Table:
-    """Labelled changes from a file: columns VALUES and ``kind``.
-
-    Args:
-        path: CSV with a header, or JSON lines (``.jsonl``). Columns: REQUIRED, and any others of VALUES. ``text`` is
-            an entity's label or a literal as the store spells it: numbers without a plus, dates cut at their precision.
-
-    Raises:
-        BenchmarkError: if the file cannot be read, lacks a column, or has a kind that is none.
-    """
-    try:
-        if path.suffix == ".jsonl":
-            table = pa.json.read_json(path)
-        else:
-            texts = dict.fromkeys([*VALUES.names, "kind"], pa.string())
-            options = pa.csv.ConvertOptions(column_types=texts, strings_can_be_null=True, null_values=[""])
-            table = pa.csv.read_csv(
-                path, convert_options=options, parse_options=pa.csv.ParseOptions(newlines_in_values=True)
-            )
-    except (OSError, pa.ArrowInvalid) as error:
-        raise BenchmarkError(f"The labelled changes in {path} cannot be read as CSV or JSON lines: {error}") from error
-    missing = [name for name in REQUIRED if name not in table.schema.names]
-    if missing:
-        raise BenchmarkError(
-            f"The labelled changes in {path} lack the columns {', '.join(missing)}. See KindClassifier."
-        )
-    wrong = sorted({str(kind) for kind in table["kind"].unique().to_pylist()} - set(KINDS))
-    if wrong:
-        raise BenchmarkError(
-            f"The labelled changes in {path} have kinds that are none: {', '.join(wrong)}. Kinds: {', '.join(KINDS)}"
-        )
-    columns = {name: table[name] if name in table.schema.names else pa.nulls(len(table)) for name in VALUES.names}
-    return pa.table({**columns, "kind": table["kind"]}).cast(VALUES.append(pa.field("kind", pa.string())))
-
-
 @names_extra
 def train_classifier(labelled: pa.Table, *, seed: int = 0, embed: Embedder | None = None) -> KindClassifier:
     """Train a classifier; the same rows, seed and versions give the same one.
 
     Args:
-        labelled: Columns VALUES and ``kind``, from read_labelled.
+        labelled: Columns VALUES and ``kind``, from kgedit.benchmark.kinds.labelled.read_labelled.
         seed: Of all that is random in it.
         embed: Gives features of meaning; None does without.
 

@@ -102,10 +102,12 @@ _UNJUDGED = """
     )
     SELECT concat_ws(':', subject, property, object) AS case_id,
            CASE WHEN scenario = 'ReplaceObject' THEN 'update' ELSE 'new' END AS tag,
-           subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_aliases,
+           subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_label AS answer,
+           o.object_aliases, o.start_time, o.point_time AS point_in_time,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer, template,
+           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer_type,
+           template,
            coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
     FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)

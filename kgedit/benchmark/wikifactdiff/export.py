@@ -7,7 +7,6 @@ same snapshots and settings give the same bytes.
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -55,6 +54,7 @@ from kgedit.prompts.voices import voices
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,25 +115,23 @@ def export_timestep(
         raise BenchmarkError(
             f"--compat {settings.compat} knows constraints only. Leave out --functional-by {settings.functional_by}."
         )
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    workspace = open_workspace(old, new, spill=aside / "spill")
-    try:
-        counted = _make_tables(workspace, old, new, settings, selection)
-        tables = _write_tables(workspace, aside)
-    finally:
-        workspace.close()
-    write_json(
-        aside / "timestep.json",
-        describe_export(old, new, settings=settings) | counted | {"tables": tables},
-    )
-    step("writing other forms", 5, _STEPS)
-    made = Timestep.open(aside)
-    for write in writers:
-        write(made)
-    write_checksums(aside)
-    replace_folder(aside, folder)
+    with working_folder(folder) as aside:
+        workspace = open_workspace(old, new, spill=aside / "spill")
+        try:
+            counted = _make_tables(workspace, old, new, settings, selection)
+            tables = _write_tables(workspace, aside)
+        finally:
+            workspace.close()
+        write_json(
+            aside / "timestep.json",
+            describe_export(old, new, settings=settings) | counted | {"tables": tables},
+        )
+        step("writing other forms", 5, _STEPS)
+        made = Timestep.open(aside)
+        for write in writers:
+            write(made)
+        write_checksums(aside)
+        replace_folder(aside, folder)
     return Timestep.open(folder)
 
 
@@ -278,7 +276,7 @@ _UPDATES = f"""
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
            say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
            say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
-           t.template, s.name, s.subject_class, t.phrase, t.answer,
+           t.template, s.name, s.subject_class, t.phrase, t.answer_type,
            row_number() OVER (
                ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
     FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property

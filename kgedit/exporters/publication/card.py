@@ -31,7 +31,8 @@ _AXES: dict[Axis, str] = {
     "mhop": "a question that needs the edit and a second fact",
     "mhop_rephrase": "the same in other words",
     "consequence": "what the fact alone implies",
-    "locality": "a fact that the edit must leave alone",
+    "locality": "a fact near the edit, which the edit must not change",
+    "random_locality": "a fact drawn at random, which the edit must not change",
 }
 
 

@@ -28,6 +28,7 @@ from kgedit.exporters.publication.questions import PublishedTimestep
 from kgedit.records.steps import step
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
+from kgedit.store.working_folder import working_folder
 
 MANIFEST = "publication.json"
 FORMAT = "kgedit-publication-1"
@@ -51,17 +52,11 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
     folder = folder.absolute()
     refuse_to_replace(folder, overwrite=overwrite)
     _refuse_twins(publication.timesteps)
-    aside = folder.with_name(f".{folder.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    try:
-        with disk_errors(folder, again="give the same command again"):
-            aside.mkdir(parents=True)
-            _write(publication, aside)
-            manifest = _manifest(publication, aside)
-            write_json(aside / MANIFEST, manifest)
-            replace_folder(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with disk_errors(folder, again="give the same command again"), working_folder(folder) as aside:
+        _write(publication, aside)
+        manifest = _manifest(publication, aside)
+        write_json(aside / MANIFEST, manifest)
+        replace_folder(aside, folder)
     return manifest
 
 

@@ -150,7 +150,7 @@ def test_a_dump_is_estimated_by_its_beginning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        (("old.json", "20230227.json"), SourceError, "no day such as 20210104 in it. Give it: --from"),
+        (("old.json", "20230227.json"), SourceError, "no day such as 20210104 in it. Give it: older"),
         (("20230227.json", None), SourceError, "Only one state of Wikidata is given"),
         (("absent", "20230227.json"), SourceError, "neither a file nor the day of a snapshot"),
         (("20230227.json", "2021-01-04"), BenchmarkError, "Give the older first"),

@@ -6,13 +6,17 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from world.dumps import Json
 from world.two_days import GraphOfDays, about, item, two_snapshots
 
+from kgedit.api.exporting import KIND_EMBEDDER, ExportOptions
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.timestep import Timestep
+from kgedit.errors import BenchmarkError, StoreError
 from kgedit.records.cases import Case
+from kgedit.store.working_folder import working_folder
 
 LEADERS = [item(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
 
@@ -86,6 +90,15 @@ def test_the_answers_of_every_probe_are_the_label_and_then_the_aliases(cases: di
     assert locality_of(cases["Q1"]) == ("Q6", ("Leader 206", "L. Kalix"))
 
 
+def test_the_table_of_cases_holds_each_answer_and_its_type(timestep: Timestep) -> None:
+    told = {subject: (row["answer"], row["answer_type"]) for subject, row in rows(timestep, "cases").items()}
+    assert told == {
+        "Q1": ("Leader 207", "person"),
+        "Q2": ("Leader 208", "person"),
+        "Q3": ("Leader the ninth", "person"),
+    }
+
+
 def test_old_objects_and_their_labels_are_in_the_order_of_ids(cases: dict[str, Case]) -> None:
     assert (cases["Q3"].old_objects, cases["Q3"].old_answers) == (("Q201", "Q202"), ("Leader 201", "Leader 202"))
     assert (cases["Q2"].old_objects, cases["Q2"].old_answers) == ((), ())
@@ -128,6 +141,14 @@ def test_locality_is_about_the_subject_that_shares_most_or_else_is_named_most_al
 
 
 @pytest.mark.slow
+def test_two_exports_into_one_folder_do_not_share_a_working_folder(tmp_path: Path) -> None:
+    with (
+        working_folder(tmp_path / "timestep"),
+        pytest.raises(StoreError, match="Another kgedit process is writing"),
+    ):
+        export(tmp_path)
+
+
 def test_no_more_facts_are_taken_than_asked_for(tmp_path: Path, timestep: Timestep) -> None:
     few = export(tmp_path, pool=1, known_facts=2)
     assert len(few.known_facts()) == 2
@@ -141,6 +162,34 @@ def test_of_many_similar_facts_the_most_similar_are_considered(tmp_path: Path, m
     monkeypatch.setattr("kgedit.benchmark.locality.CANDIDATES", 1)
     cases = {case.fact.subject: case for case in export(tmp_path).cases()}
     assert locality_of(cases["Q1"])[0] == "Q6"
+
+
+def test_labelled_changes_train_a_classifier_that_compares_meanings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        f"Q{n},P6,item,Leader {n},{new},{kind}"
+        for n in range(9)
+        for new, kind in (("Gale", "update"), ("L", "text edit"))
+    ]
+    labelled = tmp_path / "edits.csv"
+    labelled.write_text("\n".join(["subject,property,value_type,old_text,new_text,kind", *rows]), encoding="utf-8")
+    embedded: list[str] = []
+
+    def load(name: str, *, device: str) -> Any:
+        assert (name, device) == (KIND_EMBEDDER, "cpu")
+        return lambda texts: embedded.extend(texts) or np.ones((len(texts), 1), np.float32)
+
+    monkeypatch.setattr("kgedit.benchmark.export.load_embedder", load)
+    settings = ExportOptions(labelled_changes=labelled).wikibigedit()
+    before, after = two_snapshots(tmp_path, OLD, NEW)
+    graph: Any = GraphOfDays(before, after)
+    made = export_timestep(graph, before, after, tmp_path / "timestep", settings=settings)
+    assert {"Gale", "Leader 8", "Leader 207"} <= set(embedded)  # of the file, and of the changes
+    assert made.manifest["settings"]["kind_embedder"] == KIND_EMBEDDER
+    assert ExportOptions(labelled_changes=labelled, kind_embedder="none").wikibigedit().kind_embedder is None
+    with pytest.raises(BenchmarkError, match="kind_embedder is of use with labelled_changes"):
+        ExportOptions(kind_embedder="character-ngrams")
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_a_verdict_that_a_profile_does_not_know_is_refused(tmp_path: Path) -> No
     home = Home(tmp_path)
     with pytest.raises(BenchmarkError, match="It has: constraints, data"):
         home.export_timestep("2021-01-04", "2023-02-27", profile="wikifactdiff", functional_by="values")
-    with pytest.raises(BenchmarkError, match="add --profile wikibigedit"):
+    with pytest.raises(BenchmarkError, match="add profile wikibigedit"):
         home.export_timestep("2021-01-04", "2023-02-27", profile="wikifactdiff", changed_locality=True)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import datasets
+import mlcroissant
 import pytest
 from click.testing import CliRunner, Result
 from world.documented_scenarios import cells, documented
@@ -17,6 +21,7 @@ from kgedit.benchmark.stream import Stream
 from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError
+from kgedit.prompts.grammar import ANSWERS
 from kgedit.sample.generate import write_world
 from kgedit.sample.world import read_world
 
@@ -81,6 +86,49 @@ def test_the_documented_table_is_what_is_found(home: Path, results: list[Result]
     assert documented("sample") == found
 
 
+def test_cases_hold_their_answer_its_type_and_the_dates_of_their_statement(home: Path, results: list[Result]) -> None:
+    rows = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff").table("cases").to_pylist()
+    assert [row["answer"] for row in rows] == [row["object_label"] for row in rows]
+    assert {row["answer_type"] for row in rows} <= set(ANSWERS)
+    (mayor,) = (row for row in rows if row["case_id"] == "Q100:P6:Q16202473")
+    assert (mayor["answer"], mayor["answer_type"]) == ("Michelle Wu", "person")
+    assert (mayor["start_time"], mayor["point_in_time"]) == ("2021-11-16", None)
+    assert any(row["point_in_time"] for row in rows)
+
+
+def test_the_documented_lines_write_the_ids_of_the_replacement_set(
+    home: Path, results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "wikifactdiff.md"
+    (lines,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(lines.replace("kgedit-data", str(home)), page.name, "exec"), {})
+    timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
+    chosen = {
+        (row["subject"], row["property"])
+        for row in own_table(timestep, "updates").to_pylist()
+        if row["in_replacement_set"]
+    }
+    ids = [case.case_id for case in timestep.cases() if (case.fact.subject, case.fact.property) in chosen]
+    assert Path("replacements.txt").read_text(encoding="utf-8").splitlines() == ids
+
+
+def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(
+    home: Path, results: list[Result], tmp_path: Path
+) -> None:
+    timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
+    name = timestep.folder.name
+    published = command(home, "publish", str(tmp_path / "changes"), "--timestep", str(timestep.folder))
+    assert published.exit_code == 0, published.output
+    asked = Counter(probe.axis for case in timestep.cases() for probe in case.probes)
+    assert asked["random_locality"] > 0
+    loaded = datasets.load_dataset(str(tmp_path / "changes"), name, cache_dir=str(tmp_path / "cache"))
+    assert {axis: rows.num_rows for axis, rows in loaded.items()} == asked
+    croissant = mlcroissant.Dataset(jsonld=tmp_path / "changes" / "croissant.json")
+    assert croissant.metadata.ctx.issues.errors == set()
+    assert len(list(croissant.records(f"{name}_random_locality"))) == asked["random_locality"]
+
+
 def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> None:
     window = ["--from", "2021-01-04", "--to", "2023-02-27"]
     ran = command(home, "export-timestep", *window, "--compat", "wikifactdiff-2024")
@@ -132,9 +180,11 @@ def test_two_dates_or_all_and_not_both(home: Path) -> None:
         assert (refused.exit_code, "Give --from and --to, or --all." in refused.stderr) == (2, True)
 
 
-def test_a_folder_that_exists_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
+def test_a_folder_with_another_timestep_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
     window = ["--from", "2021-01-04", "--to", "2023-02-27", "--profile", "wikifactdiff"]
-    refused = command(home, "export-timestep", *window)
+    again = command(home, "export-timestep", *window)  # the same: it is kept
+    assert (again.exit_code, again.stdout) == (0, results[0].stdout)
+    refused = command(home, "export-timestep", *window, "--known-facts", "5")
     assert (refused.exit_code, "add --overwrite" in refused.stderr) == (1, True)
     assert command(home, "export-timestep", *window, "--overwrite", "--known-facts", "5").exit_code == 0
     timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")

@@ -121,7 +121,9 @@ def test_the_page_sorts_by_numbers_and_shows_untrusted_words_as_text(board: Path
     assert 'data-sort="0.6"' in html
     assert "#1–3" in html
     assert 'href="https://example.org/memit0.html"' in html
-    assert "already. Replace it: --overwrite" in command("leaderboard", board, "--html", page).stderr
+    assert command("leaderboard", board, "--html", page).exit_code == 0  # the same page is no replacement
+    page.write_text("another", encoding="utf-8")
+    assert "Replace it: --overwrite" in command("leaderboard", board, "--html", page).stderr
 
 
 def test_an_entry_that_was_changed_is_left_out_and_told(board: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from world.how_to import block, install
+from world.how_to import Installed, block, install
 
 import kgedit
 from kgedit.loaders import LOADERS
@@ -19,13 +19,17 @@ from kgedit.store.schemas import CLAIMS, ENTITIES, Loader, LoaderOptions
 PAGE = "own-loader.md"
 
 
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(PAGE, "kgedit.loaders", tmp_path_factory.mktemp("package"))
+
+
 @pytest.fixture
-def loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The page's package, installed; gives the format's name."""
-    name, module = install(PAGE, "kgedit.loaders", tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield name
-    sys.modules.pop(module, None)
+def loader(package: Installed, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The format's name, with its package on sys.path."""
+    monkeypatch.syspath_prepend(package.site)
+    yield package.name
+    sys.modules.pop(package.module, None)
 
 
 def test_it_keeps_the_contract(loader: str) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from world.how_to import block, install
+from click.testing import CliRunner
+from world.how_to import Installed, block, install
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
+from kgedit.cli import main
 from kgedit.editing import METHODS, make_editor
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.presets import PRESETS
@@ -19,13 +21,17 @@ from kgedit.runs.spec import resolve
 PAGE = "own-method.md"
 
 
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(PAGE, "kgedit.methods", tmp_path_factory.mktemp("package"))
+
+
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The page's package, installed; gives the method's name."""
-    name, module = install(PAGE, "kgedit.methods", tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    yield name
-    sys.modules.pop(module, None)
+def installed(package: Installed, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The method's name, with its package on sys.path."""
+    monkeypatch.syspath_prepend(package.site)
+    yield package.name
+    sys.modules.pop(package.module, None)
 
 
 def test_the_method_is_known_to_specs_with_its_settings(installed: str, tmp_path: Path) -> None:
@@ -33,6 +39,16 @@ def test_the_method_is_known_to_specs_with_its_settings(installed: str, tmp_path
     spec = {"timesteps": [str(tmp_path / "timestep")], "model": "tiny", "method": installed, "settings": {"steps": "3"}}
     assert installed in METHODS
     assert resolve(spec).settings == {"steps": 3}
+
+
+def test_commands_know_the_method_and_copy_its_settings(
+    installed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    copied = CliRunner().invoke(main, ["configs", "cp", f"{installed}/default"])
+    assert copied.exit_code == 0, copied.output
+    (written,) = tmp_path.glob("*.yaml")
+    assert "steps: 20" in written.read_text(encoding="utf-8")
 
 
 def test_the_method_edits_and_undoes_its_edits(installed: str, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_busy_server_is_asked_again_and_one_that_forbids_is_not(tmp_path: Path
         assert fetched(tmp_path, server).read_bytes() == CONTENT
     with (
         serving(server_of(CONTENT, whole, lambda rest: (403, {}, b""))) as server,
-        pytest.raises(SourceError, match=r"answers HTTP 403 .*Try --mirror"),
+        pytest.raises(SourceError, match=r"answers HTTP 403 .*Try mirror"),
     ):
         fetched(tmp_path / "forbidden", server)
 

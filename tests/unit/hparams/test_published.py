@@ -20,6 +20,17 @@ from kgedit.hparams.published import CONFIGS, published_configs, published_for, 
 from kgedit.hparams.settings import Resolved, read_settings
 from kgedit.llm.contexts import read_context
 
+
+class Qwen35Config(transformers.PretrainedConfig):  # type: ignore[misc]
+    """Stands in for the class that transformers 4 does not have."""
+
+    model_type = "qwen3_5_text"
+
+    def __init__(self, **given: Any) -> None:
+        self.hidden_size, self.num_hidden_layers = 4096, 32
+        super().__init__(**given)
+
+
 KNOWN = {
     "gpt2-xl": transformers.GPT2Config(n_embd=1600, n_layer=48),
     "gpt-j-6b": transformers.GPTJConfig(),
@@ -29,7 +40,7 @@ KNOWN = {
     "llama-3.2-3b": transformers.LlamaConfig(vocab_size=128256, hidden_size=3072, num_hidden_layers=28),
     "mistral-7b": transformers.MistralConfig(),
     "qwen2.5-7b": transformers.Qwen2Config(hidden_size=3584, num_hidden_layers=28),
-    "qwen3.5-9b": transformers.Qwen3_5TextConfig(),
+    "qwen3.5-9b": getattr(transformers, "Qwen3_5TextConfig", Qwen35Config)(),
     "phi-4": transformers.Phi3Config(hidden_size=5120, num_hidden_layers=40),
     "gemma-3-27b": transformers.Gemma3TextConfig(hidden_size=5376, num_hidden_layers=62),
 }

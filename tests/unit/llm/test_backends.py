@@ -226,9 +226,9 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"backend": "openai"}, "give --backend-url"),
+        ({"backend": "openai"}, "give backend_url"),
         ({"backend": "vllm", "backend_url": URL}, "asks no server"),
-        ({"backend_url": URL}, "give --backend openai"),
+        ({"backend_url": URL}, "give backend openai"),
         ({"backend": "vlm"}, "did you mean 'vllm'"),
         ({"backend": "openai", "backend_url": URL, "method": "ft_m"}, "edits the model itself"),
         ({"backend": "vllm", "method": "grace"}, "edits the model itself"),

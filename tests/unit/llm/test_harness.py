@@ -1,4 +1,7 @@
-"""Tasks of lm-evaluation-harness: what it returns, read; a task of ours with local data; the harness as a stand-in."""
+"""Tasks of lm-evaluation-harness: what it returns, read; a task of ours with local data; the harness as a stand-in.
+
+The tests with the real harness are in this file together: its import takes seconds.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from world.how_to import block, blocks
 from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
+import kgedit
 from kgedit.analysis.costs import tasks_table
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm.harness import TaskValue, measure_tasks, read_results
@@ -26,6 +31,7 @@ from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.spec import resolve, write_spec
 
+HOW_TO = "lm-eval.md"
 RETURNED = {
     "results": {
         "towns": {
@@ -227,6 +233,31 @@ def test_the_real_harness_measures_a_task_of_ours_on_a_random_model(
     meter = TaskMeter(folder, model, (str(task),), most=1)
     meter.measure(UNEDITED)
     assert {item.n for item in read_ability_tasks(folder)} == {1}
+
+
+@pytest.mark.slow
+def test_the_snippets_measure_an_edited_model_and_a_task_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lm_eval
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    monkeypatch.setattr(kgedit, "load_model", lambda name: small_model())
+    Path("facts.yaml").write_text(block(HOW_TO, "yaml"), encoding="utf-8")
+    Path("facts.jsonl").write_text(block(HOW_TO, "json"), encoding="utf-8")
+    edited, own_task = blocks(HOW_TO, "python")
+
+    asked: list[Any] = []
+    namespace: dict[str, Any] = {}
+    with monkeypatch.context() as patched:  # HellaSwag itself would be downloaded
+        patched.setattr(lm_eval, "simple_evaluate", lambda **given: asked.append(given))
+        exec(compile(edited, HOW_TO, "exec"), namespace)
+    assert [given["tasks"] for given in asked] == [["hellaswag"]]
+    assert asked[0]["model"].model is namespace["model"].module
+
+    exec(compile(own_task, HOW_TO, "exec"), namespace)
+    assert namespace["results"]["results"]["facts"]["acc,none"] in (0.0, 1.0)
 
 
 def _log_probability(model: Any, prompt: str, answer: str) -> float:

@@ -62,7 +62,7 @@ def test_an_archive_that_breaks_off_is_still_recognised(tmp_path: Path) -> None:
 
 
 def test_a_wrong_format_is_named_with_the_right_one(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"looks like kgtk, not wikidata_json. Give --source-format kgtk"):
+    with pytest.raises(SourceError, match=r"looks like kgtk, not wikidata_json. Give source_format kgtk"):
         found(tmp_path / "edges.tsv", b"node1\tlabel\tnode2\n", "wikidata_json")
     with pytest.raises(UnknownNameError, match="Did you mean 'wikidata_json'"):
         found(tmp_path / "dump.json", JSON, "wikidata_jsn")

@@ -97,7 +97,7 @@ def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path:
     told = read_memory_file(tmp_path / "more").manifest
     assert [source["kind"] for source in told["sources"]] == ["test", "timestep"]
     assert told["counts"]["facts"] == 3 + 4
-    with pytest.raises(KgeditError, match=r"exists\. Nothing was changed\. To replace it, add --overwrite"):
+    with pytest.raises(KgeditError, match=r"exists\. Nothing was changed\. To replace it, add overwrite=True"):
         build_memory(tmp_path / "more", timesteps=[timestep])
     build_memory(tmp_path / "more", timesteps=[timestep], overwrite=True)
     assert read_memory_file(tmp_path / "more").manifest["counts"]["facts"] == 4
@@ -107,8 +107,8 @@ def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path:
     ("options", "said"),
     [
         ({}, "A memory needs a source"),
-        ({"home": Path("a"), "graph": Path("a")}, "give --home or --graph"),
-        ({"timesteps": [Path("a")], "as_of": DAY}, "--as-of and --property choose facts of"),
+        ({"home": Path("a"), "graph": Path("a")}, "give home or graph"),
+        ({"timesteps": [Path("a")], "as_of": DAY}, "as_of and property choose facts of"),
         ({"timesteps": [Path("none")]}, "does not exist"),
     ],
 )

@@ -70,6 +70,6 @@ def test_personas_reword_as_before() -> None:
     for place, name in enumerate(MOST_ASKED[::10]):
         row = ROWS[name]
         for voice in voices():
-            asked = voice.ask(row["phrase"], row["answer"], place)
+            asked = voice.ask(row["phrase"], row["answer_type"], place)
             lines.append(f"{name} {voice.persona}: {asked.replace('{subject}', name_rules().said(EXAMPLES[name]))}")
     compare("personas.txt", lines)

@@ -25,7 +25,7 @@ def wordings() -> Iterator[tuple[str, list[str], str | None, str]]:
             yield axis, own, None, text
             yield "mhop", [HEAD["property"], *own], None, text.replace("{subject}", HEAD["phrase"])
         for voice in personas:
-            yield "personas", own, voice.persona, voice.ask(row["phrase"], row["answer"], place)
+            yield "personas", own, voice.persona, voice.ask(row["phrase"], row["answer_type"], place)
     for frame in persona_table()["frame"].to_pylist():
         yield "framed", [templates[0]["property"]], None, frame.replace("{question}", templates[0]["question"])
 

@@ -52,7 +52,7 @@ def test_every_entry_and_variant_asks_and_tells_in_full() -> None:
         asking, telling = [row["question"], *row["rephrases"]], [*row["clozes"], row["phrase"]]
         assert (len(row["rephrases"]) >= REPHRASINGS, len(row["clozes"])) == (True, CLOZES), row["property"]
         assert (row["rephrase"], row["cloze"]) == (row["rephrases"][0], row["clozes"][0])
-        assert row["answer"] in ANSWERS
+        assert row["answer_type"] in ANSWERS
         for text in (*asking, *telling):
             assert text.count("{subject}") == 1
             assert not set("{}") & set(text.replace("{subject}", ""))

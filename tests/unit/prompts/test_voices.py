@@ -27,7 +27,7 @@ def test_the_five_personas_of_the_paper_reword() -> None:
 def test_a_relation_is_said_in_the_personas_words_and_the_subject_as_it_is() -> None:
     assert ROBOT.ask("the spouse of {subject}", "person", 7) == "State the paired unit of {subject}?"
     parts = pa.table(
-        {"case_id": ["a"], "phrase": ["the spouse of {subject}"], "answer": ["person"], "name": ["spouse"]}
+        {"case_id": ["a"], "phrase": ["the spouse of {subject}"], "answer_type": ["person"], "name": ["spouse"]}
     )
     (row,) = reworded(parts, seed=0, chosen=(ROBOT,)).to_pylist()
     assert row == {"persona": "robot", "question": "State the paired unit of spouse?"}
@@ -37,7 +37,7 @@ def test_a_relation_is_said_in_the_personas_words_and_the_subject_as_it_is() -> 
 def test_a_checker_finds_subject_and_relation_in_every_question(voice: Voice) -> None:
     for row in ROWS:
         for number in range(6):
-            asked = voice.ask(row["phrase"], row["answer"], number).replace("{subject}", "Zanzibar")
+            asked = voice.ask(row["phrase"], row["answer_type"], number).replace("{subject}", "Zanzibar")
             problems = voice_problems(asked, subject="Zanzibar", phrase=row["phrase"], words=voice.words)
             assert problems == [], (row["property"], asked)
             assert "  " not in asked
@@ -66,7 +66,9 @@ def test_the_checker_sees_what_is_missing() -> None:
 
 
 def test_personas_share_few_words_with_the_question_that_edits() -> None:
-    shared = [overlap(voice.ask(row["phrase"], row["answer"], 1), row["question"]) for row in ROWS for voice in VOICES]
+    shared = [
+        overlap(voice.ask(row["phrase"], row["answer_type"], 1), row["question"]) for row in ROWS for voice in VOICES
+    ]
     assert statistics.median(shared) < 0.45
     assert overlap("Who is it?", "who IS it") == 1.0
     assert overlap("Who is it?", "Where was that?") == 0.0
@@ -78,7 +80,7 @@ def test_a_case_keeps_its_persona_when_another_is_dropped() -> None:
         {
             "case_id": [f"Q{number}:P26:Q1" for number in range(count)],
             "phrase": ["the spouse of {subject}"] * count,
-            "answer": ["person"] * count,
+            "answer_type": ["person"] * count,
             "name": ["Ada"] * count,
         }
     )

@@ -479,7 +479,7 @@ def test_single_edits_do_not_see_one_another(world: dict[str, str], tmp_path: Pa
 def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str, str], tmp_path: Path) -> None:
     run(_spec(world, "none", limit=1), tmp_path / "run")
 
-    with pytest.raises(SpecError, match=r"seed is 0 there and 1 here(.|\n)*--overwrite"):
+    with pytest.raises(SpecError, match=r"seed is 0 there and 1 here(.|\n)*overwrite=True"):
         run(_spec(world, "none", limit=1, seed=1), tmp_path / "run")
     run(_spec(world, "none", limit=1, seed=1), tmp_path / "run", overwrite=True)
     with pytest.raises(SpecError, match="holds no run"):

@@ -67,7 +67,7 @@ def test_memory_of_each_device_is_for_models_that_are_spread(tmp_path: Path) -> 
     write_timestep(tmp_path)
     base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "none"}
 
-    with pytest.raises(SpecError, match="--device cuda:all"):
+    with pytest.raises(SpecError, match="device cuda:all"):
         resolve(base | {"max_memory": "0=20GiB"})
     with pytest.raises(SpecError, match="such as 0=20GiB"):
         resolve(base | {"max_memory": "20"})
@@ -184,7 +184,7 @@ def test_ways_of_choosing_cases_that_contradict_one_another_are_refused(tmp_path
     for given, said in (
         ({"limit": 2, "sample": 2}, "give one of the two"),
         ({"only_failed": True, "presets": ["free_text", "synthetic"]}, "right from wrong; fluency does not"),
-        ({"stratify": "relation"}, "give --sample N as well"),
+        ({"stratify": "relation"}, "give sample N as well"),
         ({"stratify": "relations", "sample": 2}, "did you mean 'relation'"),
         ({"only_cases": str(tmp_path / "nowhere.txt")}, "there is no file"),
     ):

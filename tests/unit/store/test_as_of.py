@@ -263,7 +263,7 @@ def test_a_projection_and_the_dump_of_a_day_are_not_taken_for_one_another(tmp_pa
         load(tmp_path / "home", tmp_path / "dump.json", "2005-01-01")
     load(tmp_path / "home", tmp_path / "dump.json", "2015-11-09")
     before = hashes(tmp_path / "home")
-    with pytest.raises(StoreError, match="To replace it, add --overwrite"):
+    with pytest.raises(StoreError, match="To replace it, add overwrite=True"):
         as_of(tmp_path, [entity("Q1")], "2010-01-01", "2015-11-09")
     assert hashes(tmp_path / "home") == before
     replaced = as_of(tmp_path, [entity("Q1")], "2010-01-01", "2015-11-09", overwrite=True)

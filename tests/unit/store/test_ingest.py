@@ -178,7 +178,7 @@ def test_many_row_groups_are_cut_in_the_same_places(
 def test_other_options_under_the_same_date_are_refused(tmp_path: Path, dump: Path, changes: Json) -> None:
     load(tmp_path / "home", dump, DATE)
     before = hashes(tmp_path / "home")
-    with pytest.raises(StoreError, match=r"Nothing was changed.*--overwrite"):
+    with pytest.raises(StoreError, match=r"Nothing was changed.*overwrite=True"):
         load(tmp_path / "home", dump, DATE, **changes)
     assert hashes(tmp_path / "home") == before
 
@@ -189,7 +189,7 @@ def test_another_dump_under_the_same_date_is_refused_and_may_overwrite(tmp_path:
     plain = lines(items(range(1, 200)))
     other = write_dump(tmp_path / "other" / "dump.json", plain)
     same_size = write_dump(tmp_path / "third" / "dump.json", plain.replace(b"n17", b"n71"))
-    with pytest.raises(StoreError, match=r"Nothing was changed.*--overwrite"):
+    with pytest.raises(StoreError, match=r"Nothing was changed.*overwrite=True"):
         load(tmp_path / "home", other, DATE)
     assert hashes(tmp_path / "home") == before
     load(tmp_path / "home", other, DATE, overwrite=True)
@@ -216,7 +216,7 @@ def test_too_many_bad_lines_fail_and_leave_the_store_as_it_was(tmp_path: Path, d
         load(home, dump, DATE)
     found = list_snapshots(home)
     bad = write_dump(tmp_path / "bad.json", lines(items(range(1, 50))) + b"broken\n" * 2 + b"]")
-    with pytest.raises(SourceError, match=r"2 of 51 lines .*2 malformed JSON.*3.0%.*raise --max-error-rate"):
+    with pytest.raises(SourceError, match=r"2 of 51 lines .*2 malformed JSON.*3.0%.*raise max_error_rate"):
         load(home, bad, DATE, overwrite=True, max_error_rate=0.03)
     assert list_snapshots(home) == found
     assert load(home, bad, DATE, overwrite=True, max_error_rate=0.05).manifest["left_out"] == {"malformed JSON": 2}
@@ -431,7 +431,7 @@ class _Dying:
 
 @pytest.mark.slow
 def test_a_killed_worker_is_an_error_that_says_what_to_do(tmp_path: Path, dump: Path) -> None:
-    with pytest.raises(StoreError, match=r"memory ran out.*--workers 1"):
+    with pytest.raises(StoreError, match=r"memory ran out.*workers 1"):
         load(tmp_path, dump, DATE, make_loader=_Dying, workers=2, block_bytes=SMALL)
     assert multiprocessing.active_children() == []
     assert load(tmp_path, dump, DATE, workers=1, block_bytes=SMALL).manifest["entities"] == 199

@@ -198,3 +198,35 @@ def test_edits_are_called_after_their_file_or_the_timestep_that_it_lies_in(tmp_p
 def test_two_cases_never_share_an_id(tmp_path: Path) -> None:
     first, second = _cases(tmp_path, WIKIFACTDIFF, WIKIFACTDIFF)
     assert [first.case_id, second.case_id] == ["Q100:P6:Q20", "Q100:P6:Q20#2"]
+
+
+def test_malformed_objects_of_wikifactdiff_are_counted(tmp_path: Path) -> None:
+    broken = copy.deepcopy(WIKIFACTDIFF)
+    broken["objects"] += [None, "Q5"]
+    broken["neighborhood"] += [None]
+    broken["neighborhood"][0]["objects"] += [7]
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, broken, broken | {"objects": [None]}))
+    assert edits.left_out == {
+        "entries of neighborhood that are no JSON object": 4,
+        "entries of objects that are no JSON object": 3,
+        "rows without a new object: there is nothing to teach": 1,
+    }
+    first, second = edits.cases()
+    assert (first.answer, second.answer) == ("Olof Gren", "Olof Gren")
+    assert _asked(first) == _asked(second)
+
+
+def test_mquake_is_named_and_its_edits_can_be_run_as_counterfact(tmp_path: Path) -> None:
+    rewrite = COUNTERFACT["requested_rewrite"] | {"question": "Who is the mayor of Arvika?"}
+    mquake = {
+        "case_id": 1,
+        "requested_rewrite": [rewrite, rewrite | {"subject": "Mora"}],
+        "questions": ["Where was the mayor of Arvika born?"],
+        "new_answer": "Falun",
+        "new_single_hops": [{"question": "Who is the mayor of Arvika?", "answer": "Olof Gren"}],
+    }
+    with pytest.raises(BenchmarkError, match=r"is MQuAKE: requested_rewrite lists several edits") as refused:
+        EditFile.open(write_json(tmp_path / "mquake.json", mquake))
+    assert '{"requested_rewrite": ENTRY}' in str(refused.value)
+    edits = [{"requested_rewrite": entry} for entry in mquake["requested_rewrite"]]
+    assert [case.question for case in _cases(tmp_path, *edits)] == ["The mayor of Arvika is", "The mayor of Mora is"]

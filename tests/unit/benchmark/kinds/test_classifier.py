@@ -115,6 +115,31 @@ def test_meanings_are_features_where_there_is_an_embedder(tmp_path: Path) -> Non
     )
 
 
+PUBLISHED = '''\
+entity_id,property_id,property_label,datatype,old_value,new_value,old_value_label,new_value_label,\
+old_value_description,new_value_description,label,action
+1,569,date of birth,time,"""+1861-12-05T00:00:00Z""","""+1861-00-00T00:00:00Z""",NULL,NULL,NULL,NULL,unrefinement,UPDATE
+2,6,head,wikibase-entityid,"""Q5""","""Q6""",Ada Holm,Olof Gren,mayor,NULL,property_value_update,UPDATE
+3,2046,area,quantity,"""+12.53""","""+12.5""",NULL,NULL,NULL,NULL,"re_formatting, refinement",UPDATE
+'''
+
+
+def test_the_published_human_labelled_edits_are_read_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "edits.csv").write_text(PUBLISHED, encoding="utf-8")
+    rows = read_labelled(tmp_path / "edits.csv").to_pylist()
+    names = ("subject", "property", "value_type", "old_text", "new_text", "kind")
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("Q1", "P569", "time", "1861-12-05", "1861", "unrefinement"),
+        ("Q2", "P6", "item", "Ada Holm", "Olof Gren", "update"),
+        ("Q3", "P2046", "quantity", "12.53", "12.5", "reformatting"),
+    ]
+    assert (rows[0]["old_precision"], rows[0]["new_precision"]) == ("11", "9")
+    assert (rows[1]["old_description"], rows[1]["new_description"]) == ("mayor", None)
+    (tmp_path / "edits.csv").write_text(PUBLISHED.replace("unrefinement", "vandalism"), encoding="utf-8")
+    with pytest.raises(BenchmarkError, match=r"unknown kinds: vandalism\. Known: property_value_update"):
+        read_labelled(tmp_path / "edits.csv")
+
+
 def test_a_missing_column_is_named(tmp_path: Path) -> None:
     rows = [{name: value for name, value in row.items() if name != "kind"} for row in labelled_rows()]
     with pytest.raises(BenchmarkError, match="lack the columns kind"):
@@ -122,7 +147,7 @@ def test_a_missing_column_is_named(tmp_path: Path) -> None:
 
 
 def test_a_kind_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="kinds that are none: progress"):
+    with pytest.raises(BenchmarkError, match="unknown kinds: progress"):
         read_labelled(as_csv(tmp_path / "a.csv", [{**labelled_rows()[0], "kind": "progress"}]))
 
 

@@ -155,5 +155,5 @@ def test_a_state_of_earlier_versions_is_refused(cases: list[Case]) -> None:
     state = editor.state()
     (kept,) = state.record["counts"].values()
     state.record["counts"] = dict.fromkeys(editor.details()["matrices"], kept)
-    with pytest.raises(SpecError, match="--overwrite"):
+    with pytest.raises(SpecError, match="overwrite=True"):
         editor.load_state(state)

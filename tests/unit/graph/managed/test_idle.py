@@ -15,7 +15,7 @@ def test_a_time_is_a_number_with_its_unit(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "30", "0m", "-1m", "soon", "1.5h", "99999999h"])
 def test_what_is_not_a_time_is_refused(text: str) -> None:
-    with pytest.raises(GraphError, match="--idle-stop is"):
+    with pytest.raises(GraphError, match="idle_stop is"):
         parse_idle_stop(text, "--idle-stop")
 
 

@@ -199,7 +199,7 @@ def test_a_budget_is_never_exceeded_and_the_rest_is_asked_with_more(tmp_path: Pa
         rest = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=100 * one).ask(words(9))
         assert rest.not_asked == 0
         assert set(server.paid.values()) == {1}
-    with pytest.raises(ModelError, match="--prices FILE"):
+    with pytest.raises(ModelError, match="prices FILE"):
         client(server, tmp_path, budget=1.0)
 
 

@@ -1,0 +1,55 @@
+"""Progress for Python callers: one line on stderr that is rewritten, in a notebook or a terminal, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+StageProgress = Callable[[str, int, int], None]
+"""Called with a stage, how many of its steps are done, and how many there are."""
+
+_SECONDS_BETWEEN_LINES = 0.5
+
+
+def is_watched() -> bool:
+    """Whether someone can see a line that is rewritten: in a notebook, or where stderr is a terminal."""
+    return "ipykernel" in sys.modules or sys.stderr.isatty()
+
+
+def stage_line() -> StageProgress | None:
+    """Shows stages that follow each other; None where no one would see them."""
+    return _StageLine() if is_watched() else None
+
+
+def step_line(title: str, total: int, unit: str) -> Callable[[int, int], None]:
+    """Shows one step, as kgedit.api.home_folder.Steps; does nothing where no one would see it."""
+    if not is_watched():
+        return lambda _done, _counted: None
+    show = _StageLine(unit)
+    return lambda done, counted: show(title, done, total, counted)
+
+
+class _StageLine:
+    def __init__(self, unit: str = "") -> None:
+        self._unit = unit
+        self._stage = ""
+        self._begun = self._shown = 0.0
+        self._width = 0
+        self._ended = False
+
+    def __call__(self, stage: str, done: int, total: int, counted: int | None = None) -> None:
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._begun, self._shown, self._ended = stage, now, now - _SECONDS_BETWEEN_LINES, False
+        if self._ended or (done < total and now - self._shown < _SECONDS_BETWEEN_LINES):
+            return
+        self._shown = now
+        text = f"{stage}: {done / max(total, 1):.0%}, {done if counted is None else counted:,} {self._unit}".rstrip()
+        if 0 < done < total:
+            text += f", about {(now - self._begun) * (total - done) / done:,.0f} s left"
+        # Blanks cover a longer line of before; the last line of a stage stays.
+        sys.stderr.write(f"\r{text:<{self._width}}" + ("\n" if done >= total else ""))
+        sys.stderr.flush()
+        self._ended = done >= total
+        self._width = 0 if self._ended else len(text)

@@ -1,0 +1,56 @@
+"""The folder that a result is written to before it is put in place: one process at a time, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kgedit.errors import StoreError
+from kgedit.store.files import replace_folder
+from kgedit.store.working_folder import working_folder
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from kgedit.store.working_folder import working_folder
+
+with working_folder(Path(sys.argv[1])) as aside:
+    (aside / "half").write_text("half", encoding="utf-8")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_process_is_refused_and_a_killed_one_blocks_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "benchmark" / "timestep"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "writing\n"
+        taken = pytest.raises(StoreError, match=r"Another kgedit process is writing .*timestep\. Nothing was changed")
+        with taken, working_folder(target):
+            pass
+        assert (target.with_name(".timestep.aside") / "half").is_file()  # the first one's, untouched
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.communicate()
+    with working_folder(target) as aside:
+        assert list(aside.iterdir()) == []
+        (aside / "whole").touch()
+        replace_folder(aside, target)
+    assert [path.name for path in target.parent.iterdir()] == ["timestep"]
+
+
+def test_what_an_error_interrupted_is_deleted(tmp_path: Path) -> None:
+    with suppress(ZeroDivisionError), working_folder(tmp_path / "made") as aside:
+        (aside / "half").touch()
+        1 / 0  # noqa: B018
+    assert list(tmp_path.iterdir()) == []
