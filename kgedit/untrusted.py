@@ -12,8 +12,8 @@ from urllib.parse import unquote, urlsplit
 from kgedit.errors import KgeditError
 
 _LONGEST_NAME = 255
-_FORBIDDEN_IN_NAMES = frozenset('/\\:*?"<>|')
-"""Separators and drives of POSIX and Windows, and what Windows refuses in file names."""
+_SEPARATORS = frozenset("/\\:")
+"""Of folders, and of drives, on POSIX and Windows."""
 
 
 def is_path_component(name: object) -> bool:
@@ -24,7 +24,7 @@ def is_path_component(name: object) -> bool:
     """
     if not isinstance(name, str) or name in ("", ".", "..") or name != name.strip():
         return False
-    if not name.isprintable() or _FORBIDDEN_IN_NAMES & set(name):
+    if not name.isprintable() or _SEPARATORS & set(name):
         return False
     return len(name.encode("utf-8", "surrogatepass")) <= _LONGEST_NAME
 
