@@ -31,6 +31,11 @@ def home() -> Path:
     return _home_in_use.get() or Path(os.environ.get("KGEDIT_HOME", "kgedit-data")).absolute()
 
 
+def as_typed(path: Path) -> Path:
+    """A path as users type it: relative where it is below the working directory."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 @contextmanager
 def use_home(folder: str | Path | None) -> Iterator[None]:
     """Make `home` answer with a folder; None leaves it as it is."""
