@@ -5,7 +5,7 @@ A message says what happened, where, and what to do next; the command line print
     KgeditError
     ├── MissingExtraError  a package of an optional extra is not installed
     ├── DamagedFileError   a file is not what kgedit wrote, or cannot be decoded
-    ├── UnknownNameError   a name is in no registry (near matches in the message)
+    ├── UnknownNameError   a name is not known (near matches and all names in the message)
     ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
     ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
     ├── GraphError         the graph cannot be reached, started, written or read
@@ -23,6 +23,8 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import abc
+
+from kgedit.near_names import did_you_mean
 
 _FLAGS = frozenset(
     {"ask-as-of", "brief", "changed-locality", "dry-run", "only-failed", "overwrite", "trust-remote-code"}
@@ -94,7 +96,18 @@ class DamagedFileError(KgeditError):
 
 
 class UnknownNameError(KgeditError, KeyError):
-    """A name that no registry holds; a KeyError too, because a registry is a Mapping."""
+    """A name that is not known; a KeyError too, because a registry is a Mapping.
+
+    Attributes:
+        kind: Kind of the thing, such as "editing method".
+        name: The name that was given.
+        known: The names there are, sorted.
+    """
+
+    def __init__(self, kind: str, name: str, known: abc.Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(sorted(known))
+        hint = did_you_mean(name, self.known)
+        super().__init__(f"There is no {kind} '{name}'.{hint} Known: {', '.join(self.known) or 'none'}.")
 
     def __str__(self) -> str:
         return self._message(Exception.__str__(self))

@@ -5,7 +5,6 @@ A registry maps a name to ``"module:attribute"``; the module is imported only wh
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -44,9 +43,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         # Entry points are looked for on disk, some 10 ms each time: only for names of other packages.
         targets = self._own if name in self._own else self._targets()
         if name not in targets:
-            near = difflib.get_close_matches(name, targets, n=1, cutoff=0.5)
-            hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise UnknownNameError(f"There is no {self.kind} '{name}'.{hint} Known: {', '.join(sorted(targets))}.")
+            raise UnknownNameError(self.kind, name, targets)
         module, _, attribute = targets[name].partition(":")
         return cast(Part, getattr(import_module(module), attribute))
 

@@ -60,6 +60,11 @@ def utf8_folder(folder: str | Path) -> Path:
     )
 
 
+def as_typed(path: Path) -> Path:
+    """A path as users type it: relative where it is below the working directory."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 @contextmanager
 def use_home(folder: str | Path | None) -> Iterator[None]:
     """Make `home` answer with a folder; None leaves it as it is."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.api.home_folder import read_date
 from kgedit.api.written_files import write_files
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
@@ -147,7 +148,7 @@ def submit(
     from kgedit.runs.submissions.entries import write_entry
 
     address, page = _report(report)
-    day = str(date)[:10] if date else datetime.datetime.now(datetime.UTC).date().isoformat()
+    day = read_date(date).isoformat() if date else datetime.datetime.now(datetime.UTC).date().isoformat()
     statement = Statement(submitter=submitter, date=day, report=address, note=" ".join(note.split()))
     checked = check_run(Path(run), timesteps=[Path(step) for step in timesteps])
     return write_entry(checked, Path(to), statement, report=page, overwrite=overwrite)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgedit.api.live_progress import step_line
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
+from kgedit.records.days import read_day
 from kgedit.resources import home as default_home
 from kgedit.resources import utf8_folder
 
@@ -32,16 +33,16 @@ def read_date(date: Date) -> datetime.date:
     """A day.
 
     Raises:
-        StoreError: if a text is none.
+        StoreError: if a text is not a day.
     """
     if isinstance(date, datetime.datetime):
         return date.date()
     if isinstance(date, datetime.date):
         return date
     try:
-        return datetime.date.fromisoformat(date)
+        return read_day(date)
     except ValueError as error:
-        raise StoreError(f"'{date}' is no date. Give YYYY-MM-DD.") from error
+        raise StoreError(str(error)) from error
 
 
 class HomeFolder:

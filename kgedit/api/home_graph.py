@@ -179,6 +179,8 @@ class HomeGraph(HomeFolder):
 
         if (older is None) != (newer is None) or (older is not None and item is None):
             raise GraphError("Give both dates or none, and dates only with an item.")
+        if item is not None:
+            _check_id(item)
         window = {"from": str(read_date(older)), "to": str(read_date(newer))} if older and newer else {}
         with open_finished(self.path) as graph:
             address, query = graph.address, ""
@@ -207,3 +209,17 @@ class HomeGraph(HomeFolder):
         from kgedit.graph.managed.server import ManagedServer
 
         return ManagedServer(self.path).stop()
+
+
+def _check_id(item: str) -> None:
+    """Check the form of an id before a server is started for it.
+
+    Raises:
+        GraphError: if it is not an id.
+    """
+    from kgedit.graph.queries import check_id
+
+    try:
+        check_id(item)
+    except ValueError as error:
+        raise GraphError(f"'{item}' is not the id of an item: {error}.") from error

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kgedit.api.home_folder import Date, HomeFolder, read_date
 from kgedit.extras import names_extra
+from kgedit.resources import use_home
 
 if TYPE_CHECKING:
     from kgedit.benchmark.audit import Audit
@@ -181,13 +182,15 @@ class HomeTimesteps(HomeFolder):
         from kgedit.wikidata.times import day_number
 
         days = (day_number(read_date(older)), day_number(read_date(newer)))
-        return Timestep.open(self._timestep_folder(*days, profile))
+        with use_home(self.path):
+            return Timestep.open(self._timestep_folder(*days, profile))
 
     def audit(self, path: str | Path, older: Date, newer: Date) -> Audit:
         """Check a file of edits, or a timestep, against two snapshots; no graph is needed.
 
         Args:
-            path: A file in any form that `run` takes, or the folder of a timestep.
+            path: A file in any form that `run` takes, or a timestep: its folder, its name in this home, or its dates
+                (2021-01-04..2023-02-27).
             older: Day of the snapshot at which the edits did not hold yet.
             newer: Day of the one at which they do.
 
@@ -203,7 +206,7 @@ class HomeTimesteps(HomeFolder):
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         earlier = [snapshot for snapshot in list_snapshots(self.path) if snapshot.date < old.date]
         spill = self.path / "snapshots" / f".audit-{os.getpid()}"
-        with disk_errors(self.path, again="give the same command again"):
+        with use_home(self.path), disk_errors(self.path, again="give the same command again"):
             return audit_edits(open_edits(Path(path)), old, new, earlier, spill=spill)
 
     def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:

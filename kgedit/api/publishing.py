@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.api.home_folder import read_date
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -44,7 +46,8 @@ def publish(
 
     Args:
         folder: Where; written aside and put in place when it is whole.
-        timesteps: Folders of finished timesteps; the first is the default configuration.
+        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of finished timesteps; the
+            first is the default configuration.
         runs: Folders of finished runs on these timesteps, whose scores are published with them.
         name: Of the data set; None for the folder's name.
         version: Of the data set.
@@ -71,9 +74,9 @@ def publish(
         version=version,
         license=license.lower(),
         url=url,
-        date=None if date is None else str(date)[:10],
+        date=None if date is None else read_date(date).isoformat(),
     )
-    steps = [Timestep.open(Path(step)) for step in timesteps]
+    steps = [Timestep.open(step) for step in timesteps]
     for unchecked in (step for step in steps if not step.has_checksums):
         raise BenchmarkError(
             f"{unchecked.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it. Export it "

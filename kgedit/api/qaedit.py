@@ -172,16 +172,14 @@ def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
 def _names(days: Sequence[str | datetime.date], home: str | Path | None, questions: pa.Table) -> Names | None:
     if not days:
         return None
-    import datetime
-
+    from kgedit.api.home_folder import read_date
     from kgedit.benchmark.qaedit.names import read_names
     from kgedit.resources import home as default_home
     from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
 
     folder = default_home() if home is None else utf8_folder(home)
-    dates = [datetime.date.fromisoformat(day) if isinstance(day, str) else day for day in days]
-    return read_names([open_snapshot(folder, date) for date in dates], questions["question"])
+    return read_names([open_snapshot(folder, read_date(day)) for day in days], questions["question"])
 
 
 def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:

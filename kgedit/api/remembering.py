@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def build_memory(
     out: Path,
     *,
-    timesteps: Sequence[Path] = (),
+    timesteps: Sequence[str | Path] = (),
     home: Path | None = None,
     graph: Path | None = None,
     base: Path | None = None,
@@ -36,7 +36,8 @@ def build_memory(
 
     Args:
         out: The file.
-        timesteps: Folders of timesteps, learned in order of their newer snapshots.
+        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of timesteps, learned in order of
+            their newer snapshots.
         home: A home whose snapshots' facts are learned, from the store.
         graph: A home whose graph's facts are learned.
         base: An earlier memory that is added to.

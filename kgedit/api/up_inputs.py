@@ -19,6 +19,7 @@ from kgedit.api.home import Date, read_date
 from kgedit.api.loading import DumpOptions
 from kgedit.benchmark.timestep import timestep_folder
 from kgedit.errors import BenchmarkError, SourceError
+from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.wikidata.times import day_number
 
@@ -166,9 +167,12 @@ def _read_state(given: str | Path | Date | None, date: Date | None, option: str)
     if path.exists():
         return DatedState(_day_of(path, option) if date is None else read_date(date), path.absolute())
     try:
-        return DatedState(datetime.date.fromisoformat(str(given)))
-    except ValueError:
-        raise SourceError(f"{given} is neither a file nor the day of a snapshot (YYYY-MM-DD). Check it.") from None
+        return DatedState(read_day(str(given)))
+    except ValueError as error:
+        why = f" {error}" if str(given)[:4].isdecimal() else ""
+        raise SourceError(
+            f"There is no file {given}, and it is not the day of a loaded snapshot (YYYY-MM-DD).{why}"
+        ) from None
 
 
 def _day_of(path: Path, option: str) -> datetime.date:

@@ -42,6 +42,7 @@ from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.prompts.voices import voices
+from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -109,7 +110,7 @@ def export_timestep(
         BenchmarkError: if the dates are in the wrong order, or the graph lacks a snapshot.
     """
     if old.date >= new.date:
-        raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
+        raise BenchmarkError(not_before(old.name, new.name))
     _check_graph(graph, old, new)
     selection = None if settings.only is None else read_selection(settings.only)
     classifier = _classifier(settings)

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.benchmark.timestep_names import MANIFEST, find_timestep
 from kgedit.checksums import check_folder
 from kgedit.errors import BenchmarkError, DamagedFileError
 from kgedit.html_tables import html_table
@@ -152,23 +153,22 @@ class Timestep:
     def open(cls, folder: str | Path) -> Timestep:
         """Open a finished timestep, and check its files before their first use in this process.
 
+        Args:
+            folder: Its folder, its name in the home, or its two dates (kgedit.benchmark.timestep_names).
+
         Raises:
-            BenchmarkError: if the folder is not there or not finished, or its name or profile is no name of a folder.
+            BenchmarkError: with the timesteps there are, if it is none of these; or if its name or profile is not the
+                name of a folder.
             DamagedFileError: if a file is not what was exported.
         """
-        folder = Path(folder)
-        path = folder / "timestep.json"
-        if not path.is_file():
-            state = "is not finished" if folder.is_dir() else "does not exist"
-            raise BenchmarkError(
-                f"The timestep {folder} {state}. Make it: kgedit export-timestep --from DATE --to DATE --out {folder}"
-            )
+        found = find_timestep(folder)
+        path = found / MANIFEST
         manifest = read_manifest(path, key="timestep", fix=EXPORT_AGAIN)
-        check_folder(folder, fix=EXPORT_AGAIN, also=table_checksums(manifest))
+        check_folder(found, fix=EXPORT_AGAIN, also=table_checksums(manifest))
         # Both become parts of paths: of a publication, of reports.
         path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=BenchmarkError)
         path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=BenchmarkError)
-        return cls(folder, manifest)
+        return cls(found, manifest)
 
     def __repr__(self) -> str:
         return f"<Timestep {self.name} in {str(self.folder)!r}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 
@@ -9,6 +10,7 @@ import click
 
 from kgedit import __version__
 from kgedit.cli.cells import visible
+from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
@@ -57,7 +59,16 @@ COMMANDS: Registry[click.Command] = Registry(
 )
 
 
-class _Commands(click.Group):
+_OF_THE_USERS_FILES = frozenset(
+    (
+        *(errno.EACCES, errno.EDQUOT, errno.EEXIST, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOSPC),
+        *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
+    )
+)
+"""Errors of the system that a user can fix, where they name a file."""
+
+
+class _Commands(CommandGroup):
     """Finds commands in COMMANDS; turns errors that the user can fix into one message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -95,6 +106,9 @@ class _Commands(click.Group):
             say("Interrupted.")
             ctx.exit(EXIT_CODE)
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_USERS_FILES and error.filename is not None:
+                advice = "Check the path, its permissions and the free space of its disk."
+                raise click.ClickException(visible(f"{error.filename}: {error.strerror}. {advice}")) from error
             if not is_undecodable(error):
                 raise
             raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error

@@ -37,7 +37,8 @@ _EPILOG = examples(
 def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:
     """Check a file of edits against two snapshots.
 
-    FILE is any file that `run-edit --edits` takes, or a timestep. Labels are resolved to ids where ids are missing. A
+    FILE is any file that `run-edit --edits` takes, or a timestep: its folder, its name in the home's benchmark folder,
+    or two dates as 2021-01-04..2023-02-27. Labels are resolved to ids where ids are missing. A
     row is valid if its edit is a current main statement that changed in the window, its locality questions ask for what
     did not, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
     (Wilson). A valid row is no update if the change is a late entry or a refinement, say: a second table counts the

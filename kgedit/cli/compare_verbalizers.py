@@ -50,9 +50,10 @@ def compare_verbalizers(
 ) -> None:
     """Compare templates and models on the same facts.
 
-    Each words the same cases of a timestep on all axes. Printed are, by axis, the share of questions that pass the
-    final filters and why the others do not, and of those that pass: words, overlap with the template's question, and
-    the share of different pairs of words. Nothing is written but the cache of replies.
+    TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
+    2021-01-04..2023-02-27. Each words the same cases of it on all axes. Printed are, by axis, the share of questions
+    that pass the final filters and why the others do not, and of those that pass: words, overlap with the template's
+    question, and the share of different pairs of words. Nothing is written but the cache of replies.
     """
     from kgedit.api.verbalizing import WordingOptions, compare
     from kgedit.benchmark.timestep import Timestep

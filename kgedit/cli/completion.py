@@ -98,8 +98,14 @@ def snapshot_dates(_: click.Context) -> Iterable[str]:
     return [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days]
 
 
-def _paths_of(marker: str, *folders: str) -> Complete:
-    """A completion that offers folders that hold a file: those beside the word, and those of the home."""
+def _paths_of(marker: str, folder: str, *, by_name: bool = False) -> Complete:
+    """A completion that offers folders that hold a file: those beside the word, and those of the home.
+
+    Args:
+        marker: The file.
+        folder: Folder of the home that holds such folders.
+        by_name: Whether the command also takes the name of a folder of the home, which is then offered.
+    """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
         from glob import escape
@@ -109,10 +115,11 @@ def _paths_of(marker: str, *folders: str) -> Complete:
 
         begun = Path(f"{incomplete}x").parent
         near = Path().glob(f"{escape(str(begun))}/*/{marker}") if not begun.is_absolute() else begun.glob(f"*/{marker}")
-        places = [near, *((home() / folder).glob(f"*/{marker}") for folder in folders)]
-        found = sorted({str(path.parent) for place in places for path in place})
+        own = [path.parent for path in (home() / folder).glob(f"*/{marker}")]
+        names_do = by_name and "/" not in incomplete
+        found = sorted({*(str(path.parent) for path in near), *(one.name if names_do else str(one) for one in own)})
         items = [CompletionItem(name) for name in found if name.startswith(incomplete)]
-        # Whoever names a folder elsewhere goes on as the shell does.
+        # Other folders are completed by the shell.
         return items or [CompletionItem(incomplete, type="dir")]
 
     return complete
@@ -121,8 +128,8 @@ def _paths_of(marker: str, *folders: str) -> Complete:
 runs = _paths_of("spec.yaml", "runs")
 """Folders of runs."""
 
-timesteps = _paths_of("timestep.json", "benchmark")
-"""Folders of timesteps."""
+timesteps = _paths_of("timestep.json", "benchmark", by_name=True)
+"""Folders of timesteps, and the names of those in the home."""
 
 
 def properties(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from kgedit.cli import completion
+from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 
 
-@click.group("configs", epilog=examples("kgedit configs ls"))
+@click.group("configs", cls=CommandGroup, epilog=examples("kgedit configs ls"))
 def configs() -> None:
     """List, copy and check hyperparameter files."""
 
@@ -27,11 +28,10 @@ def ls(method: str | None) -> None:
     from kgedit.editing import METHODS
     from kgedit.errors import UnknownNameError
     from kgedit.hparams.published import published_configs
-    from kgedit.hparams.settings import unknown
 
     names = [method] if method else list(METHODS)
     if method is not None and method not in METHODS:
-        raise UnknownNameError(unknown("editing method", method, list(METHODS)))
+        raise UnknownNameError("editing method", method, METHODS)
     rows = []
     for name in names:
         known = published_configs(name)

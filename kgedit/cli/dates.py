@@ -8,8 +8,24 @@ from typing import Any
 import click
 
 from kgedit.cli import completion
+from kgedit.records.days import read_day
 
-DATE: dict[str, Any] = {"type": click.DateTime(formats=["%Y-%m-%d"]), "metavar": "YYYY-MM-DD"}
+
+class _Day(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A day, as midnight of it; year first, in any of the spellings of `read_day`."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        try:
+            return datetime.datetime.combine(read_day(value), datetime.time())
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DATE: dict[str, Any] = {"type": _Day(), "metavar": "YYYY-MM-DD"}
 """Any day."""
 
 SNAPSHOT_DATE: dict[str, Any] = {**DATE, "shell_complete": completion.snapshot_dates}
@@ -18,9 +34,9 @@ SNAPSHOT_DATE: dict[str, Any] = {**DATE, "shell_complete": completion.snapshot_d
 
 def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:
     try:
-        return tuple(datetime.date.fromisoformat(day.strip()) for day in given.split(",")) if given else ()
+        return tuple(read_day(day.strip()) for day in given.split(",")) if given else ()
     except ValueError as error:
-        raise click.BadParameter(f"'{given}' is no list of days. Write: 2010-12-31,2015-12-31") from error
+        raise click.BadParameter(f"{error} Several days are separated by commas: 2010-12-31,2015-12-31") from error
 
 
 DATES: dict[str, Any] = {"metavar": "YYYY-MM-DD,...", "default": "", "callback": _read_days}

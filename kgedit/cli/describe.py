@@ -51,7 +51,8 @@ def describe(
 ) -> None:
     """Count what a timestep or a file of edits consists of.
 
-    TIMESTEP is a folder that export-timestep wrote, or a file that `run-edit --edits` takes. Counted are cases and
+    TIMESTEP is an exported timestep (its folder, its name in the home's benchmark folder, or two dates as
+    2021-01-04..2023-02-27), or a file that `run-edit --edits` takes. Counted are cases and
     probes, the funnel, tags, scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions
     and answers, and deciles of popularity: each where it is there. The page of --html is one file without any request
     to a network.

@@ -13,6 +13,7 @@ from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import bars, say
 from kgedit.errors import SourceError
+from kgedit.records.days import read_day
 
 _CONTACT: dict[str, Any] = {
     "envvar": "KGEDIT_CONTACT",
@@ -234,6 +235,7 @@ def _day(text: str | None, listing: bool) -> datetime.date | None:
     if text in (None, "latest") and (text or listing):
         return None
     try:
-        return datetime.date.fromisoformat(text or "")
+        return read_day(text or "")
     except ValueError as error:
-        raise click.BadParameter("Give latest or a date (YYYY-MM-DD), or --list.") from error
+        why = f"{error} " if text else ""
+        raise click.BadParameter(f"{why}Give latest or a day, or list the days there are: --list") from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kgedit.api.home import Home
+from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from kgedit.graph.summary import Summary
 
 
-@click.group(epilog=examples("kgedit graph start"))
+@click.group(cls=CommandGroup, epilog=examples("kgedit graph start"))
 def graph() -> None:
     """Fetch, start, stop and inspect the Neo4j server.
 

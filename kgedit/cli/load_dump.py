@@ -70,7 +70,7 @@ def load_dump(
     interrupted resumes when the same command is given again.
     """
     if (date is None) == (not days):
-        raise click.UsageError("Give --date, the day of the dump, or --as-of, earlier days to project it to.")
+        raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
     options: dict[str, Any] = {
         "source_format": source_format,
         "languages": languages,

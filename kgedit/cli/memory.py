@@ -10,17 +10,18 @@ import click
 
 from kgedit.cli import completion
 from kgedit.cli.cells import visible
+from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format
 from kgedit.cli.progress import say, steps
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.errors import KgeditError
 
 if TYPE_CHECKING:
     from kgedit.memory.asking import MemoryAnswer
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-_FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
 
 _SEARCH = (
     click.option("--embedder", default="all-minilm-l6-v2", show_default=True,
@@ -39,7 +40,7 @@ def _search_options(command: Any) -> Any:
     return command
 
 
-@click.group(epilog=examples("kgedit memory build --home --out facts.kgmemory"))
+@click.group(cls=CommandGroup, epilog=examples("kgedit memory build --home --out facts.kgmemory"))
 def memory() -> None:
     """Keep a deployed model current, from a file of facts.
 
@@ -55,8 +56,8 @@ def memory() -> None:
         "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
     )
 )
-@click.option("--timestep", "timesteps", multiple=True, type=_FOLDER, shell_complete=completion.timesteps,
-              help="Folder of a timestep; repeat.")  # fmt: skip
+@click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
+              help=f"Exported timestep: {TIMESTEP_FORMS}; repeat.")  # fmt: skip
 @click.option("--home", "from_home", is_flag=True, help="The facts of the loaded snapshots, from the store.")
 @click.option("--graph", "from_graph", is_flag=True, help="The facts of the graph in Neo4j.")
 @click.option("--as-of", **DATE, help="Facts of --home or --graph as of this day. Default: the newest snapshot.")
@@ -67,7 +68,7 @@ def memory() -> None:
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
 @result_format
 def build(
-    timesteps: tuple[Path, ...],
+    timesteps: tuple[str, ...],
     from_home: bool,
     from_graph: bool,
     as_of: datetime.datetime | None,

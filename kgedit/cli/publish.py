@@ -12,6 +12,7 @@ from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -24,9 +25,9 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
     )
 )
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-@click.option("--timestep", "timesteps", multiple=True, required=True, type=_FOLDER,
+@click.option("--timestep", "timesteps", multiple=True, required=True, metavar=TIMESTEP,
               shell_complete=completion.timesteps,
-              help="Folder that export-timestep wrote; repeat for several. The first is the default.")  # fmt: skip
+              help=f"Exported timestep: {TIMESTEP_FORMS}; repeat for several. The first is the default.")  # fmt: skip
 @click.option("--runs", multiple=True, type=_FOLDER, shell_complete=completion.runs,
               help="Finished run on these timesteps whose scores go with them; repeat for several.")  # fmt: skip
 @click.option("--name", help="Of the data set. Default: the folder's name.")
@@ -38,7 +39,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @result_format
 def publish(
     folder: Path,
-    timesteps: tuple[Path, ...],
+    timesteps: tuple[str, ...],
     runs: tuple[Path, ...],
     name: str | None,
     version: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ from kgedit.errors import GraphError
 if TYPE_CHECKING:
     from kgedit.graph.queries import Query
 
+# The first word of a statement, writing ones included (they are refused as such), and more after it.
+_CYPHER = re.compile(
+    r"\s*(?://|/\*|(?:match|optional|return|with|unwind|call|show|explain|profile|cypher|use|load|foreach|create|merge|"
+    r"detach|delete|set|remove|drop)\s)",
+    re.IGNORECASE,
+)
+
 
 @click.command(
     epilog=examples(
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
         'kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source ORDER BY s.date"',
     )
 )
-@click.argument("name", required=False, shell_complete=completion.queries)
+@click.argument("name", metavar="[NAME|CYPHER]", required=False, shell_complete=completion.queries)
 @click.option(
     "-p",
     "--parameter",
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     help="One parameter; repeat.",
 )
 @click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
-@click.option("--cypher", help="Your own Cypher instead, which may only read the graph.")
+@click.option("--cypher", help="Your own Cypher, which may only read the graph; can also be given as the argument.")
 @rows_format
 @click.option("--limit", type=click.IntRange(min=1), help="Rows to print at most.")
 @click.option(
@@ -56,14 +64,19 @@ def query(
     limit: int | None,
     timeout: float,
 ) -> None:
-    """Run a query file, or your own Cypher, on the graph."""
+    """Run a query file, or your own Cypher, on the graph.
+
+    NAME is a query of --list. An argument that begins as Cypher does (MATCH, RETURN, CALL, ...) is run as Cypher.
+    """
     if listing:
         _list(form)
         return
     if math.isnan(timeout):
         raise click.BadParameter("nan is no time.", param_hint="--timeout")
+    if name is not None and cypher is None and _CYPHER.match(name):
+        name, cypher = None, name
     if (name is None) == (cypher is None):
-        raise click.UsageError("Give the name of a query (kgedit query --list) or --cypher, and not both.")
+        raise click.UsageError("Give either the name of a query (kgedit query --list) or Cypher.")
     given = _given(parameters)
     rows = Home().query(name, given, cypher=cypher, limit=limit, timeout=timeout)
     print_rows(rows, form)

@@ -12,6 +12,7 @@ from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import stages
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
@@ -56,8 +57,8 @@ _MOST_FAILURES = 5
 
 @click.command("run-edit", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
-              help="Exported timestep; repeat in order.")  # fmt: skip
+@click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
+              help=f"Exported timestep: {TIMESTEP_FORMS}; repeat in order.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits as others publish them; after timesteps.")
 @click.option("--model", metavar="NAME", shell_complete=completion.models,
               help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")  # fmt: skip

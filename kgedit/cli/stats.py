@@ -10,6 +10,7 @@ from kgedit.cli import completion
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.errors import SpecError
 
 _EPILOG = examples(
@@ -25,8 +26,8 @@ A run finds them when it reads the same text, tokens and length; for text files:
 @click.option("--model", required=True, metavar="NAME", shell_complete=completion.models,
               help="smollm2-135m, a folder, or a name on the hub.")  # fmt: skip
 @click.option("--layers", required=True, metavar="LAYERS", help="Blocks, such as 4-8 or 3,5,7.")
-@click.option("--timestep", type=click.Path(path_type=Path, file_okay=False), shell_complete=completion.timesteps,
-              help="Use this one's known facts.")  # fmt: skip
+@click.option("--timestep", metavar=TIMESTEP, shell_complete=completion.timesteps,
+              help=f"Use the known facts of this one: {TIMESTEP_FORMS}.")  # fmt: skip
 @click.option(
     "--text", "texts", multiple=True, type=click.Path(path_type=Path, dir_okay=False), help="Use a text file."
 )
@@ -41,7 +42,7 @@ A run finds them when it reads the same text, tokens and length; for text files:
 def stats(
     model: str,
     layers: str,
-    timestep: Path | None,
+    timestep: str | None,
     texts: tuple[Path, ...],
     tokens: int | None,
     length: int,

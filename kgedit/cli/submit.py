@@ -12,6 +12,7 @@ from kgedit.cli.dates import DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 
@@ -24,9 +25,8 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @click.argument("run", metavar="RUN", type=_FOLDER, shell_complete=completion.runs)
 @click.option("--to", "board", required=True, type=_FOLDER, help="The board: a folder, as of a git or hub repository.")
-@click.option("--timestep", "timesteps", multiple=True, type=click.Path(path_type=Path),
-              shell_complete=completion.timesteps,
-              help="Where the run's timestep lies; repeat in order. Default: as the run's spec says.")  # fmt: skip
+@click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
+              help=f"The run's timestep: {TIMESTEP_FORMS}; repeat in order. Default: that of its spec.")  # fmt: skip
 @click.option("--by", "submitter", metavar="NAME", help="Who submits.")
 @click.option("--date", **DATE, help="Day of submission. Default: today.")
 @click.option("--report", metavar="URL|FILE", help="The run's report page; a file is copied into the entry.")
@@ -36,7 +36,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 def submit(
     run: Path,
     board: Path,
-    timesteps: tuple[Path, ...],
+    timesteps: tuple[str, ...],
     submitter: str | None,
     date: datetime.datetime | None,
     report: str | None,

@@ -12,6 +12,7 @@ from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import say
+from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 
 if TYPE_CHECKING:
     from kgedit.analysis.tables import Table
@@ -48,8 +49,8 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
 @click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
 @click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
-@click.option("--timestep", "timesteps", multiple=True, metavar="FOLDER", shell_complete=completion.timesteps,
-              help="Instead of the base's timesteps.")  # fmt: skip
+@click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
+              help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
 @click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's.")
 @click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")

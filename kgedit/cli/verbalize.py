@@ -53,7 +53,8 @@ def verbalize(
 ) -> None:
     """Have a language model word a timestep's questions.
 
-    TIMESTEP is a folder that export-timestep wrote. A copy with the model's questions is written to --out; every
+    TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
+    2021-01-04..2023-02-27. A copy with the model's questions is written to --out; every
     question passes the final filters (subject named, relation expressed, answer not given away, answer repeated, one
     question, length), and where the model's does not, the template's stays. wordings.parquet in the new folder tells
     the source of each question and the reason, timestep.json the counts.

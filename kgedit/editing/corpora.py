@@ -70,7 +70,8 @@ def corpus_of_files(paths: Sequence[Path]) -> Corpus:
         try:
             lines += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError) as error:
-            raise ModelError(f"The text {path} cannot be read: {error}. Give UTF-8 text files.") from error
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ModelError(f"The text {path} cannot be read: {reason}. Give UTF-8 text files.") from error
     return Corpus(", ".join(path.name for path in paths), tuple(lines))
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from kgedit.errors import StoreError
 from kgedit.exploring.explorer import Explorer
 from kgedit.exploring.indexes import manifest_hash
+from kgedit.records.days import not_before
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
 
@@ -159,7 +160,7 @@ class Windows:
         """The name of a table with all changes of a window; made if it is not there."""
         old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
         if older >= newer:
-            raise StoreError(f"{old.name} is not before {new.name}. Choose an older and a newer snapshot.")
+            raise StoreError(not_before(old.name, new.name))
         name, key = f"window_{older}_{newer}", (older, newer)
         with self._lock:
             if key not in self._made:

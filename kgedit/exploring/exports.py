@@ -17,6 +17,7 @@ from kgedit.benchmark.selected import write_selection
 from kgedit.benchmark.timestep import timestep_folder
 from kgedit.errors import BenchmarkError
 from kgedit.exploring.explorer import Explorer
+from kgedit.records.days import not_before
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
@@ -93,7 +94,7 @@ class Exports:
             raise BenchmarkError("Nothing is selected. Select changes, an item or a relation first.")
         old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
         if older >= newer:
-            raise BenchmarkError(f"{old.name} is not before {new.name}.")
+            raise BenchmarkError(not_before(old.name, new.name))
         benchmark = self._explorer.home / "benchmark"
         folder = timestep_folder(benchmark, older, newer, profile)
         out = folder.with_name(f"{folder.name}_{name}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import GraphError, UnknownNameError
+from kgedit.records.days import not_before, read_day
 from kgedit.resources import data_folder
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 from kgedit.wikidata.times import day_number
@@ -50,13 +51,12 @@ class Parameter:
         try:
             return _READERS[self.kind](text)
         except (ValueError, KeyError) as error:
-            raise GraphError(f"Parameter {self.name} is of kind {self.kind}; {text!r} is not ({error}).") from error
+            why = str(error) if self.kind == "date" else f"{text!r} is not of kind {self.kind} ({error})."
+            raise GraphError(f"Parameter {self.name}: {why}") from error
 
 
 def _date(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text):
-        raise ValueError("give YYYY-MM-DD")
-    return day_number(date.fromisoformat(text))
+    return day_number(read_day(text))
 
 
 def _written(day: int) -> str:
@@ -78,7 +78,7 @@ def check_dates(dates: Mapping[str, int], snapshots: Sequence[int]) -> None:
             loaded = ", ".join(map(_written, sorted(snapshots))) or "none"
             raise GraphError(f"The graph holds no snapshot of {_written(day)} (loaded: {loaded}).")
     if {"from", "to"} <= dates.keys() and dates["from"] >= dates["to"]:
-        raise GraphError(f"from ({_written(dates['from'])}) is not before to ({_written(dates['to'])}).")
+        raise GraphError(not_before(_written(dates["from"]), _written(dates["to"])))
 
 
 def checked_dates(texts: Mapping[str, str], snapshots: Sequence[int]) -> dict[str, int]:
@@ -88,14 +88,19 @@ def checked_dates(texts: Mapping[str, str], snapshots: Sequence[int]) -> dict[st
     return days
 
 
-def _entity_id(text: str) -> str:
+def check_id(text: str) -> str:
+    """An id of an item, a property or a lexeme, unchanged.
+
+    Raises:
+        ValueError: if the text is not one.
+    """
     if not _ID.fullmatch(text):
-        raise ValueError("give an id such as Q30 or P6")
+        raise ValueError("give an id such as Q30 or P6; kgedit find NAME finds it")
     return text
 
 
 def _entity_ids(text: str) -> list[str]:
-    return [_entity_id(part.strip()) for part in text.split(",") if part.strip()]
+    return [check_id(part.strip()) for part in text.split(",") if part.strip()]
 
 
 _NAMED = {"TWO_HOP_STOP_LIST": list(TWO_HOP_STOP_LIST)}
@@ -103,7 +108,7 @@ _NAMED = {"TWO_HOP_STOP_LIST": list(TWO_HOP_STOP_LIST)}
 
 _READERS: dict[str, Any] = {
     "date": _date,
-    "id": _entity_id,
+    "id": check_id,
     "ids": _entity_ids,
     "integer": int,
     "number": float,
@@ -178,7 +183,7 @@ def read_query(name: str) -> Query:
     """
     queries = read_queries()
     if name not in queries:
-        raise UnknownNameError(f"There is no query '{name}'. Known: {', '.join(queries)}.")
+        raise UnknownNameError("query", name, queries)
     return queries[name]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from kgedit.errors import SpecError
+from kgedit.hparams.yaml_errors import why_unreadable
 from kgedit.records.runs import Setting
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -50,7 +51,7 @@ def read_config(path: Path) -> PublishedConfig:
         text = path.read_text(encoding="utf-8")
         raw = yaml.safe_load(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SpecError([f"{path} cannot be read: {error}"]) from error
+        raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
         raise SpecError([f"{path} must be a mapping with 'settings' (and 'applies_to' for the models it is for)"])
     about = text.partition("\n")[0].removeprefix("#").strip()

@@ -6,7 +6,6 @@ model, made from the first, in which every setting may be left out; `GivenSettin
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +19,7 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 
 from kgedit.errors import SpecError
 from kgedit.hparams.published import PublishedConfig, published_for
+from kgedit.near_names import near_names
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:
@@ -260,6 +260,6 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 
 def unknown(kind: str, name: object, known: list[str]) -> str:
     """The message for a name that is not known, with the nearest one."""
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    near = near_names(str(name), known, limit=1)
     hint = f" did you mean '{near[0]}'?" if near else ""
     return f"there is no {kind} '{name}';{hint} known: {', '.join(sorted(known)) or 'none'}"

@@ -5,8 +5,6 @@ METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default 
 
 from __future__ import annotations
 
-import difflib
-
 import yaml
 
 from kgedit.errors import UnknownNameError
@@ -47,9 +45,7 @@ def _published(method: str, model: str) -> PublishedConfig | None:
     configs = {config.model: config for config in published_configs(method)}
     if model not in configs:
         known = [DEFAULT, *configs]
-        near = difflib.get_close_matches(model, known, n=1, cutoff=0.5)
-        hint = f" Did you mean '{method}/{near[0]}'?" if near else ""
-        raise UnknownNameError(f"There is no config '{method}/{model}'.{hint} Known: {', '.join(known)}.")
+        raise UnknownNameError("config", f"{method}/{model}", [f"{method}/{one}" for one in known])
     return configs[model]
 
 

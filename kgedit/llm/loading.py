@@ -17,6 +17,7 @@ from kgedit.llm.load_options import PLAINLY, LoadOptions
 from kgedit.llm.saving import save_whole
 from kgedit.llm.tiny import Lesson, TrainingProgress, tiny_folder
 from kgedit.llm.token_spans import check_places_are_known
+from kgedit.near_names import did_you_mean
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -191,13 +192,29 @@ def _not_found(name: str, error: Exception) -> ModelError:
             f"The model '{name}' comes with Python code of its own. Read it, and if you trust who wrote it: "
             "--trust-remote-code"
         )
-    wanted = "config.json, tokenizer.json and safetensors, as transformers' save_pretrained writes them"
-    if Path(name).is_dir():
-        return ModelError(f"The folder {name} holds no model that transformers can read; it needs {wanted}. ({first})")
+    return model_not_found(name, first)
+
+
+def model_not_found(name: str, reason: str) -> ModelError:
+    """The error for a name that leads to no model: a near built-in name, a missing folder, or a hub without it.
+
+    Args:
+        name: As it was given.
+        reason: What transformers or the hub reported, in one line.
+    """
+    wanted = "config.json, tokenizer.json and safetensors files, as transformers' save_pretrained writes them"
+    path = Path(name)
+    if path.is_dir():
+        return ModelError(f"The folder {name} holds no model that transformers can read; it needs {wanted}. ({reason})")
+    if path.is_file():
+        return ModelError(f"{name} is a file. Give the folder of a model; it needs {wanted}.")
+    built_in = f"Built-in models: {', '.join(sorted(BUILT_IN))}."
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        return ModelError(f"There is no folder {name}. Give a folder with {wanted}. {built_in}")
     return ModelError(
-        f"There is no model '{name}': not among the built-in ones ({', '.join(sorted(BUILT_IN))}), no such folder, and "
-        f"neither the hub nor its local cache gives it. Give a folder with {wanted}; or, where there is a network, run "
-        f"hf download {name} and set HF_HOME to that cache. ({first})"
+        f"There is no model '{name}'.{did_you_mean(name, BUILT_IN)} {built_in} It is no folder either, and neither the "
+        f"Hugging Face hub nor its local cache has it. Give a folder with {wanted}; or, where there is a network, run "
+        f"hf download {name} and set HF_HOME to that cache. ({reason})"
     )
 
 

@@ -24,6 +24,8 @@ FORM = 1
 """Raised whenever older versions of kgedit could not read a new file."""
 
 _MANIFEST = "memory.json"
+_USUAL_SUFFIX = ".kgmemory"
+_MOST_LISTED = 6
 _BEGINNING_OF_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -78,16 +80,27 @@ def read_memory_file(path: Path) -> MemoryFile:
             manifest = json.loads(archive.read(_MANIFEST))
             names = [name for name in archive.namelist() if name.endswith(".parquet")]
             tables = {name.removesuffix(".parquet"): pq.read_table(io.BytesIO(archive.read(name))) for name in names}
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise KgeditError(_why_no_file(path)) from error
     except (OSError, zipfile.BadZipFile, KeyError, ValueError, pa.ArrowInvalid) as error:
         raise KgeditError(
-            f"{path} holds no memory that can be read ({error}). Build one: kgedit memory build --timestep FOLDER "
-            f"--out {path}"
+            f"{path} is not a memory, or is damaged ({error}). Give a file that kgedit memory build wrote, or build it "
+            "again."
         ) from error
     if manifest.get("form") != FORM:
         raise KgeditError(
             f"{path} was written by kgedit {manifest.get('kgedit', '?')} in another form. Build it again with this one."
         )
     return MemoryFile(tables, manifest, hashlib.sha256(content).hexdigest())
+
+
+def _why_no_file(path: Path) -> str:
+    """That there is no such file, and the memories that are in the same folder."""
+    what = f"{path} is a folder." if path.is_dir() else f"There is no memory {path}."
+    folder = path if path.is_dir() else path.parent
+    there = sorted(str(file) for file in folder.glob(f"*{_USUAL_SUFFIX}"))
+    hint = f"Memories there are: {', '.join(there[:_MOST_LISTED])}." if there else "Build one with kgedit memory build."
+    return f"{what} {hint}"
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

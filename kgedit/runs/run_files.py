@@ -17,6 +17,7 @@ from kgedit.checksums import SUMS, check_folder, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import BenchmarkError
 from kgedit.files import sync
+from kgedit.near_names import near_names
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import (
     AbilityMeasurement,
@@ -28,9 +29,12 @@ from kgedit.records.runs import (
     TaskMeasurement,
 )
 from kgedit.records.scores import RunScores
+from kgedit.resources import as_typed, home
 from kgedit.runs.edited_cases import read_edited_cases
 
 Record = TypeVar("Record")
+
+_MOST_LISTED = 6
 
 
 _CHECKED = (
@@ -56,14 +60,36 @@ def read_spec(folder: Path) -> RunSpec:
     Raises:
         BenchmarkError: if the folder holds no run, or its spec cannot be read.
     """
-    path = folder / "spec.yaml"
-    if not path.is_file():
-        state = "holds no run: it has no spec.yaml" if folder.is_dir() else "does not exist"
-        raise BenchmarkError(f"{folder} {state}. Name the folder that kgedit run-edit wrote.")
+    path = require_run(folder)
     try:
         return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), RunSpec)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise BenchmarkError(f"{path} is no spec of a run: {error}. Run kgedit run-edit into a new folder.") from error
+
+
+def require_run(folder: Path) -> Path:
+    """The run's spec.yaml, which a run writes first.
+
+    Raises:
+        BenchmarkError: with the runs there are, if the folder is not a run.
+    """
+    path = folder / "spec.yaml"
+    if not path.is_file():
+        raise BenchmarkError(_why_no_run(folder))
+    return path
+
+
+def _why_no_run(folder: Path) -> str:
+    if folder.is_dir():
+        what = f"The folder {folder} is not a run: it has no spec.yaml."
+        there = sorted(path.parent for path in folder.glob("*/spec.yaml"))
+    else:
+        what = f"There is no run {folder}."
+        there = sorted(path.parent for path in (home() / "runs").glob("*/spec.yaml"))
+        near = near_names(folder.name, [path.name for path in there], limit=_MOST_LISTED)
+        there = [path for name in near for path in there if path.name == name] or there
+    listed = ", ".join(str(as_typed(path)) for path in there[:_MOST_LISTED])
+    return f"{what} " + (f"Runs there are: {listed}." if there else "Name the folder that kgedit run-edit wrote.")
 
 
 def read_answers(folder: Path) -> Iterator[Answer]:

@@ -117,9 +117,8 @@ def open_run(
     Raises:
         SpecError: if the folder holds another run, or something that is no run, or if another process is at work on it.
     """
+    refuse_other_content(path)
     is_run = (path / "spec.yaml").is_file()
-    if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
-        raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
     path.mkdir(parents=True, exist_ok=True)
     with exclusive_lock(path / _LOCK, when_taken=lambda: _in_use(path)):
         if is_run and overwrite:
@@ -131,6 +130,19 @@ def open_run(
         if not (path / "environment.json").is_file():
             replace_file(path / "environment.json", _as_json(environment))
         yield RunFolder(path)
+
+
+def refuse_other_content(path: Path) -> None:
+    """Check that a folder is missing, empty, or a run.
+
+    Raises:
+        SpecError: if it has other content.
+    """
+    if path.exists() and not path.is_dir():
+        raise SpecError([f"{path} is a file; give another folder (--out)"])
+    is_run = (path / "spec.yaml").is_file()
+    if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
+        raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
 
 
 def _in_use(path: Path) -> None:

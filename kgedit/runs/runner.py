@@ -40,7 +40,7 @@ from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.expiry import mark_expiring, without_expired
-from kgedit.runs.run_folder import RunFolder, open_run
+from kgedit.runs.run_folder import RunFolder, open_run, refuse_other_content
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
@@ -86,6 +86,7 @@ def run(
         _check_saving(spec, save_model)
     if spending is not None and not BACKENDS[spec.backend].needs_url:
         raise SpecError([f"the backend {spec.backend} is paid nothing; leave out --backend-budget, --backend-prices"])
+    refuse_other_content(out or default_folder(spec))
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))

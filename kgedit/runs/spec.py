@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from kgedit.benchmark.timestep_names import find_timestep
 from kgedit.editing import METHODS
-from kgedit.errors import ModelError, SpecError, UnknownNameError
+from kgedit.errors import BenchmarkError, ModelError, SpecError, UnknownNameError
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
 from kgedit.hparams.settings import Settings, given_model, read_settings
+from kgedit.hparams.yaml_errors import why_unreadable
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory
@@ -51,7 +53,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SpecError([f"{path} cannot be read: {error}"]) from error
+        raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(raw, dict):
         raise SpecError([f"{path} must be a mapping such as 'method: ft_m', not {type(raw).__name__}"])
     return raw
@@ -309,11 +311,20 @@ def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, .
             "timesteps is missing: give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
         )
         return ()
-    for folder in map(Path, given):
-        if not folder.is_file() and not (folder / "timestep.json").is_file():
-            state = "is not a finished timestep" if folder.is_dir() else "does not exist"
-            problems.append(f"the timestep {folder} {state}. Make it: kgedit export-timestep --out {folder}")
-    return tuple(given)
+    return tuple(found for one in given if (found := _edits(one, problems)))
+
+
+def _edits(given: str, problems: list[str]) -> str | None:
+    """Path of a file of edits, or of the timestep that is meant; None, and a problem, if there is none."""
+    path = Path(given)
+    if path.is_file():
+        return given
+    try:
+        found = find_timestep(given)
+    except BenchmarkError as error:
+        problems.append(f"timesteps: {error}")
+        return None
+    return given if found == path else str(found)
 
 
 def _batch_size(given: int | None, protocol: Protocol, method: _Method | None, problems: list[str]) -> int | None:

@@ -28,6 +28,7 @@ from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, Target, join_parts
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
+from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, snapshot_folder
@@ -250,24 +251,33 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
     kept = [(load, read_snapshot(snapshot_folder(home, load.date))) for load in loads]
     for _, snapshot in kept:
         snapshot.check()
-    other = [snapshot for load, snapshot in kept if not looks_same(snapshot, load, source)]
+    for load, snapshot in kept:
+        _refuse_other(snapshot, _differences(snapshot, load, source))
     whole = [snapshot for load, snapshot in kept if load.limit is None]
-    if whole and not other:
+    if whole:
         for _ in source.blocks(loads[0].framing):
             pass
-        other = [snapshot for snapshot in whole if snapshot.manifest["source"]["sha256"] != source.sha256]
-    if other:
+    for snapshot in whole:
+        loaded = snapshot.manifest["source"]["sha256"]
+        _refuse_other(snapshot, [content_difference(loaded, source.sha256)] if loaded != source.sha256 else [])
+
+
+def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:
+    if differences:
+        listed = "\n".join(f"  - {difference}" for difference in differences)
         raise StoreError(
-            f"{other[0].folder} holds another dump or was loaded with other options "
-            f"({other[0].manifest['source']['name']}). Nothing was changed. To replace it, add --overwrite."
+            f"The snapshot of {snapshot.name} in {snapshot.folder.parent} is there already, and was loaded otherwise:\n"
+            f"{listed}\nNothing was changed. To replace it, add --overwrite."
         )
 
 
 def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
-    """Whether a snapshot was loaded from a dump of this name and size with the same options; no byte is read."""
-    manifest, identity = snapshot.manifest, load.identity(source)
-    same = all(manifest.get(key) == identity[key] for key in ("date", "loader", "limit", "redirects", "slice_of"))
-    return same and manifest["source"]["size"] == source.size and snapshot.is_projected == load.as_of
+    """Whether a snapshot was loaded from a dump of this size with the same options; the dump is not read."""
+    return not _differences(snapshot, load, source)
+
+
+def _differences(snapshot: Snapshot, load: Load, source: DumpFile) -> list[str]:
+    return load_differences(snapshot.manifest, load.identity(source), as_of=load.as_of)
 
 
 def _prepare(staging: Path, identity: dict[str, Any]) -> None:

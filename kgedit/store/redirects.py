@@ -25,6 +25,8 @@ IN_A_CYCLE = "redirect in a cycle"
 
 _LINE = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
 
+_FORM = "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
+
 _STATED = pa.schema([("source", pa.string()), ("target", pa.string())])
 
 _LONGEST_CHAIN = 2**16
@@ -66,20 +68,21 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
     Of several for one id the latest counts, and the last line of those.
 
     Raises:
-        SourceError: naming the first line that is none. Blank lines and a heading may be there.
+        SourceError: naming the first line that is none, or if there is no redirect at all. Blank lines and a heading
+            may be there.
     """
     latest: dict[str, tuple[int, str]] = {}
     others: dict[str, set[str]] = {}
+    lines = redirects = 0
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
+            lines += bool(line.strip())
             match = _LINE.fullmatch(line.strip())
             if match is None:
                 if number == 1 or not line.strip():
                     continue
-                raise SourceError(
-                    f"Line {number} of {path} is no redirect: {line.strip()!r}. "
-                    "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
-                )
+                raise SourceError(f"Line {number} of {path} is no redirect: {line.strip()!r}. {_FORM}")
+            redirects += 1
             source, target, *day = match.groups()
             first = int("".join(day)) if day[0] else 0
             before, known = latest.get(source, (0, target))
@@ -90,6 +93,8 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
             elif known != target:
                 others.setdefault(source, {known}).add(target)
             latest[source] = (first, target)
+    if lines and not redirects:
+        raise SourceError(f"{path} holds no redirect. {_FORM}")
     targets = {source: target for source, (_, target) in latest.items()}
     return GivenRedirects(targets, sum(len(found) - 1 for found in others.values()))
 

@@ -143,10 +143,13 @@ def open_snapshot(home: Path, date: datetime.date) -> Snapshot:
     for snapshot in list_snapshots(home):
         if snapshot.date == day_number(date):
             return snapshot
-    loaded = ", ".join(str(snapshot.manifest["date"]) for snapshot in list_snapshots(home)) or "none"
-    raise StoreError(
-        f"No snapshot of {date} is loaded in {home} (loaded: {loaded}). Load it: kgedit load-dump PATH --date {date}"
-    )
+    raise StoreError(f"{_not_loaded(home, date)} Load it: kgedit load-dump PATH --date {date}")
+
+
+def _not_loaded(home: Path, date: datetime.date) -> str:
+    """That the snapshot of a date is not loaded, and which are."""
+    loaded = ", ".join(snapshot.name for snapshot in list_snapshots(home)) or "none"
+    return f"No snapshot of {date} is loaded in {home} (loaded: {loaded})."
 
 
 def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
@@ -155,14 +158,15 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
     It is renamed first, so that it is either whole or gone; a removal that was interrupted is finished.
 
     Raises:
-        StoreError: if it is not loaded.
+        StoreError: with the dates there are, if it is not loaded.
     """
     folder = snapshot_folder(home, date)
     going = folder.with_name(f".{folder.name}.dropped")
     with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {date}"):
         if not going.is_dir():
+            # A damaged snapshot can be removed too.
             if not (folder / "manifest.json").is_file():
-                open_snapshot(home, date)  # raises, with the dates there are; a damaged snapshot can be removed
+                raise StoreError(f"{_not_loaded(home, date)} Nothing was removed.")
             folder.rename(going)
         shutil.rmtree(going)
     return list_snapshots(home)

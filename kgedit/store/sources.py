@@ -104,9 +104,8 @@ class DumpFile:
         except OSError as error:
             raise self._unopened(error) from error
         if not is_file:
-            raise SourceError(
-                f"There is no file {self.path}. Give the path of a Wikidata dump (plain, .gz, .bz2, .zst)."
-            )
+            what = f"{self.path} is not a file" if self.path.exists() else f"There is no file {self.path}"
+            raise SourceError(f"{what}. Give the path of a Wikidata dump (plain, .gz, .bz2, .zst).")
 
     def blocks(self, framing: Framing = JSON_LINES) -> Iterator[bytes]:
         """Blocks of whole entities, always cut in the same places.

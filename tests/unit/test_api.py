@@ -229,7 +229,7 @@ def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None
     ]
     assert {row["method"] for row in rows} == {"ft_m"}
     assert kgedit.read_run(tmp_path / "run").spec == run.spec
-    with pytest.raises(kgedit.BenchmarkError, match="holds no run"):
+    with pytest.raises(kgedit.BenchmarkError, match="is not a run"):
         kgedit.scores(tmp_path)
 
 
@@ -349,7 +349,7 @@ def test_a_home_loads_lists_and_drops_snapshots_without_a_graph(tmp_path: Path) 
     assert repr(home) == f"kgedit.Home('{tmp_path}/elsewhere')"
     with pytest.raises(kgedit.StoreError, match="No snapshot of 2023-02-27"):
         home.export_timestep(datetime.date(2021, 1, 4), "2023-02-27")
-    with pytest.raises(kgedit.StoreError, match="Give YYYY-MM-DD"):
+    with pytest.raises(kgedit.StoreError, match="Write YYYY-MM-DD"):
         home.load_dump(dump, "4 January", graph=False)
     with pytest.raises(kgedit.BenchmarkError, match="export-timestep"):
         home.timestep("2021-01-04", "2023-02-27")

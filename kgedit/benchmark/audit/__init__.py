@@ -14,6 +14,7 @@ from kgedit.benchmark.audit.result import Audit, summarise
 from kgedit.benchmark.audit.snapshots import open_snapshots
 from kgedit.benchmark.edit_files import Edits
 from kgedit.errors import BenchmarkError
+from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.snapshots import Snapshot
 
@@ -36,7 +37,7 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Sn
         BenchmarkError: if the snapshots are in the wrong order.
     """
     if old.date >= new.date:
-        raise BenchmarkError(f"--from {old.name} is not before --to {new.name}.")
+        raise BenchmarkError(not_before(old.name, new.name))
     step("reading the file", 0, _STEPS)
     claimed = claimed_rows(edits)
     try:

@@ -33,7 +33,7 @@ def check_kinds(names: Collection[str]) -> None:
     """
     for name in names:
         if name not in KINDS:
-            raise UnknownNameError(f"There is no kind of change '{name}'. Known: {', '.join(KINDS)}.")
+            raise UnknownNameError("kind of change", name, KINDS)
 
 
 _STRINGS = pa.list_(pa.string())

@@ -110,7 +110,8 @@ def read_questions(path: Path, *, limit: int | None = None) -> QuestionFile:
         table, count, left_out = _checked(name, rows, limit)
         digest = _sha256(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"The questions {path} cannot be read: {error}.") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise BenchmarkError(f"The questions {path} cannot be read: {reason}. Check the path.") from error
     return QuestionFile(path, digest, form, name, count, table, left_out)
 
 

@@ -51,6 +51,7 @@ from kgedit.prompts.names import names_version
 from kgedit.prompts.personas import persona_version
 from kgedit.prompts.templates import template_version
 from kgedit.prompts.voices import voices
+from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -108,7 +109,7 @@ def export_timestep(
         SourceError: if page views cannot be read.
     """
     if old.date >= new.date:
-        raise BenchmarkError(f"--from {old.manifest['date']} is not before --to {new.manifest['date']}.")
+        raise BenchmarkError(not_before(old.name, new.name))
     behaviour(settings.compat)  # a wrong name or file is told before any work
     selection = None if settings.only is None else read_selection(settings.only)
     if settings.compat and settings.functional_by != "constraints":

@@ -31,6 +31,7 @@ from kgedit.runs.run_files import (
     read_preparation,
     read_scores,
     read_spec,
+    require_run,
 )
 from kgedit.runs.scoring import measure_run
 from kgedit.runs.selection import choose_cases
@@ -64,10 +65,12 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         timesteps: Where its timesteps lie now, in their order; none for where its spec says.
 
     Raises:
+        BenchmarkError: if the folder is not a run.
         SubmissionError: with every reason for which the run is refused.
     """
     faults: list[str] = []
     step("reading the run", 0, _STEPS)
+    require_run(folder)
     spec = _read(lambda: read_spec(folder), faults)
     environment = _read(lambda: read_environment(folder), faults)
     scores = _read(lambda: read_scores(folder), faults)
@@ -113,6 +116,8 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
     path = folder / "selection.json"
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[Selection, ...])
+    except FileNotFoundError as error:
+        raise BenchmarkError(f"{path} is missing") from error
     except (OSError, msgspec.DecodeError) as error:
         raise BenchmarkError(f"{path} cannot be read: {error}") from error
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kgedit.errors import SpecError
+from kgedit.hparams.yaml_errors import why_unreadable
 
 KeyPath = tuple[str | int, ...]
 """Keys and indexes that lead to a value: ("grid", 0, "settings", "k", 2)."""
@@ -66,7 +67,7 @@ def read_located(path: Path) -> LocatedYaml:
         content = yaml.safe_load(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SpecError([f"{path} cannot be read: {error}"]) from error
+        raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(content, dict) or root is None:
         raise SpecError([f"{path} must be a mapping with base, grid or runs, not {type(content).__name__}"])
     lines: dict[KeyPath, int] = {}

@@ -155,7 +155,8 @@ class _Planner:
         except SpecError as error:
             for problem in error.problems:
                 place = _place_of(problem, combination)
-                self._keep(place or path, problem, name, of_run=place is None)
+                text = problem.removeprefix(f"{place[-1]}: ") if place else problem
+                self._keep(place or path, text, name, of_run=place is None)
             return None
         return None if wrong else spec
 
@@ -211,7 +212,7 @@ def _method_of(combination: Combination) -> str:
 
 
 def _place_of(problem: str, combination: Combination) -> KeyPath | None:
-    """Where the field stands that a problem begins with: "limit takes the first cases", "the timestep A does not"."""
+    """Where the field stands that a problem begins with: "limit takes the first cases", "timesteps: there is"."""
     found = re.match(r"(?:the )?(\w+)", problem)
     word = found[1] if found else ""
     placed = combination.get((word,)) or combination.get((f"{word}s",))

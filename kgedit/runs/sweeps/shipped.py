@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.errors import SpecError
+from kgedit.near_names import did_you_mean
 
 _FOLDER = Path(__file__).parent / "specs"
 
@@ -46,8 +46,7 @@ def find_sweep(name: str | Path) -> Path:
     known = {sweep.name: sweep.path for sweep in shipped_sweeps()}
     if str(name) in known:
         return known[str(name)]
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
+    hint = did_you_mean(str(name), known)
     raise SpecError([f"there is no file {name}, nor a sweep of that name.{hint} Known: {', '.join(known)}"])
 
 

@@ -347,8 +347,8 @@ def test_what_is_no_finished_run_is_refused(runs: list[Path], tmp_path: Path) ->
     (tmp_path / "empty").mkdir()
     (runs[0] / "scores.json").unlink()
     for folder, message in [
-        (tmp_path / "empty", "holds no run"),
-        (tmp_path / "nowhere", "does not exist"),
+        (tmp_path / "empty", "is not a run"),
+        (tmp_path / "nowhere", "There is no run"),
         (runs[0], "is not finished"),
     ]:
         for options in ((), ("--rescore",)):

@@ -109,7 +109,7 @@ def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path:
         ({}, "A memory needs a source"),
         ({"home": Path("a"), "graph": Path("a")}, "give home or graph"),
         ({"timesteps": [Path("a")], "as_of": DAY}, "as_of and property choose facts of"),
-        ({"timesteps": [Path("none")]}, "does not exist"),
+        ({"timesteps": [Path("none")]}, "There is no timestep none"),
     ],
 )
 def test_sources_that_cannot_be_are_refused(options: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -118,12 +118,20 @@ def test_sources_that_cannot_be_are_refused(options: dict[str, Any], said: str, 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 torn", None])
-def test_a_damaged_file_is_refused_with_what_to_do(content: bytes | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "facts").write_bytes(content)
-    with pytest.raises(KgeditError, match=r"holds no memory that can be read .* kgedit memory build"):
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 torn"])
+def test_a_damaged_file_is_refused_with_what_to_do(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "facts").write_bytes(content)
+    with pytest.raises(KgeditError, match=r"facts is not a memory, or is damaged .* build it again"):
         read_memory_file(tmp_path / "facts")
+
+
+def test_a_missing_file_is_answered_with_the_memories_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(KgeditError, match=r"There is no memory .*facts\. Build one with kgedit memory build"):
+        read_memory_file(tmp_path / "facts")
+    (tmp_path / "facts.kgmemory").touch()
+    for wrong, what in ((tmp_path / "facts", "There is no memory"), (tmp_path, "is a folder")):
+        with pytest.raises(KgeditError, match=rf"{what}.* Memories there are: .*facts\.kgmemory"):
+            read_memory_file(wrong)
 
 
 def _ask(*arguments: str | Path) -> str:

@@ -284,9 +284,9 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_or_not_finished_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="does not exist"):
+    with pytest.raises(BenchmarkError, match="There is no run"):
         measure_run(tmp_path / "nowhere")
-    with pytest.raises(BenchmarkError, match="holds no run"):
+    with pytest.raises(BenchmarkError, match="is not a run"):
         read_scores(tmp_path)
     run = write_run(tmp_path / "run", asked([1]))
     with pytest.raises(BenchmarkError, match="is not finished"):

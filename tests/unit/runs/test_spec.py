@@ -30,7 +30,13 @@ def test_all_problems_of_a_spec_are_told_at_once(tmp_path: Path) -> None:
         resolve(raw)
 
     said = str(caught.value)
-    expected = ("nowhere does not exist", "model is missing", "settings.steps", "'lr'", "did you mean 'sequential'")
+    expected = (
+        "nowhere. There is no timestep in",
+        "model is missing",
+        "settings.steps",
+        "'lr'",
+        "did you mean 'sequential'",
+    )
     expected += ("did you mean 'wild'", "limit: must be at least 1", "tpu", "did you mean 'seed'")
     assert [part for part in expected if part not in said] == []
     assert len(caught.value.problems) == len(expected)

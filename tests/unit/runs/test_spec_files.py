@@ -71,7 +71,7 @@ def test_the_list_has_every_file_and_every_methods_defaults() -> None:
     applies_to = "model_type gpt2, hidden_size 1600, num_hidden_layers 48"
     assert rows[1].split(maxsplit=1) == ["alphaedit/gpt2-xl", applies_to]
     assert rows[-1].split() == ["alphaedit/default", "any", "other", "model"]
-    assert "did you mean 'memit'" in _run("ls", "--method", "memitt").stderr
+    assert "Did you mean 'memit'" in _run("ls", "--method", "memitt").stderr
 
 
 def test_a_copy_replaces_nothing_unless_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         ("memits/model.yaml", "did you mean 'memit'"),
         ("none.yaml", "did you mean 'sequential'"),
         ("none.yaml", "model is missing"),
-        ("none.yaml", "nowhere does not exist"),
+        ("none.yaml", "timesteps: There is no timestep nowhere."),
         ("list.yaml", "must be a mapping"),
     ]
     missing = [(file, part) for file, part in expected if not any(x.startswith(file) and part in x for x in told)]

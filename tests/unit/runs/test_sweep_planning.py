@@ -140,7 +140,7 @@ method: ft_m
 TOLD = """\
 2: presets.wild: kgedit has a preset of this name
 3: presets.fed: the metric contains cannot judge teacher_forcing; take exact_match
-6: base.timesteps: the timestep nowhere.json does not exist
+6: base.timesteps: There is no file nowhere.json
 7: base.presets: there is no preset 'fedd'; did you mean 'fed'?
 8: base.sead: there is no field 'sead'; did you mean 'seed'?
 10: grid[1].method[2]: there is no editing method 'rom'; did you mean 'rome'?
@@ -179,7 +179,7 @@ def test_what_is_wrong_with_a_whole_run_names_the_runs(base: dict[str, Any], tmp
         ("base: {model: tiny}\n", "neither a grid nor a list of runs"),
         ("base: [1]\nruns: {method: none}\n", "runs: must be a list of mappings"),
         ("grid: {method: none, settings: 3}\n", "grid.settings: must be a mapping of hyperparameters"),
-        ("grid: {method: [none\n", "cannot be read"),
+        ("grid: {method: [none\n", "line 2: the YAML is broken"),
         ("base: {method: [none, rag]}\ngrid: {seed: [1]}\n", "1: base.method: must be the name of a method"),
     ],
 )

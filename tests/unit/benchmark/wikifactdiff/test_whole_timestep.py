@@ -219,7 +219,7 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
 
 def test_the_snapshots_must_be_in_order_and_a_compatibility_must_exist(tmp_path: Path) -> None:
     old, new = two_snapshots(tmp_path, BEFORE, AFTER)
-    with pytest.raises(BenchmarkError, match=f"older {NEW} is not before newer {OLD}"):
+    with pytest.raises(BenchmarkError, match=f"{NEW} is not before {OLD}: give the older day first"):
         export_timestep(new, old, tmp_path / "timestep", settings=Settings())
     with pytest.raises(BenchmarkError, match="no compatibility 'wikifactdiff-2025'"):
         export_timestep(old, new, tmp_path / "timestep", settings=Settings(compat="wikifactdiff-2025"))

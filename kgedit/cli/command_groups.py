@@ -1,0 +1,101 @@
+"""Groups of commands that answer a wrong word with the right one: commands, options, and options without a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import click
+
+from kgedit.near_names import near_names
+
+_MOST_LISTED = 12
+
+
+class CommandGroup(click.Group):
+    """A group that names the command or option that was meant."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            names = _options(error.ctx.command) if error.ctx else ()
+            raise click.UsageError(_no_such("option", error.option_name, names), error.ctx) from error
+        except click.MissingParameter as error:
+            values = _values_there_are(error.param, error.ctx) if error.param and error.ctx else ""
+            raise click.UsageError(f"{error.format_message()}{values}", error.ctx) from error
+        except click.BadParameter as error:
+            raise click.UsageError(_in_plain_words(error.format_message()), error.ctx) from error
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(_no_such("command", name, self._commands_with_subcommands(ctx)), ctx)
+        found, command, rest = super().resolve_command(ctx, args)
+        if command is not None and not isinstance(command, click.Group) and not ctx.resilient_parsing:
+            _check_options(command, rest, click.Context(command, info_name=found, parent=ctx))
+        return found, command, rest
+
+    def _commands_with_subcommands(self, ctx: click.Context) -> Iterable[str]:
+        for name in self.list_commands(ctx):
+            yield name
+            command = self.get_command(ctx, name)
+            if isinstance(command, click.Group):
+                yield from (f"{name} {inner}" for inner in command.list_commands(ctx))
+
+
+def _in_plain_words(message: str) -> str:
+    """Click's message without the names of its types."""
+    for type_name, plain in (("integer", "a whole number"), ("float", "a number")):
+        message = re.sub(rf"is not a valid {type_name}( range)?\.", f"is not {plain}.", message)
+    return message
+
+
+def _no_such(kind: str, given: str, names: Iterable[str]) -> str:
+    near = near_names(given, names)
+    hint = f" Did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
+    return f"There is no {kind} '{given}'.{hint}"
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Options by each of their names."""
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    return {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
+
+
+def _check_options(command: click.Command, words: list[str], context: click.Context) -> None:
+    """Check that each option that needs a value has one, and that no long option has a single dash.
+
+    Click takes whatever follows for the value, so that ``--timestep --model tiny`` would read ``tiny`` as an argument;
+    and ``-timestep`` for several short options.
+
+    Raises:
+        UsageError: with the values there are, or the option that was meant.
+    """
+    options = _options(command)
+    position = 0
+    while position < len(words) and words[position] != "--":
+        word = words[position]
+        option = options.get(word)
+        if option is not None and not option.is_flag and not option.count:
+            following = words[position + 1] if position + 1 < len(words) else None
+            if following is None or (following.startswith("--") and following in options):
+                raise click.UsageError(_lacks_value(option, word, following, context), context)
+            position += 1
+        elif option is None and len(word) > 2 and f"-{word}" in options:
+            raise click.UsageError(_no_such("option", word, [f"-{word}"]), context)
+        position += 1
+
+
+def _lacks_value(option: click.Option, word: str, following: str | None, context: click.Context) -> str:
+    next_word = "" if following is None else f", but {following} follows"
+    return f"The option {word} needs a value{next_word}.{_values_there_are(option, context)}"
+
+
+def _values_there_are(option: click.Parameter, context: click.Context) -> str:
+    """What the shell offers for the option, as a sentence; "" where that is files only."""
+    values = [item.value for item in option.shell_complete(context, "") if item.type == "plain" and item.value]
+    more = f" and {len(values) - _MOST_LISTED} more" if len(values) > _MOST_LISTED else ""
+    return f" There are: {', '.join(values[:_MOST_LISTED])}{more}." if values else ""

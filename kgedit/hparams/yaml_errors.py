@@ -1,0 +1,20 @@
+"""Why a YAML file cannot be read, as one line of a list of problems."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+
+def why_unreadable(path: Path, error: OSError | UnicodeDecodeError | yaml.YAMLError) -> str:
+    """The reason without error numbers, and the line where YAML is broken."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {path}"
+    if isinstance(error, OSError):
+        return f"{path} cannot be read: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path} is not UTF-8 text"
+    mark = getattr(error, "problem_mark", None)
+    where = f"{path}, line {mark.line + 1}" if mark else str(path)
+    return f"{where}: the YAML is broken: {getattr(error, 'problem', None) or str(error).partition(chr(10))[0]}"

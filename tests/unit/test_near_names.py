@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from kgedit.near_names import did_you_mean, near_names
+
+METHODS = ("alphaedit", "ft_l", "ft_m", "lora", "lora_merge", "memit", "r_rome", "rome")
+COMMANDS = ("drop-snapshot", "explore", "export-timestep", "graph", "load-dump", "run-edit")
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "near"),
+    [
+        ("MEMIT", METHODS, ["memit"]),
+        ("FT-M", METHODS, ["ft_m"]),
+        ("R-ROME", METHODS, ["r_rome"]),
+        ("lora-mrge", METHODS, ["lora_merge"]),
+        ("alpha", METHODS, ["alphaedit"]),
+        ("smollm2", ("smollm2-135m", "tiny"), ["smollm2-135m"]),
+        ("lod-dump", COMMANDS, ["load-dump"]),
+        ("loaddump", COMMANDS, ["load-dump"]),
+        ("load", COMMANDS, ["load-dump"]),
+        ("dump", COMMANDS, ["load-dump"]),
+        ("timestep", COMMANDS, ["export-timestep"]),
+        ("rouge", ("judge", "fluency", "token_f1"), []),
+        ("f1", ("judge", "fluency", "token_f1"), ["token_f1"]),
+        ("export", (*COMMANDS, "report"), ["export-timestep"]),
+        ("", COMMANDS, []),
+    ],
+)
+def test_the_nearest_names_are_those_that_a_user_means(given: str, names: tuple[str, ...], near: list[str]) -> None:
+    assert near_names(given, names)[: len(near) or 1] == near
+
+
+def test_a_hint_is_given_only_where_a_name_is_near() -> None:
+    assert did_you_mean("memitt", METHODS) == " Did you mean 'memit'?"
+    assert did_you_mean("xyz", METHODS) == ""
