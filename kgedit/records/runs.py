@@ -106,7 +106,7 @@ class EditedModel:
         name: As the user asked for it.
         class_name: Of transformers.
         revision: Commit on the hub, or version of the package that carries it, or "".
-        fingerprint: Hash of a sample of its weights.
+        fingerprint: Digest of its weights, configuration and tokenizer.
         parameters: How many it has.
     """
 

@@ -260,6 +260,9 @@ def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -
             yield from error.problems
         if device != "cuda:all":
             yield "max_memory is for models that are spread: give --device cuda:all"
+    if given.backend not in (None, DEFAULT):
+        ignored = [name for name in ("max_memory", "quantize") if getattr(given, name)]
+        yield from (f"{name} is for models that kgedit loads: leave out --backend {given.backend}" for name in ignored)
     if given.quantize and method and method.capabilities and not method.capabilities.takes_quantized_weights:
         yield (
             f"{given.method} computes with the model's weights, which 4 bits do not hold: leave out quantize, or take "
