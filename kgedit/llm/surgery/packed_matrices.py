@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from kgedit.llm.fingerprints import tensor_digest
+
 MOST_BYTES = 2**30
 """Of all copies of one model: those of SmolLM2-135M take half of it, and as much again where all is trained through."""
 
@@ -24,7 +26,6 @@ _LEAST_ROWS, _MOST_ROWS = 2, 512
 _SHORT = 2
 """So many times as many rows as columns: for one row, a processor is slow to read many short rows."""
 _STRIP = 64
-_SAMPLE = 64
 
 
 class PackedMatrices:
@@ -36,7 +37,9 @@ class PackedMatrices:
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._packed, self._transposed = _Copies(most_bytes), _Copies(most_bytes // 2)
+        self._digests: dict[int, bytes] = {}
+        self._packed = _Copies(most_bytes, self._digests)
+        self._transposed = _Copies(most_bytes // 2, self._digests)
 
     def of(self, layer: nn.Linear, inputs: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
         """What oneDNN is to multiply rows by: the layer's matrix or a copy of it.
@@ -65,28 +68,34 @@ class PackedMatrices:
             self._transposed.keep(read, lambda: _transposed(weight.detach()))
         return read.copy
 
-    def forget_changed(self) -> None:
-        """Drop copies of matrices that hold other values now: torch's count of changes does not see all of them."""
-        self._packed.forget_changed()
-        self._transposed.forget_changed()
+    def begin_use(self) -> None:
+        """Check each copy again when it is next read: matrices may have changed since the last use.
+
+        Within a use only changes that torch counts may be made.
+        """
+        self._digests.clear()
 
 
 _Key = tuple[nn.Linear, bool]
 
 
 class _Copies:
-    """Copies by layer, and whether it is transposed, that take no more than so many bytes."""
+    """Copies by layer, and whether it is transposed, that take no more than so many bytes.
 
-    def __init__(self, most_bytes: int) -> None:
-        self._left = most_bytes
+    Args:
+        digests: Of the matrices that were checked in the present use, by their identity.
+    """
+
+    def __init__(self, most_bytes: int, digests: dict[int, bytes]) -> None:
+        self._left, self._digests = most_bytes, digests
         self._read: dict[_Key, _Read] = {}
 
     def reading(self, key: _Key, weight: torch.Tensor) -> _Read:
         """Count a reading of a matrix; from 1 on where it is not the one that was read before."""
         read = self._read.get(key)
-        if read is None or not read.is_of(weight):
+        if read is None or not read.is_of(weight) or (read.copy is not None and read.digest != self._digest(weight)):
             self._forget(key)
-            read = self._read[key] = _Read(weight, weight._version, weight.data_ptr(), _sample(weight))
+            read = self._read[key] = _Read(weight, weight._version, weight.data_ptr())
         read.times += 1
         return read
 
@@ -94,11 +103,13 @@ class _Copies:
         """Make a matrix's copy if there is room."""
         if read.weight.nbytes <= self._left:
             self._left -= read.weight.nbytes
+            read.digest = self._digests[id(read.weight)] = tensor_digest(read.weight)
             read.copy = make()
 
-    def forget_changed(self) -> None:
-        for key in [key for key, read in self._read.items() if not torch.equal(_sample(read.weight), read.sample)]:
-            self._forget(key)
+    def _digest(self, weight: torch.Tensor) -> bytes:
+        if id(weight) not in self._digests:
+            self._digests[id(weight)] = tensor_digest(weight)
+        return self._digests[id(weight)]
 
     def _forget(self, key: _Key) -> None:
         read = self._read.pop(key, None)
@@ -113,8 +124,8 @@ class _Read:
     weight: torch.Tensor
     version: int
     address: int
-    sample: torch.Tensor
     times: int = 0
+    digest: bytes = b""
     copy: torch.Tensor | None = None
 
     def is_of(self, weight: torch.Tensor) -> bool:
@@ -127,8 +138,3 @@ def _transposed(weight: torch.Tensor) -> torch.Tensor:
     for start in range(0, len(weight), _STRIP):
         found[:, start : start + _STRIP] = weight[start : start + _STRIP].t()
     return found
-
-
-def _sample(weight: torch.Tensor) -> torch.Tensor:
-    flat = weight.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // _SAMPLE)].clone()
