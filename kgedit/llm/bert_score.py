@@ -71,9 +71,7 @@ class Encoder:
     def fingerprint(self) -> str:
         """Digest of configuration, tokenizer and all weights."""
         config, tokenizer = self._module.config, self._tokenizer
-        return joined_digest(
-            (configuration_digest(config), tokenizer_digest(tokenizer), weights_digest(self._module))
-        )
+        return joined_digest((configuration_digest(config), tokenizer_digest(tokenizer), weights_digest(self._module)))
 
     def tokens(self, text: str) -> tuple[int, ...]:
         """Token ids of a text without special tokens, cut where the encoder can read no more."""

@@ -29,7 +29,7 @@ from kgedit.untrusted import without_credentials
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
-_BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 
 
 def read_spec(path: Path) -> GivenSpec:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from accelerate import dispatch_model
-from world.other_devices import other_devices, spread_over
+from world.other_devices import KIND, other_devices, spread_over
 from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -19,6 +19,7 @@ from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.settings import Settings, meanings
+from kgedit.llm import devices
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
@@ -200,6 +201,32 @@ def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
         found = checkpoints.newest()
         assert found is not None
         editor.load_state(found.state)
+        assert _answers(editor, cases) == answers
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
+def test_a_model_on_a_device_without_float64_takes_the_same_edit(
+    name: str, cases: list[Case], known: list[KnownFact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apple's GPUs have no float64: equations in it are solved in main memory."""
+    plain = small_model()
+    editor = _editor(name, plain, known)
+    editor.apply(cases[:2])
+    expected, answers = weights(plain), _answers(editor, cases)
+
+    monkeypatch.setattr(devices, "_WITHOUT_FLOAT64", {KIND})
+    with other_devices(without=[torch.float64]) as (first, _):
+        placed = small_model()
+        placed.module.to(first)
+        editor = _editor(name, placed, known)
+        editor.apply(cases[:2])
+        for key, weight in weights(placed).items():
+            torch.testing.assert_close(weight.cpu(), expected[key], rtol=1e-3, atol=1e-4)
+        assert _answers(editor, cases) == answers
+        state = editor.state()
+        editor.restore()
+        editor.load_state(state)
         assert _answers(editor, cases) == answers
 
 

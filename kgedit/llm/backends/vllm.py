@@ -1,7 +1,7 @@
 """`vllm`: vLLM in this process, for models that need its batching or several GPUs. vLLM plans its own batches.
 
-With the device cuda:all each matrix is split over the GPUs (tensor parallelism). Never run by kgedit's tests, which have
-no GPU: they compare its calls with a stand-in that has vLLM's own names (`LLM.generate`, `SamplingParams`,
+With the device cuda:all each matrix is split over the GPUs (tensor parallelism). Never run by kgedit's tests, which
+have no GPU: they compare its calls with a stand-in that has vLLM's own names (`LLM.generate`, `SamplingParams`,
 `prompt_logprobs`, as of vLLM 0.10).
 """
 

@@ -4,6 +4,10 @@ oneDNN otherwise reorders a matrix at each product, which for few rows takes as 
 same to the last bit. A single row is multiplied by other means, which take long for matrices of many short rows: of
 these there are transposed copies, whose products differ in the last bit, and which are therefore taken from the first
 product on.
+
+A copy is used only while its matrix holds the values that it was made of. torch counts most changes; changes through
+`.data`, which it does not count (peft merges adapters so), are found by a digest of the whole matrix, once for each use
+of the copies, and only if the matrix is read often enough in that use.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ MOST_BYTES = 2**30
 
 _READINGS = 16
 """A matrix is copied when it has been read as often: a copy takes as long as what ten to twenty products gain."""
+_UNCHECKED = 3
+"""Products of a use that read the matrix itself: a digest of 3.5 MB takes 0.25 ms, which as many products gain."""
 _LEAST_ROWS, _MOST_ROWS = 2, 512
 """A single row is multiplied in another way, and with many rows the order hardly matters."""
 _SHORT = 2
@@ -56,7 +62,9 @@ class PackedMatrices:
         read = self._packed.reading((layer, transposed), weight)
         if read.times == _READINGS:
             self._packed.keep(read, lambda: torch.ops.mkldnn._reorder_linear_weight(matrix.detach(), rows))
-        return matrix if read.copy is None else read.copy
+        if read.copy is None or read.times_in_use <= _UNCHECKED or not self._packed.is_right(read):
+            return matrix
+        return read.copy
 
     def transposed(self, layer: nn.Linear) -> torch.Tensor | None:
         """A copy of the transposed matrix, for single rows; None where it would gain nothing, or takes too much."""
@@ -64,6 +72,8 @@ class PackedMatrices:
         if layer.out_features < _SHORT * layer.in_features or weight.is_inference():
             return None
         read = self._transposed.reading((layer, True), weight)
+        if read.copy is not None and not self._transposed.is_right(read):
+            read = self._transposed.reading((layer, True), weight)
         if read.times == 1:
             self._transposed.keep(read, lambda: _transposed(weight.detach()))
         return read.copy
@@ -74,6 +84,8 @@ class PackedMatrices:
         Within a use only changes that torch counts may be made.
         """
         self._digests.clear()
+        self._packed.begin_use()
+        self._transposed.begin_use()
 
 
 _Key = tuple[nn.Linear, bool]
@@ -93,11 +105,24 @@ class _Copies:
     def reading(self, key: _Key, weight: torch.Tensor) -> _Read:
         """Count a reading of a matrix; from 1 on where it is not the one that was read before."""
         read = self._read.get(key)
-        if read is None or not read.is_of(weight) or (read.copy is not None and read.digest != self._digest(weight)):
+        if read is None or not read.is_of(weight):
             self._forget(key)
             read = self._read[key] = _Read(weight, weight._version, weight.data_ptr())
         read.times += 1
+        read.times_in_use += 1
         return read
+
+    def begin_use(self) -> None:
+        """Count readings of a use from 0."""
+        for read in self._read.values():
+            read.times_in_use = 0
+
+    def is_right(self, read: _Read) -> bool:
+        """Whether a copy is of the values that its matrix holds; if not it is dropped, and readings count from 0."""
+        if read.digest == self._digest(read.weight):
+            return True
+        self._forget(next(key for key, own in self._read.items() if own is read))
+        return False
 
     def keep(self, read: _Read, make: Callable[[], torch.Tensor]) -> None:
         """Make a matrix's copy if there is room."""
@@ -125,6 +150,7 @@ class _Read:
     version: int
     address: int
     times: int = 0
+    times_in_use: int = 0
     digest: bytes = b""
     copy: torch.Tensor | None = None
 

@@ -42,7 +42,9 @@ def test_neurons_that_are_set_to_zero_change_the_fingerprint(wide: LanguageModel
     assert _again(wide) != before
 
 
-@pytest.mark.parametrize("change", [lambda w: w[5, 3].add_(1e-6), lambda w: w.copy_(w.flip(0)), lambda w: w.data.neg_()])
+@pytest.mark.parametrize(
+    "change", [lambda w: w[5, 3].add_(1e-6), lambda w: w.copy_(w.flip(0)), lambda w: w.data[9].neg_()]
+)
 def test_one_number_the_order_of_rows_and_uncounted_changes_are_noticed(
     wide: LanguageModel, change: Callable[[torch.Tensor], Any]
 ) -> None:

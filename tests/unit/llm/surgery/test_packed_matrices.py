@@ -76,8 +76,10 @@ def test_one_number_that_changes_uncounted_is_noticed_between_uses(
     _read_often(packed, layer, transposed=transposed)
     layer.weight.data[place] += 1e-3  # as peft merges adapters
     packed.begin_use()
-    inputs = torch.ones(3, layer.out_features if transposed else layer.in_features)
-    assert not packed.of(layer, inputs, transposed=transposed).is_mkldnn
+    matrix = layer.weight.t() if transposed else layer.weight
+    inputs = torch.randn(3, matrix.shape[1])
+    for _ in range(2 * _READINGS):
+        assert torch.equal(_times(packed.of(layer, inputs, transposed=transposed), inputs), _times(matrix, inputs))
 
 
 def test_a_transposed_copy_for_single_rows_is_checked_too() -> None:
@@ -103,6 +105,19 @@ def test_a_matrix_is_checked_once_in_a_use_and_its_copy_is_kept(
         assert _read_often(packed, layer).is_mkldnn
         assert _read_often(packed, layer, transposed=True).is_mkldnn
     assert len(checked) == 2
+
+
+def test_a_use_that_reads_a_matrix_a_few_times_checks_nothing(
+    layer: nn.Linear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question by itself reads each matrix once: a check would take longer than the copy gains."""
+    packed = PackedMatrices()
+    _read_often(packed, layer)
+    monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: pytest.fail("checked"))
+    for _ in range(5):
+        packed.begin_use()
+        for _ in range(packed_matrices._UNCHECKED):
+            assert packed.of(layer, torch.ones(3, 160)) is layer.weight
 
 
 def test_copies_take_no_more_than_they_may_and_make_room_when_they_go(layer: nn.Linear) -> None:
