@@ -139,3 +139,27 @@ def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
     above = [f"{blocks}.{index}" for index in range(1, len(model.get_submodule(blocks)))]
     device_map = dict.fromkeys([*around, f"{blocks}.0"], str(first)) | dict.fromkeys(above, str(second))
     dispatch_model(model, device_map, main_device=str(first), force_hooks=True)
+
+
+_WAITS = {_aten._local_scalar_dense.default, _aten.nonzero.default, _aten.masked_select.default, _aten.equal.default}
+
+
+class Waits(TorchDispatchMode):
+    """Counts operations that make the host wait for another device: their result is a number, a size, or a tensor here.
+
+    Attributes:
+        count: Of them since the beginning.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        there = any(tensor.device.type == KIND for tensor in _tensors([args, list((kwargs or {}).values())]))
+        home = func in _COPIES and (kwargs or {}).get("device", args[0].device).type != KIND
+        masks = func in _TAKE_INDICES_FROM_CPU and any(
+            tensor.dtype == torch.bool and tensor.device.type == KIND for tensor in _tensors(args[1])
+        )
+        self.count += there and (func in _WAITS or home or masks)
+        return func(*args, **(kwargs or {}))
