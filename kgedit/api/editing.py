@@ -25,7 +25,7 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> Langu
 
     Args:
         name: smollm2-135m, a folder, or a name on the Hugging Face hub.
-        device: auto, cpu, cuda, cuda:N or cuda:all.
+        device: auto, cpu, cuda, cuda:N, cuda:all or mps.
         dtype: auto, float32, bfloat16 or float16.
 
     Raises:

@@ -24,7 +24,7 @@ class Placement:
     """Where and how a backend that loads the model itself computes.
 
     Attributes:
-        device: "cpu", "cuda", "cuda:N" or "cuda:all".
+        device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
         dtype: "float32", "bfloat16" or "float16"; "auto" for that of the weights.
         trust_remote_code: Whether Python code that comes with the model may run.
     """
