@@ -83,6 +83,10 @@ class Projection:
 
     def __call__(self, change: torch.Tensor) -> torch.Tensor:
         """What is left of a gradient or a change, outputs x inputs."""
+        if self._closed.device != change.device:  # the factors are elsewhere where a device has no float64
+            self._closed, self._inputs, self._outputs = (
+                own.to(change.device) for own in (self._closed, self._inputs, self._outputs)
+            )
         turned = (self._outputs.T @ (change @ self._inputs)) * self._closed
         left: torch.Tensor = change - (self._outputs @ turned) @ self._inputs.T
         return left

@@ -19,7 +19,7 @@ from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
-from kgedit.llm.devices import in_float64
+from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
@@ -108,7 +108,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             raise SpecError(["an earlier version began this run with other statistics: give --overwrite"])
         for name, edited in self._edited.items():
             edited.write(state.tensors[f"{name}.weight"])
-        device = self.model.device
+        device = float64_device(self.model.device)
         self._running = {
             shape: RunningStatistics(
                 count, state.tensors[f"{shape}.mean"].to(device), state.tensors[f"{shape}.squares"].to(device)

@@ -266,8 +266,8 @@ def test_the_embedder_runs_where_the_model_is_or_on_the_cpu(
             model.module.to(first)
             editor = _editor(name, model, embed_on=on)
             editor.prepare(known, advance=lambda done, total: None)
-            editor.apply(cases[:1])
-            editor.prefixes(["Who is the mayor of Arvika?"])
+            editor.apply(cases[:2])
+            editor.prefixes([cases[0].question])
             model.module.to(second)
-            editor.prefixes(["Who is the mayor of Mora?"])
+            editor.prefixes([f"Tell me: {cases[1].question}"])
     assert loaded == [str(first), str(second), "cpu"]
