@@ -1,7 +1,7 @@
 """Digests of everything that decides a model's answers: all bytes of its weights, its configuration, its tokenizer.
 
 xxh3 reads memory at its full speed (14 GB/s on one core of an EPYC; SHA-256 0.9), so that no part of a weight has to be
-left out: the 538 MB of SmolLM2-135M take 0.04 s.
+left out: the 651 MB of SmolLM2-135M's state dict take 0.03 s of processor time.
 """
 
 from __future__ import annotations
