@@ -31,7 +31,7 @@ _WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.pt", "*.pth")
 def tensor_digest(tensor: torch.Tensor) -> bytes:
     """xxh3-128 of all bytes of a tensor, wherever it is; its shape and number format are not part of it."""
     flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return xxhash.xxh3_128_digest(flat.view(torch.uint8).numpy())
+    return xxhash.xxh3_128_digest(flat.view(torch.uint8).numpy().data)
 
 
 def weights_digest(module: torch.nn.Module) -> str:
