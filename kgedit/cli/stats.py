@@ -36,7 +36,7 @@ A run finds them when it reads the same text, tokens and length; for text files:
 )
 @click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a row.")
 @click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
-@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N or cuda:all. Default auto.")
+@click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all, mps. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @result_format
 def stats(

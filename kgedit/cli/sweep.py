@@ -55,7 +55,7 @@ SPEC has the fields of a run spec in its parts:
 @click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's.")
 @click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
-@click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N or cuda:all.")
+@click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N, cuda:all or mps.")
 @click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
 @click.option(
     "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kgedit.llm.devices import device_for
+
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
@@ -131,7 +133,7 @@ class RowTable:
         """
         indexes = list(range(rows.count)) if rows.indexes is None else list(rows.indexes)
         for name, given in rows.columns.items():
-            own = given if device is None else given.to(device)
+            own = given if device is None else given.to(device_for(given.dtype, device))
             column = self._columns.setdefault(name, GrowingRows())
             column.resize(rows.count, like=own[0])
             column.rows[indexes] = own

@@ -59,13 +59,16 @@ class LoadedEdits:
     can_restore: bool
 
 
-def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequence[Case]) -> Path:
-    """Write an edited model. Its `fingerprint` must have been computed before the first edit.
+def save_edited(
+    editor: Editor[Any], folder: Path, *, method: str, edits: Sequence[Case], base_fingerprint: str | None = None
+) -> Path:
+    """Write an edited model.
 
     Args:
         folder: Must not exist; it appears once it is complete.
         method: Name of the editor's method.
         edits: Those that were applied.
+        base_fingerprint: Of the model before the first edit; None if its `fingerprint` was computed then.
 
     Raises:
         ModelError: if the folder exists, or the method edits nothing.
@@ -83,7 +86,7 @@ def save_edited(editor: Editor[Any], folder: Path, *, method: str, edits: Sequen
         source=capabilities.source,
         base_model=model.name,
         base_revision=model.revision,
-        base_fingerprint=model.fingerprint,
+        base_fingerprint=base_fingerprint or model.fingerprint,
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=editor.has_memory,
         settings=editor.settings.model_dump(),

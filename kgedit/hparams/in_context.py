@@ -8,6 +8,11 @@ from kgedit.hparams.settings import Settings, setting
 
 _EMBEDDER = "all-minilm-l6-v2, character-ngrams, or a sentence-transformers model (folder or hub name)"
 
+EmbedOn = Literal["device", "cpu"]
+"""Where an embedder runs."""
+
+_EMBED_ON = "where the embedder runs: with the model, or on the CPU, where the GPU's memory is short"
+
 
 class PromptSettings(Settings):
     """Hyperparameters of prompting."""
@@ -20,6 +25,7 @@ class IkeSettings(Settings):
 
     k: int = setting("demonstrations ahead of an edit", default=16, ge=0)
     embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
+    embed_on: EmbedOn = setting(_EMBED_ON, default="device")
 
 
 class RagSettings(Settings):
@@ -27,6 +33,7 @@ class RagSettings(Settings):
 
     k: int = setting("remembered pairs put ahead of a question", default=2, ge=1)
     embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
+    embed_on: EmbedOn = setting(_EMBED_ON, default="device")
     wording: Literal["as_asked", "question_answer"] = setting(
         "how pairs are worded: as the context words its own question, or as Q: and A: ahead of every prompt",
         default="as_asked",
@@ -48,3 +55,4 @@ class GraphRagSettings(Settings):
     misspelt: bool = setting("whether names with one wrong letter are found where no other is", default=True)
     bridged: bool = setting("whether a second hop says in brackets how the first one led to its subject", default=True)
     embedder: str = setting(_EMBEDDER, default="all-minilm-l6-v2")
+    embed_on: EmbedOn = setting(_EMBED_ON, default="device")

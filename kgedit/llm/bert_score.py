@@ -7,17 +7,18 @@ baselines do not compare. Source: Zhang et al. 2020, BERTScore: Evaluating Text 
 from __future__ import annotations
 
 import csv
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kgedit.errors import ModelError
+from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
 from kgedit.records.runs import BertScore
 
 Weights = Mapping[int, float]
@@ -66,14 +67,11 @@ class Encoder:
         self.layer = layers if layer is None else layer
         self._longest = _longest(self._tokenizer, self._module.config)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """Hash of configuration and weights, by a sample of each."""
-        digest = hashlib.sha256(self._module.config.to_json_string().encode())
-        for name, tensor in self._module.state_dict().items():
-            flat = tensor.detach().reshape(-1)
-            digest.update(name.encode() + flat[:: max(1, flat.numel() // 4096)].float().cpu().numpy().tobytes())
-        return digest.hexdigest()[:32]
+        """Digest of configuration, tokenizer and all weights."""
+        config, tokenizer = self._module.config, self._tokenizer
+        return joined_digest((configuration_digest(config), tokenizer_digest(tokenizer), weights_digest(self._module)))
 
     def tokens(self, text: str) -> tuple[int, ...]:
         """Token ids of a text without special tokens, cut where the encoder can read no more."""

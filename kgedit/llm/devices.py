@@ -17,22 +17,27 @@ from kgedit.errors import ModelError
 ALL_GPUS = "cuda:all"
 """The device whose name stands for all GPUs of a machine: a model's blocks are spread over them."""
 
+_WITHOUT_FLOAT64 = {"mps"}
+"""Kinds of devices whose tensors cannot be float64."""
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def resolve_device(device: str) -> str:
-    """ "auto" becomes "cuda" where there is a GPU, else "cpu".
+    """ "auto" becomes "cuda" where there is an NVIDIA or AMD GPU, "mps" where there is one of Apple's, else "cpu".
 
     Raises:
         ModelError: if the device is unknown or not there.
     """
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        return "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     kind, _, index = device.partition(":")
     if device == ALL_GPUS:
         index = "0"
-    if kind not in ("cpu", "cuda") or (index and not index.isdigit()):
-        raise ModelError(f"There is no device '{device}'. Use auto, cpu, cuda, cuda:N or {ALL_GPUS}.")
+    if kind not in ("cpu", "cuda", "mps") or (index and not index.isdigit()):
+        raise ModelError(f"There is no device '{device}'. Use auto, cpu, cuda, cuda:N, {ALL_GPUS} or mps.")
+    if kind == "mps" and not _has_mps():
+        raise ModelError("The device 'mps' needs a Mac with a GPU that torch supports. Use --device cpu or auto.")
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if int(index or 0) >= count:
         raise ModelError(f"The device '{device}' is not there: torch sees {count} GPUs. Use --device cpu or auto.")
@@ -40,18 +45,51 @@ def resolve_device(device: str) -> str:
 
 
 def resolve_dtype(dtype: str, device: str) -> str:
-    """ "auto" becomes bfloat16 on a GPU that has it, float16 on an older one, float32 on the CPU.
+    """ "auto" becomes bfloat16 on a GPU that computes in it, float16 on an older one, float32 elsewhere.
+
+    On Apple's GPUs too: they share the main memory, macOS lacks some products in bfloat16, and float16 overflows in
+    some models. float16 halves the memory where it is short.
 
     Raises:
         ModelError: if the name is unknown.
     """
     if dtype == "auto":
-        if device == "cpu":
+        if not device.startswith("cuda"):
             return "float32"
-        return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
+        return "bfloat16" if _computes_bfloat16(device) else "float16"
     if dtype not in DTYPES:
         raise ModelError(f"There is no dtype '{dtype}'. Use auto, {', '.join(DTYPES)}.")
     return dtype
+
+
+def _has_mps() -> bool:
+    return torch.backends.mps.is_available()
+
+
+def _computes_bfloat16(device: str) -> bool:
+    """Whether every GPU of a device has instructions for bfloat16: T4 and V100 only emulate them, many times slower."""
+    index = device.partition(":")[2]
+    chosen = range(torch.cuda.device_count()) if device == ALL_GPUS else [int(index or torch.cuda.current_device())]
+    for gpu in chosen:
+        with torch.cuda.device(gpu):  # torch answers for the current one
+            if not torch.cuda.is_bf16_supported(including_emulation=False):
+                return False
+    return True
+
+
+def float64_device(device: torch.device) -> torch.device:
+    """Where numbers of a device are converted to float64: in main memory for Apple's GPUs, which have none."""
+    return torch.device("cpu") if device.type in _WITHOUT_FLOAT64 else device
+
+
+def device_for(dtype: torch.dtype, device: torch.device) -> torch.device:
+    """Where tensors of a number format are kept for a device: in main memory if it has no such format."""
+    return float64_device(device) if dtype == torch.float64 else device
+
+
+def in_float64(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor's numbers in float64, on its device or where `float64_device` says."""
+    return tensor.to(float64_device(tensor.device)).double()
 
 
 @contextmanager
@@ -71,6 +109,8 @@ def device_name(device: str) -> str:
     """The product name of the device."""
     if device == ALL_GPUS:
         return ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+    if device.startswith("mps"):
+        return f"Apple GPU ({platform.processor() or platform.machine()})"
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.processor() or "cpu"
 
 
@@ -81,10 +121,12 @@ def wait_for(device: str) -> None:
             torch.cuda.synchronize(index)
     elif device.startswith("cuda"):
         torch.cuda.synchronize(device)
+    elif device.startswith("mps"):
+        torch.mps.synchronize()
 
 
 def peak_memory_bytes(device: str) -> int:
-    """Peak memory so far: torch's on one GPU or summed over all, the process's on the CPU."""
+    """Peak memory so far: torch's on one GPU or summed over all, else the process's (Apple's GPUs share it)."""
     if device == ALL_GPUS:
         return sum(torch.cuda.max_memory_allocated(index) for index in range(torch.cuda.device_count()))
     if device.startswith("cuda"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,12 +20,16 @@ Embedder = Callable[[Sequence[str]], Vectors]
 _BUCKETS = 2048
 
 
-def embedder_on_demand(name: str, *, device: str, reduced: bool = False) -> Embedder:
-    """An embedder that is loaded on its first call; arguments as for load_embedder."""
-    loaded = cache(partial(load_embedder, name, device=device, reduced=reduced))
+def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: bool = False) -> Embedder:
+    """An embedder that is loaded on its first call; arguments as for load_embedder.
+
+    Args:
+        device: A function is called each time, and the embedder is loaded again where the device has changed.
+    """
+    loaded = lru_cache(maxsize=1)(partial(load_embedder, name, reduced=reduced))
 
     def embed(texts: Sequence[str]) -> Vectors:
-        return loaded()(texts)
+        return loaded(device=device() if callable(device) else device)(texts)
 
     return embed
 

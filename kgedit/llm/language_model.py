@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,10 +13,10 @@ import torch
 
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.chat import ChatFormat, usable_chat_format
+from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
+from kgedit.llm.surgery.offloading import input_device
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
-
-_SAMPLE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Device of the inputs."""
-        device: torch.device = self.module.device
-        return device
+        return input_device(self.module)
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -88,19 +86,23 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of a sample of every weight, and of number format, device kind and vocabulary.
+        """Digest of all weights, configuration, tokenizer, end tokens and device kind: names what is cached.
 
-        Computed at first use and then kept: use it before the first edit.
+        Computed at first use and then kept: use it before the first edit. After a change of weights that no editor
+        made, call `forget_fingerprint`.
         """
-        digest = hashlib.sha256()
-        for name, tensor in self.module.state_dict().items():
-            flat = tensor.detach().reshape(-1)
-            sample = flat[:: max(1, flat.numel() // _SAMPLE)].float().cpu().contiguous()
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {self.device.type}".encode())
-            digest.update(sample.numpy().tobytes())
-        for token, index in sorted(self.tokenizer.get_vocab().items()):
-            digest.update(f"{index}\t{token}\n".encode())
-        return digest.hexdigest()[:32]
+        end = " ".join(map(str, sorted(self.end_ids)))
+        return joined_digest(
+            (weights_digest(self.module), self._answering_digest, f"ends {end}", f"device {self.device.type}")
+        )
+
+    def forget_fingerprint(self) -> None:
+        """Compute the fingerprint again at its next use: the weights may have changed."""
+        self.__dict__.pop("fingerprint", None)
+
+    @cached_property
+    def _answering_digest(self) -> str:
+        return joined_digest((configuration_digest(self.module.config), tokenizer_digest(self.tokenizer)))
 
     @cached_property
     def chat(self) -> ChatFormat | None:

@@ -51,7 +51,7 @@ def load_model(
 
     Args:
         name: A key of BUILT_IN, a folder in Hugging Face layout, or a name on the hub.
-        device: "cpu", "cuda", "cuda:N" or "cuda:all".
+        device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
         dtype: A key of DTYPES.
         options: Memory of each GPU, code of the model's own, 4-bit weights.
         lesson: What the built-in "tiny" is to know; other models do without.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from kgedit.errors import ModelError
+from kgedit.llm.fingerprints import folder_digest, joined_digest, tokenizer_digest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.token_spans import check_places_are_known
 
@@ -20,17 +21,18 @@ class ServedModel(LanguageModel):
 
     Attributes:
         served_at: What serves it.
+        files: Digest of its weight files, where it is served from a folder of this machine; "" for a server, which
+            does not say what weights it has.
     """
 
     served_at: str = ""
+    files: str = ""
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the names under which it is asked and of its vocabulary: nothing tells what weights a server has."""
-        digest = hashlib.sha256(f"served {self.served_at} {self.name} {self.revision}".encode())
-        for token, index in sorted(self.tokenizer.get_vocab().items()):
-            digest.update(f"{index}\t{token}\n".encode())
-        return digest.hexdigest()[:32]
+        """Digest of the names that it is served under, its weight files if they are known, and its tokenizer."""
+        served = f"served {self.served_at} {self.name} {self.revision} {self.files}"
+        return joined_digest((served, tokenizer_digest(self.tokenizer)))
 
     @property
     def device(self) -> torch.device:
@@ -38,13 +40,15 @@ class ServedModel(LanguageModel):
         return torch.device("cpu")
 
 
-def describe_model(name: str, *, served_at: str) -> ServedModel:
+def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> ServedModel:
     """What is known of a model without loading it.
 
     Args:
         name: A folder, or a name on the hub, whose tokenizer and configuration can be had here; the server must have
             the model under the same name.
         served_at: The backend and its address.
+        weights_here: Whether the backend reads the weights from `name`, so that another model in the same folder is
+            another model.
 
     Raises:
         ModelError: if tokenizer or configuration cannot be found.
@@ -64,4 +68,5 @@ def describe_model(name: str, *, served_at: str) -> ServedModel:
     with torch.device("meta"):
         module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     revision = getattr(config, "_commit_hash", None) or ""
-    return ServedModel(name, revision, module, tokenizer, served_at=served_at)
+    files = folder_digest(Path(name)) if weights_here and Path(name).is_dir() else ""
+    return ServedModel(name, revision, module, tokenizer, served_at=served_at, files=files)

@@ -106,7 +106,7 @@ class EditedModel:
         name: As the user asked for it.
         class_name: Of transformers.
         revision: Commit on the hub, or version of the package that carries it, or "".
-        fingerprint: Hash of a sample of its weights.
+        fingerprint: Digest of its weights, configuration and tokenizer.
         parameters: How many it has.
     """
 
@@ -232,7 +232,7 @@ class RunSpec:
         ability_tasks: Tasks of lm-evaluation-harness that are measured then, by name or as YAML files.
         ability_limit: Documents of each of them; None for all.
         seed: Source of all randomness.
-        device: "cpu", "cuda", "cuda:N" or "cuda:all".
+        device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
         dtype: "float32", "bfloat16" or "float16".
         max_memory: Most memory of weights by device, under "cuda:all", as "0=20GiB,cpu=100GiB"; "" for what there is.
         trust_remote_code: Whether Python code that comes with the model may run.

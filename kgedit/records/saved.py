@@ -39,7 +39,7 @@ class SavedEdits:
         source: Where the method is described.
         base_model: The unedited model, as the user named it; "" where it had no name.
         base_revision: Its commit on the hub, or "".
-        base_fingerprint: Hash of a sample of its weights.
+        base_fingerprint: Digest of its weights, configuration and tokenizer.
         weights: What beside it transformers or peft reads: the whole edited model, an adapter, or nothing.
         memory: Whether edits lie in memory.json and memory.safetensors.
         settings: Every hyperparameter.

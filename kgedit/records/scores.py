@@ -276,7 +276,7 @@ class Encoding:
 
     Attributes:
         encoder: Name of its folder.
-        fingerprint: Hash of its configuration and weights.
+        fingerprint: Digest of its configuration, tokenizer and weights.
         layer: Hidden layer that was compared.
         idf: Whether rare tokens of the references weigh more.
         baseline_sha256: Of the file that scores were rescaled by; None for the cosines as they are.

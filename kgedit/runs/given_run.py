@@ -84,7 +84,7 @@ class GivenRun(BaseModel):
     ability_tasks: list[_Path] | None = Field(None, description="tasks of lm-evaluation-harness, without lm-eval:")
     ability_limit: _FromOne = Field(None, description="documents of each task; default all")
     seed: _FromZero = Field(None, description="source of all randomness; default 0")
-    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N or cuda:all")
+    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N, cuda:all or mps")
     dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
     max_memory: str | None = Field(
         None, description="most memory of weights under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB"

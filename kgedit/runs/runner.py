@@ -22,7 +22,7 @@ from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import NO_LIMIT, Backend
+from kgedit.llm.backends.contract import NO_LIMIT, Backend, Placement
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
@@ -92,7 +92,11 @@ def run(
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
     backend = BACKENDS[spec.backend](
-        model, spec.backend_url, batch_tokens=spec.batch_tokens, spending=spending or NO_LIMIT
+        model,
+        spec.backend_url,
+        batch_tokens=spec.batch_tokens,
+        spending=spending or NO_LIMIT,
+        placement=Placement(spec.device, spec.dtype, spec.trust_remote_code),
     )
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)
@@ -338,9 +342,12 @@ def _leave_out_answered(
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
     """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
     report(f"load {spec.model}", 0, 1)
-    if not BACKENDS[spec.backend].needs_weights:
-        address = as_recorded(spec).backend_url or ""
-        served = describe_model(spec.model, served_at=f"{spec.backend} {address}".strip())
+    backend = BACKENDS[spec.backend]
+    if not backend.needs_weights:
+        place = as_recorded(spec).backend_url if backend.needs_url else spec.dtype
+        served = describe_model(
+            spec.model, served_at=f"{spec.backend} {place or ''}".strip(), weights_here=not backend.needs_url
+        )
         report(f"load {spec.model}", 1, 1)
         return served
     model = load_model(

@@ -31,7 +31,7 @@ from kgedit.untrusted import without_credentials
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
-_BATCH_TOKENS = {"cpu": 4096, "cuda": 32768}
+_BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -262,6 +262,9 @@ def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -
             yield from error.problems
         if device != "cuda:all":
             yield "max_memory is for models that are spread: give --device cuda:all"
+    if given.backend not in (None, DEFAULT):
+        ignored = [name for name in ("max_memory", "quantize") if getattr(given, name)]
+        yield from (f"{name} is for models that kgedit loads: leave out --backend {given.backend}" for name in ignored)
     if given.quantize and method and method.capabilities and not method.capabilities.takes_quantized_weights:
         yield (
             f"{given.method} computes with the model's weights, which 4 bits do not hold: leave out quantize, or take "

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from accelerate import dispatch_model
-from world.other_devices import other_devices, spread_over
+from accelerate import cpu_offload, dispatch_model
+from world.other_devices import KIND, other_devices, spread_over
 from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -19,10 +19,12 @@ from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.settings import Settings, meanings
+from kgedit.llm import devices
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.surgery.offloading import named_values
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
@@ -55,6 +57,11 @@ QUICK: dict[str, dict[str, Any]] = {
 }
 RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"}
 """Methods whose calls may take hours."""
+
+OFTEN_TRIED = [
+    name if name in ("none", "ft_m", "memit") else pytest.param(name, marks=pytest.mark.slow) for name in METHODS
+]
+"""For parametrize: plain pytest takes three methods, `make test` all."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
@@ -200,6 +207,72 @@ def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
         found = checkpoints.newest()
         assert found is not None
         editor.load_state(found.state)
+        assert _answers(editor, cases) == answers
+
+
+def _offload(module: Any, folder: Path) -> None:
+    """Let accelerate keep every weight in main memory, or, with a folder, those of two of three blocks on disk."""
+    if not folder.is_dir():
+        cpu_offload(module, torch.device("cpu"))
+        return
+    blocks = next(name for name, part in module.named_modules() if isinstance(part, torch.nn.ModuleList))
+    leaves = [name for name, part in module.named_modules() if name and not any(True for _ in part.children())]
+    on_disk = (f"{blocks}.0.", f"{blocks}.2.")
+    places = {name: "disk" if name.startswith(on_disk) else "cpu" for name in leaves}
+    dispatch_model(module, places, main_device="cpu", offload_dir=str(folder))
+
+
+@pytest.mark.parametrize(("architecture", "disk"), [("llama", False), ("gpt2", True)])
+@pytest.mark.parametrize("name", OFTEN_TRIED)
+def test_a_model_whose_weights_are_offloaded_takes_the_same_edit(
+    name: str, architecture: str, disk: bool, cases: list[Case], known: list[KnownFact], tmp_path: Path
+) -> None:
+    """Weights are on the meta device between forward passes; the matrices that are edited are kept loaded."""
+    plain, offloaded = small_model(architecture), small_model(architecture)
+    _offload(offloaded.module, tmp_path if disk else tmp_path / "none")
+    before, editor = weights(plain), _editor(name, plain, known)
+    unedited = _answers(editor, cases)
+    editor.apply(cases[:2])
+    expected, answers = weights(plain), _answers(editor, cases)
+
+    editor = _editor(name, offloaded, known)
+    assert _answers(editor, cases) == unedited
+    editor.apply(cases[:2])
+    found = dict(named_values(offloaded.module))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
+    assert _answers(editor, cases) == answers
+    state = editor.state()
+    editor.restore()
+    found = dict(named_values(offloaded.module))
+    assert all(torch.equal(found[key], before[key]) for key in before)
+    editor.load_state(state)
+    assert _answers(editor, cases) == answers
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
+def test_a_model_on_a_device_without_float64_takes_the_same_edit(
+    name: str, cases: list[Case], known: list[KnownFact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apple's GPUs have no float64: equations in it are solved in main memory."""
+    plain = small_model()
+    editor = _editor(name, plain, known)
+    editor.apply(cases[:2])
+    expected, answers = weights(plain), _answers(editor, cases)
+
+    monkeypatch.setattr(devices, "_WITHOUT_FLOAT64", {KIND})
+    with other_devices(without=[torch.float64]) as (first, _):
+        placed = small_model()
+        placed.module.to(first)
+        editor = _editor(name, placed, known)
+        editor.apply(cases[:2])
+        for key, weight in weights(placed).items():
+            torch.testing.assert_close(weight.cpu(), expected[key], rtol=1e-3, atol=1e-4)
+        assert _answers(editor, cases) == answers
+        state = editor.state()
+        editor.restore()
+        editor.load_state(state)
         assert _answers(editor, cases) == answers
 
 

@@ -18,6 +18,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 KIND = "lazy"
 """One that torch has a name for and no kernels here."""
 
+_refused: set[torch.dtype] = set()
+"""Number formats that no device has at present."""
+
 _aten = torch.ops.aten
 _COPIES = {_aten.copy_.default, _aten._to_copy.default}
 _TAKE_INDICES_FROM_CPU = {_aten.index.Tensor, _aten.index_put_.default}
@@ -100,13 +103,20 @@ def _bring(value: Any) -> Any:
 
 def _send(value: Any, place: torch.device) -> Any:
     if isinstance(value, torch.Tensor):
+        if value.dtype in _refused:
+            raise TypeError(f"Cannot convert a tensor to {value.dtype}: the device has no such format.")
         return _There(value, place)
     return type(value)([_send(part, place) for part in value]) if isinstance(value, (list, tuple)) else value
 
 
 @contextmanager
-def other_devices() -> Iterator[tuple[torch.device, torch.device]]:
-    """Make two devices known to torch for a while; a module that moves there keeps its tied weights tied."""
+def other_devices(*, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torch.device, torch.device]]:
+    """Make two devices known to torch for a while; a module that moves there keeps its tied weights tied.
+
+    Args:
+        without: Number formats that they do not have, as Apple's GPUs have no float64.
+    """
+    _refused.update(without)
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     # torch.tensor(..., device=...) makes a tensor of the CPU and moves it.
@@ -115,6 +125,7 @@ def other_devices() -> Iterator[tuple[torch.device, torch.device]]:
         with _Everywhere():
             yield torch.device(KIND, 0), torch.device(KIND, 1)
     finally:
+        _refused.clear()
         torch._C._set_only_lift_cpu_tensors(False)
         torch.__future__.set_swap_module_params_on_conversion(before)
 
@@ -128,3 +139,27 @@ def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
     above = [f"{blocks}.{index}" for index in range(1, len(model.get_submodule(blocks)))]
     device_map = dict.fromkeys([*around, f"{blocks}.0"], str(first)) | dict.fromkeys(above, str(second))
     dispatch_model(model, device_map, main_device=str(first), force_hooks=True)
+
+
+_WAITS = {_aten._local_scalar_dense.default, _aten.nonzero.default, _aten.masked_select.default, _aten.equal.default}
+
+
+class Waits(TorchDispatchMode):
+    """Counts operations that make the host wait for another device: their result is a number, a size, or a tensor here.
+
+    Attributes:
+        count: Of them since the beginning.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        there = any(tensor.device.type == KIND for tensor in _tensors([args, list((kwargs or {}).values())]))
+        home = func in _COPIES and (kwargs or {}).get("device", args[0].device).type != KIND
+        masks = func in _TAKE_INDICES_FROM_CPU and any(
+            tensor.dtype == torch.bool and tensor.device.type == KIND for tensor in _tensors(args[1])
+        )
+        self.count += there and (func in _WAITS or home or masks)
+        return func(*args, **(kwargs or {}))

@@ -15,10 +15,12 @@ import torch
 from safetensors import safe_open
 
 from kgedit.editing.corpora import Corpus, TextBudget, pack
+from kgedit.llm.devices import float64_device
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
+from kgedit.llm.surgery.offloading import layer_device
 from kgedit.llm.targets import TargetBatch
 from kgedit.resources import home
 
@@ -81,6 +83,10 @@ class Projection:
 
     def __call__(self, change: torch.Tensor) -> torch.Tensor:
         """What is left of a gradient or a change, outputs x inputs."""
+        if self._closed.device != change.device:  # the factors are elsewhere where a device has no float64
+            self._closed, self._inputs, self._outputs = (
+                own.to(change.device) for own in (self._closed, self._inputs, self._outputs)
+            )
         turned = (self._outputs.T @ (change @ self._inputs)) * self._closed
         left: torch.Tensor = change - (self._outputs @ turned) @ self._inputs.T
         return left
@@ -110,7 +116,7 @@ def text_curvatures(
         for layer, found in curvatures(model, missing, batches, progress=progress).items():
             tensors = {"inputs": found.inputs.float(), "outputs": found.outputs.float()}
             save_tensors(paths[layer], tensors, {"tokens": str(found.tokens), "corpus": corpus.sha256})
-    return {layer: _read(path, model.blocks[layer].down_projection.weight.device) for layer, path in paths.items()}
+    return {layer: _read(path, layer_device(model.blocks[layer].down_projection)) for layer, path in paths.items()}
 
 
 def text_batches(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[TargetBatch]:
@@ -135,8 +141,8 @@ def curvatures(
         layers: Lowest first.
     """
     matrices = mlp_matrices(model, layers, "down")
-    inputs = [_square(matrix.linear.in_width, matrix.module.weight.device) for matrix in matrices]
-    outputs = [_square(matrix.linear.out_width, matrix.module.weight.device) for matrix in matrices]
+    inputs = [_square(matrix.linear.in_width, layer_device(matrix.module)) for matrix in matrices]
+    outputs = [_square(matrix.linear.out_width, layer_device(matrix.module)) for matrix in matrices]
     tokens, total = 0, sum(int(targets.mask.sum()) - len(targets.mask) for targets in batches)
     for targets in batches:
         seen = targets.mask.bool()
@@ -157,7 +163,7 @@ def curvatures(
 
 
 def _square(width: int, device: torch.device) -> torch.Tensor:
-    return torch.zeros(width, width, dtype=torch.float64, device=device)
+    return torch.zeros(width, width, dtype=torch.float64, device=float64_device(device))
 
 
 def _batches(rows: Sequence[list[int]]) -> list[Sequence[list[int]]]:
@@ -182,5 +188,5 @@ def _path(model: LanguageModel, layer: int, corpus: Corpus, budget: TextBudget) 
 
 def _read(path: Path, device: torch.device) -> Curvature:
     with safe_open(path, framework="pt") as file:
-        inputs, outputs = (file.get_tensor(name).to(device).double() for name in ("inputs", "outputs"))
+        inputs, outputs = (file.get_tensor(name).to(float64_device(device)).double() for name in ("inputs", "outputs"))
         return Curvature(inputs, outputs, int(file.metadata()["tokens"]))

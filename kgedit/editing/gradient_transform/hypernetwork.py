@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
+from kgedit.llm.devices import float64_device
 
 
 class Hypernetworks(nn.Module):
@@ -93,7 +94,7 @@ class Hypernetwork(nn.Module):
         Args:
             vectors: Inputs and output gradients of the plain gradient, vectors x (inputs + outputs).
         """
-        hidden = self.seen[matrix].normalize(vectors).float()
+        hidden = self.seen[matrix].normalize(vectors).float().to(vectors.device)
         for layer in range(2):
             changed = hidden @ self.down[layer] @ self.up[layer] + (self.bias if layer == 0 else 0)
             moved = self.scale[layer, matrix] * changed + self.shift[layer, matrix]
@@ -126,6 +127,6 @@ class Hypernetwork(nn.Module):
         device = self.bias.device
         counts, means, squares = (tensors[f"seen.{name}"] for name in ("count", "mean", "squares"))
         self.seen = [
-            RunningStatistics(int(count), mean.to(device), own.to(device))
+            RunningStatistics(int(count), mean.to(float64_device(device)), own.to(float64_device(device)))
             for count, mean, own in zip(counts, means, squares, strict=True)
         ]

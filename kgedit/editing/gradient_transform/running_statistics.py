@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kgedit.llm.devices import float64_device, in_float64
+
 
 @dataclass(slots=True)
 class RunningStatistics:
@@ -24,12 +26,12 @@ class RunningStatistics:
     @classmethod
     def empty(cls, width: int, device: torch.device) -> RunningStatistics:
         """Of no vectors yet."""
-        zeros = torch.zeros(width, dtype=torch.float64, device=device)
+        zeros = torch.zeros(width, dtype=torch.float64, device=float64_device(device))
         return cls(0, zeros, zeros.clone())
 
     def add(self, vectors: torch.Tensor) -> None:
         """Take more vectors in: vectors x features, at least one."""
-        vectors = vectors.double()
+        vectors = in_float64(vectors)
         more, mean = len(vectors), vectors.mean(0)
         total = self.count + more
         step = mean - self.mean
@@ -43,7 +45,7 @@ class RunningStatistics:
         One vector has no spread and is its own mean: its score would be 0/0. With fewer than two seen, the mean is
         taken as 0 and the spread as the vector's own root mean square, which gives scores of the usual size.
         """
-        vectors = vectors.double()
+        vectors = in_float64(vectors)
         tiny = torch.finfo(torch.float64).tiny
         if self.count < 2:
             return vectors / vectors.square().mean(-1, keepdim=True).sqrt().clamp(min=tiny)
@@ -69,12 +71,12 @@ class RunningCovariance:
     @classmethod
     def empty(cls, width: int, device: torch.device) -> RunningCovariance:
         """Of no vectors yet."""
-        zeros = torch.zeros(width, width, dtype=torch.float64, device=device)
+        zeros = torch.zeros(width, width, dtype=torch.float64, device=float64_device(device))
         return cls(0, zeros[0].clone(), zeros)
 
     def add(self, vectors: torch.Tensor) -> None:
         """Take more vectors in: vectors x features, at least one."""
-        vectors = vectors.double()
+        vectors = in_float64(vectors)
         more, mean = len(vectors), vectors.mean(0)
         total, step, centred = self.count + more, mean - self.mean, vectors - mean
         self.scatter = self.scatter + centred.T @ centred + torch.outer(step, step) * (self.count * more / total)
@@ -99,6 +101,6 @@ class RunningCovariance:
         """
         spread = self.scatter / (self.count - len(self.mean) - 1)
         values, axes = torch.linalg.eigh(spread)
-        turned = (vectors.double() - self.mean) @ axes
+        turned = (in_float64(vectors) - self.mean) @ axes
         found: torch.Tensor = turned * values.clamp(min=floor).rsqrt() @ axes.T
         return found

@@ -12,6 +12,7 @@ from kgedit.editing.gradient_transform.running_statistics import RunningCovarian
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
 from kgedit.hparams.gradient_transform import StableEditSettings
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import float64_device
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
@@ -89,7 +90,7 @@ class StableEdit(UltraEdit):
         super().load_state(state)
         self._begun = state.record["begun"]
         for shape, running in self._running.items():
-            scatter = state.tensors[f"{shape}.scatter"].to(self.model.device)
+            scatter = state.tensors[f"{shape}.scatter"].to(float64_device(self.model.device))
             mean = running.mean[-len(scatter) :].clone()  # inputs come first
             self._covariances[shape] = RunningCovariance(running.count, mean, scatter)
 

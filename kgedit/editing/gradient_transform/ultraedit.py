@@ -19,6 +19,7 @@ from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.gradient_transform import UltraEditSettings
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
@@ -107,7 +108,7 @@ class UltraEdit(Editor[UltraEditSettings]):
             raise SpecError(["an earlier version began this run with other statistics: give --overwrite"])
         for name, edited in self._edited.items():
             edited.write(state.tensors[f"{name}.weight"])
-        device = self.model.device
+        device = float64_device(self.model.device)
         self._running = {
             shape: RunningStatistics(
                 count, state.tensors[f"{shape}.mean"].to(device), state.tensors[f"{shape}.squares"].to(device)
@@ -160,7 +161,7 @@ def closed_form(
         inputs x outputs.
     """
     values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
-    read = inputs.double()
+    read = in_float64(inputs)
     gram = read @ read.T
     gram.diagonal().add_(penalty)
     update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)

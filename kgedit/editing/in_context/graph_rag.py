@@ -19,9 +19,9 @@ from kgedit.editing.editor import (
     RunContext,
 )
 from kgedit.editing.in_context import deviations
+from kgedit.editing.in_context.embedding import embedder_beside
 from kgedit.hparams.in_context import GraphRagSettings
 from kgedit.llm.contexts import Context
-from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.memory.gate import read_gate
 from kgedit.memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
@@ -49,7 +49,7 @@ class GraphRetrieval(Editor[GraphRagSettings]):
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._memory = GraphMemory(
-            embedder_on_demand(settings.embedder, device=str(model.device)), gate=read_gate(settings.embedder)
+            embedder_beside(model, settings.embedder, on=settings.embed_on), gate=read_gate(settings.embedder)
         )
         self._search = Search(
             k=settings.k,

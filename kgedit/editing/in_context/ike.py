@@ -22,11 +22,11 @@ from kgedit.editing.editor import (
     RunContext,
 )
 from kgedit.editing.in_context import deviations
+from kgedit.editing.in_context.embedding import embedder_beside
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import IkeSettings
 from kgedit.llm.contexts import Context, read_template
-from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
@@ -56,7 +56,7 @@ class InContextEditing(Editor[IkeSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         before, _, after = read_template(data_folder("prompts") / "memory" / "new_fact.txt").partition("{fact}")
         self._before, self._between = before, after.partition("{prompt}")[0]
-        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        embed = embedder_beside(model, settings.embedder, on=settings.embed_on)
         self._memory = FactMemory(TextIndex(embed))
         self._probed: set[tuple[str, str]] = set()
         self._known: list[KnownFact] = []

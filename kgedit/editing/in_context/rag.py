@@ -15,11 +15,11 @@ from kgedit.editing.editor import (
     RunContext,
 )
 from kgedit.editing.in_context import deviations
+from kgedit.editing.in_context.embedding import embedder_beside
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.hparams.in_context import RagSettings
 from kgedit.llm.contexts import Context
-from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
@@ -42,7 +42,7 @@ class Retrieval(Editor[RagSettings]):
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
-        embed = embedder_on_demand(settings.embedder, device=str(model.device))
+        embed = embedder_beside(model, settings.embedder, on=settings.embed_on)
         self._memory = FactMemory(TextIndex(embed, search=settings.index))
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape

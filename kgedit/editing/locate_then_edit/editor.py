@@ -26,6 +26,7 @@ from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.locate_then_edit import LocateSettings
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import sample_random_prefixes
 from kgedit.llm.surgery.layers import check_layers
@@ -138,7 +139,7 @@ class LocateThenEdit(Editor[Settings]):
 
     def solving_device(self, layer: int) -> torch.device:
         """Where the statistics and the equations of a layer are."""
-        own: torch.device = self.matrices[layer].weight.device
+        own = float64_device(self.matrices[layer].weight.device)
         return torch.device("cpu") if self.settings.solve_on == "cpu" else own
 
     def second_moment(self, layer: int) -> SecondMoment:
@@ -218,7 +219,7 @@ class LocateThenEdit(Editor[Settings]):
     def key_rows(self, requests: Sequence[EditRequest], *, layer: int) -> list[torch.Tensor]:
         """For each request the keys of its prompts, prompts x inner width, in float64, in one forward pass."""
         flat: list[SubjectPrompt] = [prompt for request in requests for prompt in request.prompts]
-        rows = inputs_at(self.model, [layer], flat)[layer].double()
+        rows = in_float64(inputs_at(self.model, [layer], flat)[layer])
         return list(torch.split(rows, [len(request.prompts) for request in requests]))
 
 

@@ -12,6 +12,7 @@ import torch
 
 from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.value_search import EditRequest
+from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.surgery.positions import by_row
@@ -63,7 +64,7 @@ class LeastInterference:
         for layer, matrix in self._matrices.items():
             if f"interference.{layer}" in tensors:
                 own, waiting = (
-                    tensors[f"{name}.{layer}"].to(matrix.weight.device, copy=True)
+                    tensors[f"{name}.{layer}"].to(float64_device(matrix.weight.device), copy=True)
                     for name in ("interference", "interfering")
                 )
                 self._solves[layer] = AccumulatedSolve.of(own, waiting)
@@ -71,7 +72,7 @@ class LeastInterference:
     def _solve(self, layer: int) -> AccumulatedSolve:
         if layer not in self._solves:
             block, device = self._model.blocks[layer], self._matrices[layer].weight.device
-            start = torch.eye(block.inner_width, dtype=torch.float64, device=device) / self._penalty
+            start = torch.eye(block.inner_width, dtype=torch.float64, device=float64_device(device)) / self._penalty
             self._solves[layer] = AccumulatedSolve(start)
         return self._solves[layer]
 
@@ -84,7 +85,7 @@ class LeastInterference:
         def note(layer: int, mask: torch.Tensor) -> Callable[..., None]:
             def hook(_: object, inputs: tuple[torch.Tensor, ...]) -> None:
                 seen = mask.to(inputs[0].device).bool()
-                found[layer].append(by_row(inputs[0].detach(), len(mask))[seen].double())
+                found[layer].append(in_float64(by_row(inputs[0].detach(), len(mask))[seen]))
 
             return hook
 
@@ -96,4 +97,7 @@ class LeastInterference:
             ]
             with hooks(*handles), torch.no_grad():
                 self._model.forward(ids, mask, last=1)
-        return {layer: torch.cat(own).T.to(self._matrices[layer].weight.device) for layer, own in found.items()}
+        return {
+            layer: torch.cat(own).T.to(float64_device(self._matrices[layer].weight.device))
+            for layer, own in found.items()
+        }

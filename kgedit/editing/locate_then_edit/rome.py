@@ -18,6 +18,7 @@ from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.editing.locate_then_edit.whitening import Whitening
 from kgedit.hparams.locate_then_edit import RomeSettings
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
@@ -69,7 +70,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         found = self.search(module, [request], layer=self.layer)
         keys = self.key_rows([request], layer=self.layer)[0]
         direction, met = self._whiten(self.direction_key(keys)), self._whiten(self.met_key(keys))
-        wanted = found.before[0].double() + found.added[0].double()
+        wanted = in_float64(found.before[0]) + in_float64(found.added[0])
         residual = (wanted - self._given(self.met_key(keys))).to(direction.device).unsqueeze(1)
         matrix.add((residual @ self._back(direction.T) / (direction.T @ met)).T)
         return found.losses[0]
@@ -77,10 +78,10 @@ class Rome(LocateThenEdit[RomeSettings]):
     def _given(self, key: torch.Tensor) -> torch.Tensor:
         """The layer's current output for a key."""
         layer = self.model.blocks[self.layer].down
-        weight = layer.layer.weight.double()
+        weight = in_float64(layer.layer.weight)
         given = (weight.T if layer.rows_are_inputs else weight) @ key
         bias = layer.layer.bias
-        found: torch.Tensor = given if bias is None else given + bias.double()
+        found: torch.Tensor = given if bias is None else given + in_float64(bias)
         return found
 
     def _whiten(self, key: torch.Tensor) -> torch.Tensor:

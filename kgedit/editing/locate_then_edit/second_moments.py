@@ -16,8 +16,10 @@ from safetensors import safe_open
 
 from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.editing.locate_then_edit.subject_prompts import run_through
+from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
+from kgedit.llm.surgery.offloading import layer_device
 from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hooks
 from kgedit.resources import home
@@ -95,7 +97,7 @@ def accumulate(
         def hook(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
             seen = by_row(inputs[0].detach(), len(mask))[mask.to(inputs[0].device).bool()]
             wide = seen.to(torch.promote_types(seen.dtype, torch.float32))
-            own = (wide.T @ wide).double()
+            own = in_float64(wide.T @ wide)
             sums[layer] = sums[layer] + own if layer in sums else own
 
         return hook
@@ -165,4 +167,4 @@ def _write(path: Path, matrix: torch.Tensor, record: dict[str, object]) -> None:
 def _read(layer: int, path: Path, model: LanguageModel) -> SecondMoment:
     with safe_open(path, framework="pt") as file:
         tokens = int(file.metadata()["tokens"])
-    return SecondMoment(layer, tokens, path, model.blocks[layer].down_projection.weight.device)
+    return SecondMoment(layer, tokens, path, layer_device(model.blocks[layer].down_projection))

@@ -25,6 +25,7 @@ from kgedit.editing.row_tables import RowTable, TableRows
 from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.locate_then_edit import SeveralLayersSettings
 from kgedit.llm.contexts import Context
+from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.layer_lists import parse_layers
@@ -278,7 +279,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         self, found: FoundValues, requests: Sequence[EditRequest], *, layer: int
     ) -> tuple[torch.Tensor, list[bool]]:
         """z of each edit, edits x width, in float64, and whether the edit was dropped for its length."""
-        before, added = found.before.double(), found.added.double()
+        before, added = in_float64(found.before), in_float64(found.added)
         if not self.settings.nas:
             return before + added, [False] * len(requests)
         if layer not in self._anchors:
@@ -289,13 +290,13 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     def reached(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
         """Outputs of a layer for the bare prompts now, edits x width, in float64."""
         bare = [request.prompts[0] for request in requests]
-        return outputs_at(self.model, self.model.blocks[layer].module, bare, layer=layer).double()
+        return in_float64(outputs_at(self.model, self.model.blocks[layer].module, bare, layer=layer))
 
     def written(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
         """What a block's MLP adds to the bare prompts now, edits x width, in float64."""
         block, bare = self.model.blocks[layer], [request.prompts[0] for request in requests]
         last = block.norm_after_mlp or block.down_projection
-        return outputs_at(self.model, last, bare, layer=layer).double()
+        return in_float64(outputs_at(self.model, last, bare, layer=layer))
 
     def _anchor(self, known: Sequence[KnownFact], layer: int) -> float:
         """Mean norm of v0 + d over pilot edits of the unedited model, read from the home folder or found.
@@ -315,7 +316,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         if not path.is_file():
             written = self.written(requests, layer=layer)
             found = self.search(self.model.blocks[layer].module, requests, layer=layer)
-            save_tensors(path, {"norm": (written + found.added.double()).norm(dim=1).mean()})
+            save_tensors(path, {"norm": (written + in_float64(found.added)).norm(dim=1).mean()})
         return float(load_file(path)["norm"])
 
     def keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
@@ -335,5 +336,5 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         bare = [request.prompts[0] for request in requests]
         given = outputs_at(self.model, block.down_projection, bare, layer=layer)
         with torch.no_grad():
-            scale: torch.Tensor = block.norm_after_mlp(given).double() / given.double()
+            scale: torch.Tensor = in_float64(block.norm_after_mlp(given)) / in_float64(given)
         return share / scale.to(share.device)

@@ -21,6 +21,8 @@ from kgedit.llm.surgery.positions import by_row
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.llm.targets import TargetBatch
 
+_IGNORED = -100
+
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
@@ -98,7 +100,7 @@ def search_values(
     with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
         for step in range(1, search.steps + 1):
             losses = vectors.losses(forward())
-            if not vectors.note(losses) or step == search.steps:
+            if not vectors.note() or step == search.steps:
                 break
             vectors.step(losses)
             vectors.drop_finished(forward)
@@ -140,7 +142,7 @@ class _Rows:
         # Nothing is predicted after a target's last token.
         ids, mask = model.pad_left([[*prompt.ids, *target[:-1]] for _, prompt, target, _ in every])
         longest = max(len(request.target) for request in requests)
-        labels = [[-100] * (longest - len(target)) + list(target) for _, _, target, _ in every]
+        labels = [[_IGNORED] * (longest - len(target)) + list(target) for _, _, target, _ in every]
         width = ids.shape[1]
         columns = [width - len(prompt.ids) - len(target[:-1]) + prompt.subject for _, prompt, target, _ in every]
         start = max(0, min(*columns, width - longest)) if model.keeps_tokens else 0
@@ -153,6 +155,35 @@ class _Rows:
             drift=torch.tensor([not target for _, _, target, _ in every], device=device),
             start=start,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where the logits of a batch are read, found once: what picks by a mask makes the host wait for the device.
+
+    Attributes:
+        places: Picks at which a target's token is predicted.
+        tokens: That token of each.
+        lengths: Tokens of the target that it belongs to.
+        owners: The edit that it belongs to.
+        counts: Rows with a target of each edit.
+        counted: Whether the likeliest token counts there.
+        drifting: Picks of drift prompts.
+        drift_owners: The edit of each.
+        alive: Of each edit, whether it is not done.
+        edits: How many are not.
+    """
+
+    places: torch.Tensor
+    tokens: torch.Tensor
+    lengths: torch.Tensor
+    owners: torch.Tensor
+    counts: torch.Tensor
+    counted: torch.Tensor
+    drifting: torch.Tensor
+    drift_owners: torch.Tensor
+    alive: torch.Tensor
+    edits: int
 
 
 class _Vectors:
@@ -169,6 +200,7 @@ class _Vectors:
         self._search, self._count, self._scaler = search, len(requests), scaler
         self._labels, self._columns, self._owners = rows.targets.labels, rows.columns, rows.owners
         self._bare, self._drift = rows.bare, rows.drift
+        self._asked: _Asked | None = None
         self._alive = torch.ones(self._count, dtype=torch.bool)
         self._since_likeliest = torch.zeros(self._count, dtype=torch.long)
         self._last = [0.0] * self._count
@@ -198,50 +230,67 @@ class _Vectors:
         Args:
             logits: At the rows' picks, picks x vocabulary.
         """
-        device, search = logits.device, self._search
-        owners = self._owners.to(device)
-        counts = torch.bincount(owners[~self._drift], minlength=self._count).clamp(min=1)
-        picked, columns = _picks_of(self._labels, self._drift).nonzero(as_tuple=True)
-        drifting = self._drift[picked]
+        search = self._search
+        if self._asked is None:
+            self._asked = self._find_asked(logits.device)
+        asked = self._asked
         says = logits.float().log_softmax(-1)
-        tokens, asked = picked[~drifting], self._labels[picked, columns][~drifting]
-        if self._search.patience is not None:
-            self._count_likeliest(logits.argmax(-1)[~drifting] != asked, tokens)
-        each = -says[(~drifting).nonzero().squeeze(1), asked] / (self._labels[tokens] != -100).sum(1)
-        losses = torch.zeros(self._count, device=device).index_add(0, owners[tokens], each) / counts
-        said = says[drifting]
+        each = -says[asked.places, asked.tokens] / asked.lengths
+        losses = torch.zeros(self._count, device=logits.device).index_add(0, asked.owners, each) / asked.counts
+        said = says[asked.drifting]
         if self._said is None:
             self._said = said.detach()
         drift = (said.exp() * (said - self._said)).sum(-1)
-        self._target = losses.detach().cpu()
-        losses = losses.index_add(0, owners[self._drift], search.drift_weight * drift)
+        target = losses.detach()
+        losses = losses.index_add(0, asked.drift_owners, search.drift_weight * drift)
         norm = self._before.norm(dim=1).clamp(min=1e-12)
         # The norm has no gradient at 0, where every search begins.
         size = (torch.stack(list(self._added)).square().sum(1) + 1e-24).sqrt()
         decay = search.weight_decay * size / norm.square()
-        return torch.where(self._alive.to(device), losses + decay.to(device), 0)
+        losses = torch.where(asked.alive, losses + decay.to(logits.device), 0)
+        self._noted = torch.stack([losses.detach(), target, self._misses(logits, asked)])
+        return losses
 
-    def _count_likeliest(self, wrong: torch.Tensor, rows: torch.Tensor) -> None:
-        """Count the steps since every token of an edit's target was the likeliest for the first time.
+    def _find_asked(self, device: torch.device) -> _Asked:
+        """Indexes for `losses`, for as long as the batch keeps its rows."""
+        labels, drift, owners = (tensor.to(device) for tensor in (self._labels, self._drift, self._owners))
+        picked, columns = _picks_of(labels, drift).nonzero(as_tuple=True)
+        drifting = drift[picked]
+        rows = picked[~drifting]
+        others = torch.bincount(owners[~drift & ~self._bare.to(device)], minlength=self._count)
+        counted = ~drift & (~self._bare.to(device) | (others == 0)[owners])
+        return _Asked(
+            places=(~drifting).nonzero().squeeze(1),
+            tokens=labels[picked, columns][~drifting],
+            lengths=(labels[rows] != _IGNORED).sum(1),
+            owners=owners[rows],
+            counts=torch.bincount(owners[~drift], minlength=self._count).clamp(min=1),
+            counted=counted[rows],
+            drifting=drifting.nonzero().squeeze(1),
+            drift_owners=owners[drift],
+            alive=self._alive.to(device),
+            edits=int(self._alive.sum()),
+        )
 
-        Args:
-            wrong: Of each target token, whether another one is likelier.
-            rows: Which row it is in.
-        """
-        others = torch.bincount(self._owners[~self._drift & ~self._bare], minlength=self._count)
-        counted = ~self._drift & (~self._bare | (others == 0)[self._owners])
-        misses = torch.zeros(self._count, device=wrong.device)
-        misses.index_add_(0, self._owners[rows], (wrong & counted[rows]).float())
-        reached = (misses == 0).cpu() | (self._since_likeliest > 0)
-        self._since_likeliest += (reached & self._alive).long()
+    def _misses(self, logits: torch.Tensor, asked: _Asked) -> torch.Tensor:
+        """Of each edit, how many of its target's tokens are not the likeliest; 0 where nobody waits for that."""
+        misses = torch.zeros(self._count, device=logits.device)
+        if self._search.patience is None:
+            return misses
+        wrong = logits.argmax(-1)[asked.places] != asked.tokens
+        return misses.index_add_(0, asked.owners, (wrong & asked.counted).float())
 
-    def note(self, losses: torch.Tensor) -> bool:
-        """Note the losses and which edits are done; False when all are."""
+    def note(self) -> bool:
+        """Note the losses and which edits are done; False when all are. The only wait for the device in a step."""
+        losses, targets, misses = self._noted.cpu()
         self._last = [
             loss if alive else last
             for loss, alive, last in zip(losses.tolist(), self._alive.tolist(), self._last, strict=True)
         ]
-        judged = self._target if self._search.stop == "target" else losses.detach().cpu()
+        if self._search.patience is not None:
+            reached = (misses == 0) | (self._since_likeliest > 0)
+            self._since_likeliest += (reached & self._alive).long()
+        judged = targets if self._search.stop == "target" else losses
         self._alive = self._alive & (judged > self._search.stop_loss)
         if self._search.patience is not None:
             self._alive &= self._since_likeliest <= self._search.patience
@@ -262,13 +311,14 @@ class _Vectors:
 
     def drop_finished(self, forward: ForwardAbove) -> None:
         """Take the rows of edits that are done out of the batch."""
-        if self._alive[self._owners.cpu()].all():
+        if self._asked is None or self._alive.sum() == self._asked.edits:
             return
         kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
         assert self._said is not None
         self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
         self._labels, self._columns = self._labels[kept], self._columns[kept]
         self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
+        self._asked = None
         forward.select_rows(kept)
 
     def found(self) -> FoundValues:
@@ -277,6 +327,6 @@ class _Vectors:
 
 
 def _picks_of(labels: torch.Tensor, drift: torch.Tensor) -> torch.Tensor:
-    picks = labels != -100
+    picks = labels != _IGNORED
     picks[drift, -1] = True
     return picks

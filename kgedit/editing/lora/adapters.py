@@ -18,6 +18,7 @@ from kgedit.editing.training_examples import smaller_batch
 from kgedit.hparams.lora import LoraSettings
 from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.offloading import keep_loaded
 from kgedit.llm.targets import encode_targets, target_loss
 
 
@@ -29,6 +30,8 @@ def targets_of(model: LanguageModel) -> list[str]:
 def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
     """Add a new adapter, which does not change outputs yet; its weights are drawn from torch's random state."""
     names = targets_of(model)
+    for name in names:
+        keep_loaded(model.module.get_submodule(name))  # peft would put an adapter's weights where the layer's are
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,

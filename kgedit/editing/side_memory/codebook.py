@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kgedit.editing.row_tables import GrowingRows, RowTable, TableRows
+from kgedit.llm.devices import float64_device, in_float64
 
 Label = tuple[int, ...]
 """Token ids of an answer; labels are equal when all of them are."""
@@ -91,7 +92,8 @@ class Codebook:
         within = self._maybe_within(queries).nonzero().flatten()
         if len(within):
             distances, nearest = self._nearest(queries[within])
-            hits = torch.where(distances.double() <= self.radii[nearest], nearest, -1)
+            nearest = nearest.to(self.radii.device)
+            hits = torch.where(in_float64(distances) <= self.radii[nearest], nearest, -1)
             found[within.to(found.device)] = hits.to(found.device)
         return found
 
@@ -139,11 +141,11 @@ class Codebook:
         columns = [torch.linalg.vector_norm(keys, dim=1, keepdim=True), between]
         if self.labels:
             distances, nearest = self._nearest(keys)
-            columns += [distances[:, None], nearest[:, None], self.radii[nearest][:, None]]
+            columns += [distances[:, None], nearest[:, None], self.radii[nearest.to(self.radii.device)][:, None]]
         count = 1 + len(keys)
         return [
             _Measured(row[0], row[1:count], (row[count], int(row[count + 1]), row[count + 2]) if row[count:] else None)
-            for row in torch.cat([column.double() for column in columns], dim=1).tolist()
+            for row in torch.cat([in_float64(column) for column in columns], dim=1).tolist()
         ]
 
     def _take_over(self, placing: _Placing, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -153,11 +155,13 @@ class Codebook:
             for entry in changed:
                 self._table.set_label(entry, placing.label_of(entry))
             radii = torch.tensor([placing.radii[entry] for entry in changed], dtype=torch.float64)
-            self.radii[changed] = radii.to(keys.device)
+            self.radii[changed] = radii.to(float64_device(keys.device))
         if replaced := sorted(entry for entry in placing.rows if entry < older):
             self.write(replaced, values[[placing.rows[entry] for entry in replaced]])
         added = list(range(older, older + len(placing.added)))
-        radii = torch.tensor([placing.radii[entry] for entry in added], dtype=torch.float64).to(keys.device)
+        radii = torch.tensor([placing.radii[entry] for entry in added], dtype=torch.float64).to(
+            float64_device(keys.device)
+        )
         for entry, key, own in zip(added, placing.added, radii, strict=True):
             self._squares.add(keys[key].square().sum())
             row = {"keys": keys[key], "values": values[placing.rows[entry]], "radii": own}

@@ -39,6 +39,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.random_prefixes import continue_words, sample_random_prefixes
 from kgedit.llm.surgery.forward_above import read_and_written
 from kgedit.llm.surgery.layers import check_layer, mlp_matrices
+from kgedit.llm.surgery.offloading import keep_loaded
 from kgedit.llm.targets import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 
@@ -76,6 +77,7 @@ class Wise(Editor[WiseSettings]):
             raise SpecError(["settings.merge: slerp merges two copies: give merge_every=2*shard and retrieve=true"])
         self.layer = check_layer(model, settings.layer)
         self._matrix = mlp_matrices(model, [self.layer], settings.matrix)[0].module
+        keep_loaded(self._matrix)  # its weight is read at every step
         self._distance = Distance(self._matrix, _activation_of(model) if settings.distance == "activated" else None)
         self.router = Router(model, self._distance, long=settings.long)
         self._known: list[KnownFact] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from kgedit.llm.generation import BATCH_TOKENS, Asked, plan
@@ -18,6 +19,24 @@ from kgedit.llm.replies import Reply
 NO_LIMIT = Spending()
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and how a backend that loads the model itself computes.
+
+    Attributes:
+        device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
+        dtype: "float32", "bfloat16" or "float16"; "auto" for that of the weights.
+        trust_remote_code: Whether Python code that comes with the model may run.
+    """
+
+    device: str = "cuda"
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+
+
+ANYWHERE = Placement()
+
+
 class Backend(ABC):
     """Answers for one model.
 
@@ -26,6 +45,10 @@ class Backend(ABC):
         url: Address of a server; None for backends that need none.
         batch_tokens: Most tokens that are held at once; a backend that plans its own batches ignores it.
         spending: What a server may be paid; backends that ask none ignore it.
+        placement: For backends that load the model themselves.
+
+    Raises:
+        ModelError: if the backend cannot compute there.
     """
 
     needs_weights: ClassVar[bool]
@@ -44,11 +67,13 @@ class Backend(ABC):
         *,
         batch_tokens: int = BATCH_TOKENS,
         spending: Spending = NO_LIMIT,
+        placement: Placement = ANYWHERE,
     ) -> None:
         self._model = model
         self._url = url
         self._batch_tokens = batch_tokens
         self._spending = spending
+        self._placement = placement
 
     def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
         """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""

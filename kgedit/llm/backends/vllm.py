@@ -1,7 +1,8 @@
 """`vllm`: vLLM in this process, for models that need its batching or several GPUs. vLLM plans its own batches.
 
-Never run by kgedit's tests, which have no GPU: they hold its calls against a stand-in that has vLLM's own names
-(`LLM.generate`, `SamplingParams`, `prompt_logprobs`, as of vLLM 0.10).
+With the device cuda:all each matrix is split over the GPUs (tensor parallelism). Never run by kgedit's tests, which
+have no GPU: they compare its calls with a stand-in that has vLLM's own names (`LLM.generate`, `SamplingParams`,
+`prompt_logprobs`, as of vLLM 0.10).
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from kgedit.errors import MissingExtraError
-from kgedit.llm.backends.contract import Backend
-from kgedit.llm.generation import Asked, free_reply
+import torch
+
+from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.backends.contract import ANYWHERE, NO_LIMIT, Backend, Placement
+from kgedit.llm.devices import ALL_GPUS
+from kgedit.llm.generation import BATCH_TOKENS, Asked, free_reply
+from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
+from kgedit.llm.remote.prices import Spending
 from kgedit.llm.replies import Reply, fed_reply, match_of
 
 _AT_ONCE = 1024
@@ -30,6 +36,23 @@ class VllmBackend(Backend):
     needs_weights = False
     feeds_answers = True
     package = ("vllm", "vllm")
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        url: str | None = None,
+        *,
+        batch_tokens: int = BATCH_TOKENS,
+        spending: Spending = NO_LIMIT,
+        placement: Placement = ANYWHERE,
+    ) -> None:
+        super().__init__(model, url, batch_tokens=batch_tokens, spending=spending, placement=placement)
+        index = placement.device.removeprefix("cuda:")
+        if index.isdigit() and int(index) > 0:
+            raise ModelError(
+                f"vLLM computes on the first GPU that it sees, not on number {index}. Choose the GPU by the "
+                f"environment: CUDA_VISIBLE_DEVICES={index}, with --device cuda."
+            )
 
     def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
         """In order, one generation each."""
@@ -60,7 +83,15 @@ class VllmBackend(Backend):
 
     @cached_property
     def _engine(self) -> Any:
-        return self._vllm.LLM(model=self._model.name, enable_prefix_caching=True)
+        model, placement = self._model, self._placement
+        return self._vllm.LLM(
+            model=model.name,
+            revision=model.revision or None,
+            dtype=placement.dtype,
+            trust_remote_code=placement.trust_remote_code,
+            tensor_parallel_size=_gpus(model) if placement.device == ALL_GPUS else 1,
+            enable_prefix_caching=True,
+        )
 
     def _generate(self, ids: Sequence[list[int]], options: Sequence[dict[str, Any]]) -> list[Any]:
         params = [self._vllm.SamplingParams(temperature=0.0, **own) for own in options]
@@ -107,6 +138,19 @@ class VllmBackend(Backend):
             )
             replies.append(fed_reply(reply, probability, old, static, alternatives))
         return replies
+
+
+def _gpus(model: LanguageModel) -> int:
+    """The most GPUs there are that attention heads, and heads of keys, can be dealt out to evenly."""
+    config = model.module.config.get_text_config()
+    heads = config.num_attention_heads
+    keys = getattr(config, "num_key_value_heads", None) or heads
+    fits = (
+        count
+        for count in range(torch.cuda.device_count(), 0, -1)
+        if heads % count == 0 and (keys % count == 0 or count % keys == 0)  # vLLM repeats keys on more GPUs than heads
+    )
+    return next(fits, 1)
 
 
 def _read_prompt(told: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple[list[int], float]:

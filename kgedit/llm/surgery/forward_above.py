@@ -45,7 +45,8 @@ class ForwardAbove:
         start: int,
         picks: torch.Tensor | None = None,
     ) -> None:
-        self._model, self._last, self._picks = model, targets.last, picks
+        self._model, self._last = model, targets.last
+        self._pick(picks)
         self._mask, self._ids, self._cache = targets.mask, targets.ids, None
         self._ends: torch.Tensor | None = targets.ends
         self.hidden: torch.Tensor | None = None
@@ -66,14 +67,20 @@ class ForwardAbove:
             ).logits
         return logits if self._picks is None else logits[:, 0]
 
+    def _pick(self, picks: torch.Tensor | None) -> None:
+        """Set the picks, as indexes too: a mask makes the host wait for the device at each use."""
+        self._picks = picks
+        self._picked = None if picks is None else picks.nonzero(as_tuple=True)
+
     def _picking(self) -> list[Any]:
         """A hook that gives the head the picked positions only, as rows of one position."""
         if self._picks is None:
             return []
 
         def pick(_: Any, inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-            assert self._picks is not None
-            return (inputs[0][:, -self._last :][self._picks].unsqueeze(1), *inputs[1:])
+            assert self._picked is not None
+            rows, columns = (index.to(inputs[0].device) for index in self._picked)
+            return (inputs[0][:, -self._last :][rows, columns].unsqueeze(1), *inputs[1:])
 
         return [self._model.module.get_output_embeddings().register_forward_pre_hook(pick)]
 
@@ -88,7 +95,7 @@ class ForwardAbove:
         if self._ends is not None:
             self._ends = self._ends[rows]
         if self._picks is not None:
-            self._picks = self._picks[rows]
+            self._pick(self._picks[rows])
         if self.hidden is not None:
             self.hidden = self.hidden[rows]
         if self._cache is not None:

@@ -31,7 +31,8 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
     was replaced, are not touched.
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
-    model.packed.forget_changed()
+    if own:  # else within another such context
+        model.packed.begin_use()
     for module in own:
         vars(module)["forward"] = partial(_forward, module, model.packed, _LastProduct())
     try:

@@ -10,6 +10,9 @@ import torch
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from kgedit.llm.devices import in_float64
+from kgedit.llm.surgery.offloading import keep_loaded
+
 
 class EditedMatrix:
     """The weight of one linear layer: the model's own until the first edit, then a copy in float32 at least.
@@ -18,13 +21,14 @@ class EditedMatrix:
     and output are cast on the way. The model's own parameter is never written to.
 
     Args:
-        layer: nn.Linear or Conv1D.
+        layer: nn.Linear or Conv1D; if its weight is offloaded, it is kept loaded from now on.
 
     Attributes:
         wide: Number format of the copy.
     """
 
     def __init__(self, layer: Any) -> None:
+        keep_loaded(layer)
         self._layer: Any = layer
         self._original: nn.Parameter = layer.weight
         self._original_bias: nn.Parameter | None = layer.bias
@@ -84,7 +88,7 @@ class EditedMatrix:
         Args:
             keys: Inputs x columns.
         """
-        weight = self.weight.detach().to(keys.device).double()
+        weight = in_float64(self.weight.detach().to(keys.device))
         found: torch.Tensor = (weight.T if isinstance(self._layer, Conv1D) else weight) @ keys
         return found
 

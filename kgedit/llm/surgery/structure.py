@@ -21,6 +21,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.errors import ModelError
+from kgedit.llm.surgery.offloading import input_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
         if not any(True for _ in module.children())
     ]
     with hooks(*(leaf.register_forward_hook(note(calls, leaf)) for calls, leaf in leaves)), torch.no_grad():
-        model(torch.zeros((1, 1), dtype=torch.long, device=model.device), use_cache=False)
+        model(torch.zeros((1, 1), dtype=torch.long, device=input_device(model)), use_cache=False)
     if not all(any(is_linear(call.module) for call in called) for called in inside):
         raise ModelError(f"Some blocks of {type(model).__name__} hold no linear layers; editors cannot work on it.")
     return inside

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import Backend
+from kgedit.llm.backends.contract import Backend, Placement
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
@@ -67,8 +67,23 @@ class _Params:
 class _Engine:
     """vLLM's LLM, computing with a small model."""
 
-    def __init__(self, model: str, *, enable_prefix_caching: bool) -> None:
+    made: ClassVar[list[dict[str, Any]]] = []
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        revision: str | None,
+        dtype: str,
+        trust_remote_code: bool,
+        tensor_parallel_size: int,
+        enable_prefix_caching: bool,
+    ) -> None:
         assert enable_prefix_caching
+        self.made.append(
+            {"model": model, "dtype": dtype, "gpus": tensor_parallel_size, "own_code": trust_remote_code}
+            | {"revision": revision}
+        )
         self.model = small_model()
 
     def generate(self, prompts: list[dict[str, list[int]]], params: list[_Params], *, use_tqdm: bool) -> list[Any]:
@@ -141,6 +156,37 @@ def test_vllm_replies_as_transformers_does(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(MissingExtraError, match=r"kgedit\[vllm\]"):
         VllmBackend(model).ask(asked[:1])
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "used"), [("cuda", 8, 1), ("cuda:all", 1, 1), ("cuda:all", 2, 2), ("cuda:all", 7, 4)]
+)
+def test_vllm_gets_number_format_and_as_many_gpus_as_heads_can_be_split_over(
+    device: str, gpus: int, used: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=_Engine, SamplingParams=_Params))
+    monkeypatch.setattr(_Engine, "made", [])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    placement = Placement(device, "bfloat16", trust_remote_code=True)
+    VllmBackend(small_model(), placement=placement).ask(_asked("wild")[:1])
+    assert _Engine.made == [
+        {"model": "llama", "dtype": "bfloat16", "gpus": used, "own_code": True, "revision": None}
+    ], "four heads, two of keys"
+
+
+def test_a_run_hands_its_number_format_to_vllm(
+    installed: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=_Engine, SamplingParams=_Params))
+    monkeypatch.setattr(_Engine, "made", [])
+    raw = {**installed, "method": "none", "backend": "vllm", "device": "cpu", "dtype": "bfloat16", "limit": 1}
+    run(resolve(raw), tmp_path / "run")
+    assert [made["dtype"] for made in _Engine.made] == ["bfloat16"]
+
+
+def test_one_of_several_gpus_is_refused_by_vllm_before_the_model_is_loaded() -> None:
+    with pytest.raises(ModelError, match="CUDA_VISIBLE_DEVICES=1"):
+        VllmBackend(small_model(), placement=Placement("cuda:1"))
 
 
 def test_a_server_replies_as_transformers_does(server: FaultServer) -> None:
@@ -232,6 +278,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         ({"backend": "vlm"}, "did you mean 'vllm'"),
         ({"backend": "openai", "backend_url": URL, "method": "ft_m"}, "edits the model itself"),
         ({"backend": "vllm", "method": "grace"}, "edits the model itself"),
+        ({"backend": "vllm", "method": "none", "quantize": "4bit"}, "quantize is for models that kgedit loads"),
         ({"backend": "openai", "backend_url": URL, "presets": ["wild", "synthetic"]}, "synthetic needs"),
     ],
 )

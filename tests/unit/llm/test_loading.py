@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing import make_editor
 from kgedit.errors import ModelError, SpecError
 from kgedit.llm.contexts import read_context
-from kgedit.llm.devices import enough_memory, resolve_device, resolve_dtype, wait_for
+from kgedit.llm.devices import device_name, enough_memory, resolve_device, resolve_dtype, wait_for
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.load_options import LoadOptions, parse_max_memory
 from kgedit.llm.loading import load_model
@@ -58,6 +60,64 @@ def test_every_gpu_is_waited_for_before_a_clock_is_read(monkeypatch: pytest.Monk
     for device in ("cpu", "cuda:1", "cuda:all"):
         wait_for(device)
     assert waited == ["cuda:1", 0, 1]
+
+
+class _Gpus:
+    """torch.cuda with GPUs of some compute capabilities; those below 8 emulate bfloat16."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *majors: int) -> None:
+        self._majors, self._current = majors, 0
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(majors))
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: len(majors))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: self._current)
+        monkeypatch.setattr(torch.cuda, "device", self._select)
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", self._has_bfloat16)
+
+    @contextmanager
+    def _select(self, index: int) -> Iterator[None]:
+        before, self._current = self._current, index
+        yield
+        self._current = before
+
+    def _has_bfloat16(self, including_emulation: bool = True) -> bool:
+        return including_emulation or self._majors[self._current] >= 8
+
+
+@pytest.mark.parametrize(
+    ("majors", "device", "chosen"),
+    [
+        ((7,), "cuda", "float16"),
+        ((8,), "cuda", "bfloat16"),
+        ((8, 7), "cuda:1", "float16"),
+        ((7, 9), "cuda:1", "bfloat16"),
+        ((8, 7), "cuda:all", "float16"),
+        ((8, 9), "cuda:all", "bfloat16"),
+    ],
+)
+def test_auto_is_bfloat16_only_where_every_gpu_of_the_device_computes_in_it(
+    majors: tuple[int, ...], device: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T4 and V100 (capability 7) emulate it."""
+    _Gpus(monkeypatch, *majors)
+    assert resolve_dtype("auto", device) == chosen
+
+
+def test_auto_takes_apples_gpu_where_there_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Gpus(monkeypatch)
+    with pytest.raises(ModelError, match="Mac"):
+        resolve_device("mps")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert resolve_device("auto") == "mps"
+    assert resolve_device("mps") == "mps"
+    assert resolve_dtype("auto", "mps") == "float32"
+    assert resolve_dtype("float16", "mps") == "float16"
+    waited: list[bool] = []
+    monkeypatch.setattr(torch.mps, "synchronize", lambda: waited.append(True))
+    wait_for("mps")
+    assert waited
+    assert device_name("mps").startswith("Apple GPU")
+    _Gpus(monkeypatch, 8)
+    assert resolve_device("auto") == "cuda"
 
 
 def test_auto_on_the_cpu_is_float32() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from world.other_devices import other_devices
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
@@ -16,7 +17,7 @@ from kgedit.editing.in_context import text_index
 from kgedit.editing.in_context.text_index import TextIndex
 from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
-from kgedit.llm.embeddings import load_embedder
+from kgedit.llm.embeddings import Embedder, load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 
@@ -246,3 +247,27 @@ def test_a_prefix_for_the_beginning_of_a_text_is_left_out_behind_an_instruction(
     assert prefix.worded(BARE) == "It rained. "
     assert prefix.worded(read_context("instruction")) == ""
     assert prefix.worded(read_context("chat").for_model(CHATML)) == ""
+
+
+@pytest.mark.parametrize("name", ["rag", "ike", "graph_rag"])
+def test_the_embedder_runs_where_the_model_is_or_on_the_cpu(
+    name: str, known: list[KnownFact], cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(given: str, *, device: str, reduced: bool) -> Embedder:
+        loaded.append(device)
+        return load_embedder("character-ngrams", device=device, reduced=reduced)
+
+    monkeypatch.setattr("kgedit.llm.embeddings.load_embedder", load)
+    with other_devices() as (first, second):
+        for on in ("device", "cpu"):
+            model = small_model()
+            model.module.to(first)
+            editor = _editor(name, model, embed_on=on)
+            editor.prepare(known, advance=lambda done, total: None)
+            editor.apply(cases[:2])
+            editor.prefixes([cases[0].question])
+            model.module.to(second)
+            editor.prefixes([f"Tell me: {cases[1].question}"])
+    assert loaded == [str(first), str(second), "cpu"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from world.other_devices import Waits, other_devices
 from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -202,3 +203,19 @@ def test_a_hook_of_the_search_sees_blocks_that_return_tuples() -> None:
         model.module(torch.tensor([[1, 2]]))
     output = (torch.zeros(1), None) if seen[0] else torch.zeros(1)
     assert torch.equal(hidden_of(with_hidden(output, torch.ones(1))), torch.ones(1))
+
+
+@pytest.mark.parametrize("patience", [None, 3])
+def test_a_step_waits_for_the_device_once(patience: int | None, cases: list[Case]) -> None:
+    """Reading whether to stop; each further wait would leave a GPU idle."""
+    waits = []
+    with other_devices() as (first, _):
+        model = small_model()
+        model.module.to(first)
+        requests, module = _requests(model, cases[:2]), model.blocks[1].down_projection
+        for steps in (1, 2, 7):
+            search = dataclasses.replace(SEARCH, steps=steps, stop_loss=0.0, patience=patience)
+            with Waits() as counted:
+                search_values(model, 1, module, requests, search)
+            waits.append(counted.count)
+    assert (waits[2] - waits[1]) / 5 == 1, "the first search finds the blocks"

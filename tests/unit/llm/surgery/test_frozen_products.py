@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import linear
 
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery import frozen_products as frozen_products_module
@@ -91,3 +92,25 @@ def test_what_is_read_again_is_multiplied_once_and_other_inputs_anew(monkeypatch
         torch.testing.assert_close(layer(other), expected[1])
         torch.testing.assert_close(layer(first), expected[0])
         assert len(products) == 3
+
+
+def test_an_answer_after_any_change_of_a_weight_is_that_of_the_new_weights() -> None:
+    """Also through `.data` or numpy, and away from the few numbers that a sample would look at."""
+    torch.manual_seed(0)
+    layer, inputs = nn.Linear(160, 200).requires_grad_(False), torch.randn(3, 160)
+    model = _model(layer)
+    changes = [
+        lambda weight: weight.data[7, 11:13].neg_(),
+        lambda weight: weight.numpy().__setitem__((150, 3), 9.0),
+        lambda weight: weight[5].mul_(2),
+    ]
+    for change in changes:
+        with torch.inference_mode():
+            for _ in range(2):
+                with frozen_products(model):
+                    for _ in range(20):
+                        found = layer(inputs)
+        torch.testing.assert_close(found, linear(inputs, layer.weight, layer.bias))
+        change(layer.weight)
+    with torch.inference_mode(), frozen_products(model):
+        torch.testing.assert_close(layer(inputs), linear(inputs, layer.weight, layer.bias))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from kgedit.llm.surgery import packed_matrices
 from kgedit.llm.surgery.packed_matrices import _READINGS, PackedMatrices
 
 
@@ -66,12 +67,57 @@ def test_another_matrix_in_its_place_is_read_itself(layer: nn.Linear) -> None:
     assert packed.of(layer, torch.ones(3, 160)) is layer.weight
 
 
-def test_a_change_that_torch_does_not_count_is_noticed_between_uses(layer: nn.Linear) -> None:
+@pytest.mark.parametrize("place", [(0, 0), (17, 91), (199, 159)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_one_number_that_changes_uncounted_is_noticed_between_uses(
+    layer: nn.Linear, place: tuple[int, int], transposed: bool
+) -> None:
+    packed = PackedMatrices()
+    _read_often(packed, layer, transposed=transposed)
+    layer.weight.data[place] += 1e-3  # as peft merges adapters
+    packed.begin_use()
+    matrix = layer.weight.t() if transposed else layer.weight
+    inputs = torch.randn(3, matrix.shape[1])
+    for _ in range(2 * _READINGS):
+        assert torch.equal(_times(packed.of(layer, inputs, transposed=transposed), inputs), _times(matrix, inputs))
+
+
+def test_a_transposed_copy_for_single_rows_is_checked_too() -> None:
+    long, packed = nn.Linear(160, 400).requires_grad_(False), PackedMatrices()
+    assert packed.transposed(long) is not None
+    long.weight.data[3, 3] = 0
+    packed.begin_use()
+    again = packed.transposed(long)
+    assert again is not None
+    assert torch.equal(again, long.weight.t())
+
+
+def test_a_matrix_is_checked_once_in_a_use_and_its_copy_is_kept(
+    layer: nn.Linear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed, checked = PackedMatrices(), []
+    _read_often(packed, layer)
+    _read_often(packed, layer, transposed=True)
+    digest = packed_matrices.tensor_digest
+    monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: checked.append(1) or digest(weight))
+    for _ in range(2):
+        packed.begin_use()
+        assert _read_often(packed, layer).is_mkldnn
+        assert _read_often(packed, layer, transposed=True).is_mkldnn
+    assert len(checked) == 2
+
+
+def test_a_use_that_reads_a_matrix_a_few_times_checks_nothing(
+    layer: nn.Linear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question by itself reads each matrix once: a check would take longer than the copy gains."""
     packed = PackedMatrices()
     _read_often(packed, layer)
-    layer.weight.data += 1  # as peft merges adapters
-    packed.forget_changed()
-    assert packed.of(layer, torch.ones(3, 160)) is layer.weight
+    monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: pytest.fail("checked"))
+    for _ in range(5):
+        packed.begin_use()
+        for _ in range(packed_matrices._UNCHECKED):
+            assert packed.of(layer, torch.ones(3, 160)) is layer.weight
 
 
 def test_copies_take_no_more_than_they_may_and_make_room_when_they_go(layer: nn.Linear) -> None:
