@@ -30,6 +30,19 @@ def embedder_on_demand(name: str, *, device: str, reduced: bool = False) -> Embe
     return embed
 
 
+def check_embedder(name: str) -> None:
+    """Check that an embedder can be loaded, as far as its package is concerned; loads none.
+
+    Raises:
+        MissingExtraError: without sentence-transformers.
+        ModelError: if the package that carries the model is not installed.
+    """
+    if name != "character-ngrams":
+        if find_spec("sentence_transformers") is None:
+            raise MissingExtraError("sentence-transformers", "rag")
+        _path_or_name(name)
+
+
 def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     """An embedder by name.
 
@@ -46,8 +59,7 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     """
     if name == "character-ngrams":
         return _character_ngrams
-    if find_spec("sentence_transformers") is None:
-        raise MissingExtraError("sentence-transformers", "rag")
+    check_embedder(name)
     from sentence_transformers import SentenceTransformer
 
     try:

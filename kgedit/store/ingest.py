@@ -257,10 +257,24 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
             pass
         other = [snapshot for snapshot in whole if snapshot.manifest["source"]["sha256"] != source.sha256]
     if other:
-        raise StoreError(
-            f"{other[0].folder} holds another dump or was loaded with other options "
-            f"({other[0].manifest['source']['name']}). Nothing was changed. To replace it, add --overwrite."
-        )
+        raise _other_dump(other[0])
+
+
+def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> None:
+    """Refuse a dump that loading would refuse by its size or options; no byte of it is read.
+
+    Raises:
+        StoreError: if the snapshot was loaded from a dump of another size, or with other options.
+    """
+    if not looks_same(snapshot, load, source):
+        raise _other_dump(snapshot)
+
+
+def _other_dump(snapshot: Snapshot) -> StoreError:
+    return StoreError(
+        f"{snapshot.folder} holds another dump or was loaded with other options "
+        f"({snapshot.manifest['source']['name']}). Nothing was changed. To replace it, add --overwrite."
+    )
 
 
 def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
