@@ -27,6 +27,9 @@ from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
 
+_UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
+"""First word of a run's stage -> what is counted."""
+
 PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
 """Files in the folder of pages."""
 
@@ -201,13 +204,14 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
 
 
 def _stages(progress: Steps) -> Callable[[str, int, int], None]:
-    """Progress of a run as steps that are shown one by one."""
+    """Progress of a run as steps that are shown one by one, except a stage of a single step."""
     updates: dict[str, Callable[[int, int], None]] = {}
 
     def report_stage(stage: str, done: int, total: int) -> None:
-        if stage not in updates:
-            updates[stage] = progress(stage, total, "steps")
-        updates[stage](done, done)
+        if total > 1 and stage not in updates:
+            updates[stage] = progress(stage, total, _UNITS.get(stage.partition(" ")[0], "steps"))
+        if stage in updates:
+            updates[stage](done, done)
 
     return report_stage
 

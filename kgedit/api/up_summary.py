@@ -243,8 +243,8 @@ def _what_was_known(effects: Sequence[MethodEffect]) -> str:
 
 def _known(effect: MethodEffect) -> str:
     shares = [
-        f"{_share(share)} of the {which}"
-        for share, which in ((effect.old_known, "old answers"), (effect.free_before, "new answers"))
+        f"{percent(share.mean, n=share.n)} % of the {which}" + (f" (n = {share.n:,})" if share.n else "")
+        for share, which in ((effect.old_known, "old answers"), (effect.free_before, "new ones"))
         if share
     ]
     if shares:
@@ -265,7 +265,7 @@ def _what_was_learned(effects: Sequence[MethodEffect]) -> str:
 
 def _with_interval(share: Estimate) -> str:
     if share.low is None or share.high is None:
-        return _share(share)
+        return f"{percent(share.mean, n=share.n)} % (n = {share.n:,})"
     interval = f"95 % interval {percent(share.low, n=share.n)} to {percent(share.high, n=share.n)} %"
     return f"{percent(share.mean, n=share.n)} % ({interval}, n = {share.n:,})"
 
@@ -278,12 +278,15 @@ def _damage(effects: Sequence[MethodEffect]) -> str:
         for one in effects
         if one.kept and one.kept.n
     ]
-    return f"Damage: {'; '.join(changed)}." if changed else "Damage was not measured: no unrelated question was asked."
-
-
-def _share(share: Estimate) -> str:
-    n = f" (n = {share.n:,})" if share.n else ""
-    return f"{percent(share.mean, n=share.n)} %{n}"
+    failed = [
+        f" {one.method} could not apply {one.failed:,} of {one.edits + one.failed:,} edits to {one.model}."
+        for one in effects
+        if one.failed
+    ]
+    damage = (
+        f"Damage: {'; '.join(changed)}." if changed else "Damage was not measured: no unrelated question was asked."
+    )
+    return damage + "".join(failed)
 
 
 def _sha256(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kgedit.analysis.cells import NOTHING
@@ -17,6 +18,9 @@ _COLUMNS = (
 )
 """Fields of a method's numbers, and their headings in two lines."""
 
+_FORCED = ("forced", ("new tokens right", "teacher forcing"))
+"""The same, shown where a run did not ask for free answers."""
+
 
 def screen(numbers: Mapping[str, Any], *, width: int = 100) -> str:
     """The text that `kgedit up` prints, except the page's path.
@@ -25,26 +29,28 @@ def screen(numbers: Mapping[str, Any], *, width: int = 100) -> str:
         numbers: Content of summary.json.
         width: Most characters in a line; words longer than that are not broken.
     """
-    changed, known, _gained, damage, pages = numbers["sentences"]
+    changed, known, _learned, damage, _pages = numbers["sentences"]
+    changes = Path(numbers["changes_page"]).name
     parts = [
         _filled(f"{changed} {known}", width),
         _table(numbers["methods"]),
         _filled(f"95 % intervals are in brackets. {damage}", width),
         *_examples(numbers, width),
-        _filled(pages, width),
+        _filled(f"Every answer is on the following page; what changed is on {changes} beside it.", width),
     ]
     return "\n\n".join(parts)
 
 
 def _table(methods: Sequence[Mapping[str, Any]]) -> str:
-    counts = [_count(methods, field) for field, _ in _COLUMNS]
-    titles = [("", *(title[line] for _, title in _COLUMNS), ("seconds", "an edit")[line]) for line in (0, 1)]
+    columns = _COLUMNS if all(one["free"] for one in methods) else (*_COLUMNS, _FORCED)
+    counts = [_count(methods, field) for field, _ in columns]
+    titles = [("", *(title[line] for _, title in columns), ("seconds", "an edit")[line]) for line in (0, 1)]
     rows: list[Sequence[str]] = [
         *titles,
         ("model, method", *(f"n = {count:,}" if count else "" for count in counts), ""),
     ]
     for one in methods:
-        shares = (_share(one[field], with_count=not count) for (field, _), count in zip(_COLUMNS, counts, strict=True))
+        shares = (_share(one[field], with_count=not count) for (field, _), count in zip(columns, counts, strict=True))
         rows.append([_label(one), *shares, _seconds(one["seconds_per_edit"])])
     return "\n".join(_aligned(rows))
 
@@ -79,8 +85,8 @@ def _examples(numbers: Mapping[str, Any], width: int) -> Iterator[str]:
     examples, seed = numbers["examples"], numbers["changes"]["seed"]
     if not examples:
         return
-    drawn = f"{len(examples)} of the questions" if len(examples) > 1 else "One of the questions"
-    yield f"{drawn}, drawn at random (seed {seed}), and the free answers to them:"
+    count = {1: "One", 2: "Two", 3: "Three"}[len(examples)]
+    yield f"{count} of the questions, drawn at random (seed {seed}), with the models' free answers:"
     for one in examples:
         old = f" (formerly {', '.join(one['old_answers'])})" if one["old_answers"] else " (formerly no value)"
         lines = [*_lines("", one["question"], width), *_lines("  Right answer: ", f"{one['target']}{old}", width)]

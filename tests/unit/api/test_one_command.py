@@ -135,7 +135,7 @@ def test_the_sentences_say_what_summary_and_scores_hold(unbroken: kgedit.Outcome
     counts = unbroken.numbers["changes"]
     assert (counts["older"], counts["newer"], counts["drawn"]) == ("2021-01-04", "2023-02-27", 3)
     assert f"{counts['changed']:,} facts changed" in changed
-    assert known.startswith("Before the edits, model knew 0 % (n = ")
+    assert known.startswith("Before the edits, model knew 0 % of the old answers (n = ")
     scores = kgedit.read_run(unbroken.runs[0]).pooled("own", "update", "wild").values()
     free = next(score for score in scores if score.main)
     assert f"answers {100 * free.mean:.0f} % (95 % interval" in learned
@@ -168,7 +168,7 @@ def test_the_first_line_says_what_is_done_and_the_last_is_the_page(
     assert shown.exit_code == 0, shown.output
     assert shown.stderr.startswith("Finding what changed in the bundled sample of Wikidata between 2021-01-04 and")
     assert f"editing {model} with ft_m: 6 steps, " in shown.stderr.splitlines()[0]
-    assert "3 of the questions, drawn at random (seed 0)" in shown.stdout
+    assert "Three of the questions, drawn at random (seed 0)" in shown.stdout
     for example in unbroken.numbers["examples"]:
         assert f"\n{example['question']}\n" in shown.stdout
         assert f"  Right answer: {example['target']} (formerly " in shown.stdout

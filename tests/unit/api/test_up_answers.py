@@ -56,7 +56,7 @@ def test_the_share_of_known_old_answers_is_that_of_the_answers_before_the_edits(
 def test_the_sentence_separates_old_answers_from_new_ones_and_names_what_was_left_out(tmp_path: Path) -> None:
     ((effect, _),) = _measure(read_runs([_run_that_knows(tmp_path / "run", 6)]))
     assert _what_was_known([effect]) == (
-        f"Before the edits, {effect.model} knew 50 % (n = 12) of the old answers and 0 % (n = 12) of the new answers. "
+        f"Before the edits, {effect.model} knew 50 % of the old answers (n = 12) and 0 % of the new ones (n = 12). "
         f"{effect.model} already answered 2 of the 12 questions with the new value, so these were left out."
     )
 

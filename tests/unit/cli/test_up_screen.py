@@ -31,7 +31,8 @@ def _numbers(*methods: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "answers": [{**answer, **said} for answer, said in zip(answers, (right, wrong), strict=False)],
     }
     sentences = ["Ten facts changed.", "Before the edits, tiny knew 9 of them.", "Learned.", "Damage: 3.", "See PAGE."]
-    return {"sentences": sentences, "methods": methods, "examples": [example], "changes": {"seed": 0}, **changes}
+    shown = {"changes": {"seed": 0}, "changes_page": "reports/changes.html"}
+    return {"sentences": sentences, "methods": methods, "examples": [example], **shown, **changes}
 
 
 def test_each_way_of_editing_is_a_row_with_intervals() -> None:
