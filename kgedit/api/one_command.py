@@ -90,7 +90,7 @@ def up(
         newer: The same, later.
         model: Name or folder, or several. None for `tiny`; on the sample, without `methods`, also SmolLM2.
         methods: Editing methods, a run for each with every model. None for the default of each model: `tiny` is edited
-            with locft_bf, trained for 200 epochs in the contexts of the presets, any other model with graph_rag.
+            with locft_bf for 200 epochs in the contexts of the presets, any other model with graph_rag.
         older_date: Day of the older dump, where its name does not tell it.
         newer_date: Day of the newer one.
         redirects: Tab-separated file of redirects for both dumps.

@@ -18,10 +18,14 @@ RunFields = Mapping[str, Any]
 TINY, SMOLLM2 = "tiny", "smollm2-135m"
 
 DEFAULT_RUNS: Mapping[str, RunFields] = {
-    TINY: {"method": "locft_bf", "settings": {"steps": 200}, "train_context": ASKED},
+    TINY: {"method": "locft_bf", "settings": {"steps": 200, "learning_rate": 0.002}, "train_context": ASKED},
 }
 """How a model is edited where no method is named: `tiny` by changing its weights, with enough epochs to learn whole
-answers in every format that they are asked in."""
+answers in every format that they are asked in.
+
+The learning rate is a third of the one derived from the width. It was chosen on the sample's other timestep
+(2023-02-27 to 2024-06-03, 30 cases, seeds 10 to 12). There it kept 76 % of the unrelated answers instead of 47 %, and
+96 % of the new facts were answered freely instead of 99 %."""
 
 _DEFAULT_RUN: RunFields = {"method": "graph_rag"}
 """The same for any other model: facts put into the prompt, for which no setting depends on the model."""

@@ -27,7 +27,7 @@ def test_the_sample_is_edited_in_two_ways_that_need_no_option() -> None:
     assert tiny == {
         "model": "tiny",
         "method": "locft_bf",
-        "settings": {"steps": 200},
+        "settings": {"steps": 200, "learning_rate": 0.002},
         "train_context": "asked",
         "sample": 30,
     }
@@ -55,7 +55,7 @@ def test_a_setting_goes_to_the_methods_that_have_it() -> None:
 
 def test_a_setting_replaces_that_of_the_default() -> None:
     tiny, smollm2 = _runs(settings={"steps": "50"})
-    assert (tiny["settings"], smollm2["settings"]) == ({"steps": "50"}, {})
+    assert (tiny["settings"], smollm2["settings"]) == ({"steps": "50", "learning_rate": 0.002}, {})
 
 
 def test_a_setting_that_no_method_has_stays_for_the_check_to_name() -> None:
