@@ -74,10 +74,9 @@ def check_loadable(home: Path, path: Path, date: datetime.date, *, options: Dump
     """
     source = DumpFile(path)
     load = _load(source, date, options)
-    manifest = snapshot_folder(home, date) / "manifest.json"
-    if manifest.is_file() and not options.overwrite:
-        snapshot = Snapshot(manifest.parent, json.loads(manifest.read_text(encoding="utf-8")))
-        check_looks_same(snapshot, load, source)
+    folder = snapshot_folder(home, date)
+    if (folder / "manifest.json").is_file() and not options.overwrite:
+        check_looks_same(read_snapshot(folder), load, source)
 
 
 def load_dump_as_of(

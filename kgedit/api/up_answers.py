@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgedit.analysis.cells import Estimate
-from kgedit.analysis.intervals import widened
 from kgedit.analysis.runs import Run
+from kgedit.clustered_statistics import clustered_interval
 from kgedit.metrics import METRICS
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
-from kgedit.resampling import clustered_interval
 from kgedit.runs.edited_cases import old_answers
 from kgedit.runs.run_files import read_answers
 
@@ -124,7 +123,7 @@ def old_answers_known(answers: UpdateAnswers) -> Estimate | None:
     relations = {relation: number for number, relation in enumerate(dict.fromkeys(answer.relation for answer in asked))}
     clusters = np.array([relations[answer.relation] for answer in asked], dtype=np.int64)
     low, high = clustered_interval(values, clusters) or (None, None)
-    return widened(Estimate(float(values.mean()), low, high, len(values)))
+    return Estimate(float(values.mean()), low, high, len(values))
 
 
 def choose_examples(runs: Sequence[UpdateAnswers], *, seed: int) -> list[Example]:
