@@ -25,7 +25,7 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 demo: $(READY)
-	KGEDIT_HOME=$(DEMO_HOME) $(BIN)/kgedit up
+	@KGEDIT_HOME=$(DEMO_HOME) $(BIN)/kgedit up
 
 # A browser for the tests of pages: the system's own, else its package, else the build that Playwright fetches.
 browser: $(READY)

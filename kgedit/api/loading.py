@@ -11,7 +11,7 @@ from pathlib import Path
 from kgedit.errors import StoreError
 from kgedit.loaders.detection import checked_format
 from kgedit.loaders.loads import load_with
-from kgedit.store.ingest import Load, ingest, ingest_as_of, looks_same
+from kgedit.store.ingest import Load, check_looks_same, ingest, ingest_as_of, looks_same
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
@@ -63,6 +63,20 @@ def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
         return False
     source = DumpFile(path)
     return looks_same(read_snapshot(manifest.parent), _load(source, date, options), source)
+
+
+def check_loadable(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> None:
+    """Check what can be checked of a dump by its beginning, its size and the snapshot of its day.
+
+    Raises:
+        SourceError: if the dump or its redirects cannot be read.
+        StoreError: if another dump is loaded under this day, and `options.overwrite` is not set.
+    """
+    source = DumpFile(path)
+    load = _load(source, date, options)
+    folder = snapshot_folder(home, date)
+    if (folder / "manifest.json").is_file() and not options.overwrite:
+        check_looks_same(read_snapshot(folder), load, source)
 
 
 def load_dump_as_of(

@@ -45,12 +45,13 @@ class Outcome:
     """What came of everything.
 
     Attributes:
-        sentences: What changed; what the methods did to the answers and what they damaged; where the pages are.
+        sentences: What changed; what the models knew before; what they answer after; damage; where the pages are.
         page: The page of results.
         changes_page: The page of changes.
         timestep: Folder of the timestep.
         runs: Folders of the runs.
-        numbers: What the sentences say, as summary.json beside the page has it.
+        numbers: The numbers of the sentences, and some answers in words, as in summary.json beside the page.
+        note: Sentence on what was left out of the runs; "" if nothing was.
         steps: What was made and what was there.
     """
 
@@ -60,6 +61,7 @@ class Outcome:
     timestep: Path
     runs: tuple[Path, ...]
     numbers: Mapping[str, Any]
+    note: str
     steps: tuple[StepTaken, ...]
 
     def __repr__(self) -> str:
@@ -75,8 +77,8 @@ def up(
     older: str | Path | Date | None = None,
     newer: str | Path | Date | None = None,
     *,
-    model: str = "tiny",
-    methods: str | Iterable[str] = "grace",
+    model: str | Iterable[str] | None = None,
+    methods: str | Iterable[str] | None = None,
     older_date: Date | None = None,
     newer_date: Date | None = None,
     redirects: str | Path | None = None,
@@ -95,15 +97,17 @@ def up(
     Args:
         older: A dump, or the day of a snapshot that is loaded; without `older` and `newer` the bundled sample.
         newer: The same, later.
-        model: Its name, or folder.
-        methods: Editing methods, a run for each.
+        model: Name or folder, or several. None for `tiny`; on the sample, without `methods`, also SmolLM2.
+        methods: Editing methods, a run for each with every model. None for the default of each model: `tiny` is edited
+            with locft_bf for 200 epochs in the contexts of the presets, any other model with graph_rag.
         older_date: Day of the older dump, where its name does not tell it.
         newer_date: Day of the newer one.
         redirects: Tab-separated file of redirects for both dumps.
         profile: What counts as a change, as for `Home.export_timestep`.
         graph: Whether the graph is brought up to date; wikibigedit needs it.
         only_failed: Leave out what the unedited model answers right already.
-        spec: Further fields of the run spec, such as sample, seed, device or presets.
+        spec: Further fields of the run specs, such as sample, seed, device or presets. Each of its settings goes to
+            the methods that have it.
         home: Where everything goes; None for `$KGEDIT_HOME`, else `./kgedit-data`.
         overwrite: Whether snapshots, timesteps and runs that were made otherwise are replaced.
         track: Tracker that metrics of the runs are logged to: "trackio" or "wandb".
@@ -121,13 +125,18 @@ def up(
         newer,
         older_date=older_date,
         newer_date=newer_date,
-        methods=(methods,) if isinstance(methods, str) else tuple(methods),
-        run={**(spec or {}), "model": model, "only_failed": only_failed},
+        models=_several(model),
+        methods=_several(methods),
+        run={**(spec or {}), "only_failed": only_failed},
         redirects=None if redirects is None else Path(redirects),
         profile=profile,
         graph=graph,
     )
     return carry_out(inputs, overwrite=overwrite, track=track, told=told, progress=progress)
+
+
+def _several(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def carry_out(
@@ -143,9 +152,10 @@ def carry_out(
     Raises:
         KgeditError: what the steps raise.
     """
-    from kgedit.api.up_steps import check_inputs, read_summary, run_folders, steps_of
+    from kgedit.api.up_checks import check_inputs
+    from kgedit.api.up_steps import read_summary, run_folders, steps_of
 
-    check_inputs(inputs, track=track)
+    check_inputs(inputs, track=track, overwrite=overwrite)
     tell, taken = told or (lambda _taken: None), list[StepTaken]()
     steps = steps_of(inputs, overwrite=overwrite, track=track)
     for number, step in enumerate(steps, start=1):
@@ -166,5 +176,6 @@ def carry_out(
         timestep=inputs.timestep,
         runs=tuple(run_folders(inputs)),
         numbers=numbers,
+        note=inputs.note,
         steps=tuple(taken),
     )

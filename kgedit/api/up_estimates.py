@@ -17,9 +17,11 @@ import zstandard
 
 from kgedit.analysis.runs import Run
 from kgedit.api.running import read_run
+from kgedit.api.up_checks import check_inputs
 from kgedit.api.up_inputs import DatedState, UpInputs
-from kgedit.api.up_steps import Step, check_inputs, steps_of, with_state
+from kgedit.api.up_steps import Step, steps_of, with_state
 from kgedit.errors import BenchmarkError, KgeditError
+from kgedit.runs.run_files import read_spec
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
 from kgedit.store.snapshots import Snapshot, list_snapshots
@@ -68,8 +70,13 @@ _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once for each timestep."""
 _TRAINED_BYTES = {"tiny": 3.5e6}
-_EDITING = {("tiny", "grace"): 0.45, ("tiny", "ft_m"): 0.05}
-"""Processor seconds of one edit on the sample."""
+_EDITING = {
+    ("tiny", "locft_bf"): 0.18,
+    ("tiny", "grace"): 0.45,
+    ("tiny", "ft_m"): 0.05,
+    ("smollm2-135m", "graph_rag"): 0.01,
+}
+"""Processor seconds of one edit on the sample, of locft_bf with the default settings of `up`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +121,17 @@ class _Sizes:
     cases_basis: str
 
 
-def estimate(inputs: UpInputs) -> list[StepEstimate]:
+def estimate(inputs: UpInputs, *, track: str | None = None, overwrite: bool = False) -> list[StepEstimate]:
     """Every step with what it would take; reads the beginnings of dumps, and changes nothing.
+
+    Args:
+        track: As for `up`, for the checks.
+        overwrite: As for `up`, for the checks.
 
     Raises:
         KgeditError: what `up` raises before its first step, or if a dump cannot be read.
     """
-    check_inputs(inputs, track=None)
+    check_inputs(inputs, track=track, overwrite=overwrite)
     sizes = _measure(inputs)
     return [
         StepEstimate(step.name, True, 0.0, 0, 0, 0, "its result is there")
@@ -149,8 +160,8 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
         return StepEstimate(step.name, False, seconds, _CASE_BYTES * sizes.cases, memory, 0, sizes.cases_basis)
     if step.kind == "run":
         return _running(inputs, step, sizes)
-    answers = 2 * sizes.questions * len(inputs.methods)
-    seconds = _REPORT_START * (1 + len(inputs.methods)) + _REPORT_SECONDS * answers
+    answers = 2 * sizes.questions * len(inputs.runs)
+    seconds = _REPORT_START * (1 + len(inputs.runs)) + _REPORT_SECONDS * answers
     return StepEstimate(step.name, False, seconds, 3e5 + 80 * answers, 4e8, 0, f"{answers:,} answers")
 
 
@@ -163,47 +174,46 @@ def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
 
 
 def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
-    model = str(inputs.run["model"])
+    model, method = str(step.run["model"]), str(step.run["method"])
     questions = 2 * sizes.questions
-    earlier = _earlier_runs(inputs.home, model)
-    same = [run for run in earlier if run.spec.method == step.method]
+    earlier, same = _newest_run(inputs.home, model), _newest_run(inputs.home, model, method)
     rate, rate_basis = _rate(earlier, model)
-    each = same[-1].seconds_per_edit if same else _EDITING.get((model, step.method))
+    each = same.seconds_per_edit if same else _EDITING.get((model, method))
+    is_new = not earlier and step.run is next(run for run in inputs.runs if run["model"] == model)
     basis = f"{sizes.cases:,} edits at most, {questions:,} questions; {rate_basis}"
-    where = f"in {same[-1].folder.name}" if same else "measured on one core"
-    basis += f"; {each:.2g} s an edit {where}" if each else f"; what {step.method} itself takes is not known"
-    memory = same[-1].scores.edits.peak_memory_bytes if same else _MODEL_MEMORY.get(model)
+    where = f"in {same.folder.name}" if same else "measured on one core"
+    basis += f"; {each:.2g} s an edit {where}" if each else f"; the time of {method} itself is not known"
+    memory = same.scores.edits.peak_memory_bytes if same else _MODEL_MEMORY.get(model)
     seconds = None
     if rate:
         seconds = _START + questions / rate + (each or 0) * sizes.cases
-        seconds += 0 if earlier else _TRAINING.get(model, 0)
-    disk = _ANSWER_BYTES * questions + (0 if earlier else _TRAINED_BYTES.get(model, 0))
+        seconds += _TRAINING.get(model, 0) if is_new else 0
+    disk = _ANSWER_BYTES * questions + (_TRAINED_BYTES.get(model, 0) if is_new else 0)
     return StepEstimate(step.name, False, seconds, disk, memory, questions, basis)
 
 
-def _rate(earlier: list[Run], model: str) -> tuple[float | None, str]:
-    """Questions a second, over all presets of the newest run that measured it."""
-    for run in reversed(earlier):
-        asked = [speed for speed in run.scores.speed if speed.edited and speed.seconds]
-        if asked:
-            rate = sum(speed.questions for speed in asked) / sum(speed.seconds for speed in asked)
-            return rate, f"{rate:.1f} a second in {run.folder.name}"
+def _rate(earlier: Run | None, model: str) -> tuple[float | None, str]:
+    """Questions a second, over all presets of the newest run."""
+    asked = [speed for speed in earlier.scores.speed if speed.edited and speed.seconds] if earlier else []
+    if earlier and asked:
+        rate = sum(speed.questions for speed in asked) / sum(speed.seconds for speed in asked)
+        return rate, f"{rate:.1f} a second in {earlier.folder.name}"
     if model in _ANSWERS:
         return _ANSWERS[model], f"{_ANSWERS[model]:.0f} a second, measured on one core"
     return None, f"no rate for {model} is known: a run of a few cases (--sample 10) gives one"
 
 
-def _earlier_runs(home: Path, model: str) -> list[Run]:
-    """Finished runs of the model in the home, oldest first."""
-    found = []
-    for folder in sorted((home / "runs").glob("*/scores.json"), key=lambda path: path.stat().st_mtime):
+def _newest_run(home: Path, model: str, method: str | None = None) -> Run | None:
+    """The newest finished run of the model in the home; of any method if None."""
+    newest = sorted((home / "runs").glob("*/scores.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for folder in (path.parent for path in newest):
         try:
-            run = read_run(folder.parent)
+            spec = read_spec(folder)
+            if spec.model == model and method in (None, spec.method):
+                return read_run(folder)
         except KgeditError:
             continue
-        if run.spec.model == model:
-            found.append(run)
-    return found
+    return None
 
 
 def _measure(inputs: UpInputs) -> _Sizes:
@@ -264,25 +274,26 @@ def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> 
         changed = _CHANGED * statements
         basis = f"{_CHANGED:.1%} of the statements changed in generated dumps: a guess"
     cases = min(round(changed * _CASES_OF_CHANGED), *_limits(inputs))
-    presets = len(inputs.run.get("presets") or ("synthetic", "wild"))
+    presets = len(inputs.runs[0].get("presets") or ("synthetic", "wild"))
     basis += f"; {_CASES_OF_CHANGED:.0%} of them become cases and {_PROBES_OF_CASE:.1f} probes each, as in the sample"
     return cases, round(cases * _PROBES_OF_CASE * presets), basis
 
 
 def _limits(inputs: UpInputs) -> Iterator[int]:
-    yield from (int(inputs.run[name]) for name in ("sample", "limit") if inputs.run.get(name) is not None)
+    run = inputs.runs[0]  # all have the same cases
+    yield from (int(run[name]) for name in ("sample", "limit") if run.get(name) is not None)
     yield 1 << 62
 
 
 def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
-    """Edits and questions of the first method on a timestep that is there."""
+    """Edits and questions of the first run on a timestep that is there."""
     from kgedit.runs.spec import resolve
     from kgedit.runs.sweeps.counting import SweepCounter
 
     if not inputs.timestep.is_dir():
         return None
     try:
-        return SweepCounter().edits_and_questions(resolve(inputs.raw_spec(inputs.methods[0])))
+        return SweepCounter().edits_and_questions(resolve(inputs.raw_spec(inputs.runs[0])))
     except BenchmarkError:
         return None
 

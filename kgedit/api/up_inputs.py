@@ -1,4 +1,4 @@
-"""What `up` is asked for: two dated states of Wikidata, models and methods. Pure: nothing is read but file names.
+"""Inputs of `up`: two dated states of Wikidata, and the runs on what changed between them. Only file names are read.
 
 A state is a dump with its day, a day that is loaded already, or one of the bundled sample's.
 """
@@ -9,14 +9,15 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kgedit.api.exporting import ExportOptions
 from kgedit.api.home import Date, read_date
 from kgedit.api.loading import DumpOptions
+from kgedit.api.up_runs import RunFields, choose_runs, missing_of_smollm2
 from kgedit.benchmark.timestep import timestep_folder
 from kgedit.errors import BenchmarkError, SourceError
 from kgedit.records.days import read_day
@@ -51,8 +52,8 @@ class UpInputs:
         older: The state before.
         newer: The state after.
         is_sample: Whether both are the bundled sample's.
-        methods: Names of editing methods, a run for each.
-        run: Fields of the run spec besides timesteps and method.
+        runs: Run specs without timesteps, each with a model and a method.
+        note: Sentence on what was left out of the runs; "" if nothing was.
         redirects: Tab-separated file of redirects for both dumps, or None.
         profile: What counts as a change.
         graph: Whether the graph is brought up to date.
@@ -62,8 +63,8 @@ class UpInputs:
     older: DatedState
     newer: DatedState
     is_sample: bool
-    methods: tuple[str, ...]
-    run: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[RunFields, ...]
+    note: str = ""
     redirects: Path | None = None
     profile: str = "wikibigedit"
     graph: bool = True
@@ -78,8 +79,9 @@ class UpInputs:
                 "The profile wikibigedit finds changes in the graph. Leave out --no-graph, or take "
                 "--profile wikifactdiff, which reads the store alone."
             )
-        if len(set(self.methods)) != len(self.methods) or not self.methods:
-            raise BenchmarkError("Give at least one --method, and each once.")
+        pairs = [(run["model"], run["method"]) for run in self.runs]
+        if len(set(pairs)) != len(pairs) or not pairs:
+            raise BenchmarkError("A model or a method is given twice, or none is. Give each --model and --method once.")
 
     @property
     def states(self) -> tuple[DatedState, DatedState]:
@@ -100,13 +102,14 @@ class UpInputs:
     @property
     def report(self) -> Path:
         """Folder of the pages and tables; other inputs have another one."""
-        asked = json.dumps([self.raw_spec(method) for method in self.methods], sort_keys=True, default=str)
+        asked = json.dumps([self.raw_spec(run) for run in self.runs], sort_keys=True, default=str)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
-        return self.home / "reports" / f"{self.timestep.name}-{Path(str(self.run['model'])).name}-{digest}"
+        models = dict.fromkeys(Path(str(run["model"])).name for run in self.runs)
+        return self.home / "reports" / f"{self.timestep.name}-{'-'.join(models)}-{digest}"
 
-    def raw_spec(self, method: str) -> dict[str, Any]:
-        """The run spec of a method, as flags would give it."""
-        return {**self.run, "timesteps": [str(self.timestep)], "method": method}
+    def raw_spec(self, run: RunFields) -> dict[str, Any]:
+        """The whole run spec, as flags would give it."""
+        return {**run, "timesteps": [str(self.timestep)]}
 
     def dump_options(self, *, overwrite: bool = False) -> DumpOptions:
         """How dumps are read."""
@@ -124,13 +127,19 @@ def read_inputs(
     *,
     older_date: Date | None,
     newer_date: Date | None,
-    methods: tuple[str, ...],
+    models: Sequence[str],
+    methods: Sequence[str],
     run: Mapping[str, Any],
     redirects: Path | None,
     profile: str,
     graph: bool,
 ) -> UpInputs:
     """The inputs of a call; without any state the bundled sample's first two.
+
+    Args:
+        models: Empty for the default ones (kgedit.api.up_runs).
+        methods: Empty for each model's default.
+        run: Further fields of every run spec; None means that a field is not given.
 
     Raises:
         SourceError: if a dump's day is not known, or only one state is given.
@@ -145,13 +154,14 @@ def read_inputs(
         states = [DatedState(day, home / "sample" / f"{day:%Y%m%d}.json.gz") for day in SNAPSHOT_DATES[:2]]
         redirects = redirects or home / "sample" / "redirects.tsv"
         chosen = chosen if chosen.keys() & {"sample", "limit", "only_cases"} else {**chosen, "sample": SAMPLE_CASES}
+    is_sample = not any(given)
     return UpInputs(
         home=home,
         older=states[0],
         newer=states[1],
-        is_sample=not any(given),
-        methods=methods,
-        run=chosen,
+        is_sample=is_sample,
+        runs=choose_runs(models, methods, fields=chosen, is_sample=is_sample),
+        note="" if models or methods or not is_sample else missing_of_smollm2(),
         redirects=redirects,
         profile=profile,
         graph=graph,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,15 @@ from kgedit.api.loading import is_loaded
 from kgedit.api.reports import report
 from kgedit.api.running import read_run, run
 from kgedit.api.up_inputs import DatedState, UpInputs
+from kgedit.api.up_runs import RunFields
 from kgedit.api.up_summary import Summary, summarize, write_summary
-from kgedit.errors import GraphError, SpecError
+from kgedit.errors import GraphError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
+
+_UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
+"""First word of a run's stage -> what is counted."""
 
 PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
 """Files in the folder of pages."""
@@ -40,7 +44,7 @@ class Step:
         is_done: Whether its result is there; reads little and starts nothing.
         carry_out: Makes it.
         state: Of a load.
-        method: Of a run.
+        run: Its spec without timesteps, if it is a run.
     """
 
     kind: str
@@ -48,7 +52,7 @@ class Step:
     is_done: Callable[[], bool]
     carry_out: Callable[[Steps], object]
     state: DatedState | None = None
-    method: str = ""
+    run: RunFields = field(default_factory=dict)
 
 
 def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[Step]:
@@ -62,28 +66,8 @@ def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[St
     steps += [_load(inputs, state, overwrite=overwrite) for state in inputs.states if state.dump]
     steps += [_update_graph(inputs)] if inputs.graph else []
     steps += [_export(inputs, overwrite=overwrite)]
-    steps += [_run(inputs, method, overwrite=overwrite, track=track) for method in inputs.methods]
+    steps += [_run(inputs, fields, overwrite=overwrite, track=track) for fields in inputs.runs]
     return [*steps, _report(inputs)]
-
-
-def check_inputs(inputs: UpInputs, *, track: str | None) -> None:
-    """Find before the first step what a later one would refuse.
-
-    Raises:
-        StoreError: if a state is of a day that is not loaded.
-        SpecError: naming everything that is wrong with the runs' specs.
-        UnknownNameError: if there is no such tracker.
-    """
-    from kgedit.runs.spec import problems_of
-    from kgedit.runs.tracking import Tracking
-
-    for state in inputs.states:
-        if state.dump is None:
-            open_snapshot(inputs.home, state.date)
-    problems = [problem for method in inputs.methods for problem in problems_of({**inputs.run, "method": method})]
-    if problems:
-        raise SpecError(list(dict.fromkeys(problems)))
-    Tracking(track)
 
 
 def _write_sample(inputs: UpInputs) -> Step:
@@ -115,12 +99,12 @@ def _update_graph(inputs: UpInputs) -> Step:
     home = Home(inputs.home)
 
     def is_done() -> bool:
-        # Whether a server that does not run holds the snapshots is not known: to bring it up to date tells.
+        # Only a running server can say whether it holds the snapshots; updating an up-to-date graph writes nothing.
         content = home.graph_status().content
         there = {} if content is None else content.snapshots
         return bool(there) and all(there.get(snapshot.date) is not None for snapshot in home.snapshots())
 
-    return Step("graph", "bring the graph up to date", is_done, lambda progress: home.update_graph(progress=progress))
+    return Step("graph", "update the graph in Neo4j", is_done, lambda progress: home.update_graph(progress=progress))
 
 
 def _export(inputs: UpInputs, *, overwrite: bool) -> Step:
@@ -139,27 +123,25 @@ def _export(inputs: UpInputs, *, overwrite: bool) -> Step:
     return Step("export", "turn the changes into questions", is_done, carry_out)
 
 
-def _run(inputs: UpInputs, method: str, *, overwrite: bool, track: str | None) -> Step:
+def _run(inputs: UpInputs, fields: RunFields, *, overwrite: bool, track: str | None) -> Step:
     def is_done() -> bool:
-        return inputs.timestep.is_dir() and _run_state(inputs, method) == "finished"
+        return inputs.timestep.is_dir() and _run_state(inputs, fields) == "finished"
 
     def carry_out(progress: Steps) -> object:
         return run(
-            inputs.raw_spec(method),
+            inputs.raw_spec(fields),
             home=inputs.home,
-            overwrite=overwrite and _run_state(inputs, method) == "other",
+            overwrite=overwrite and _run_state(inputs, fields) == "other",
             track=track,
             progress=_stages(progress),
         )
 
-    only_failed = bool(inputs.run.get("only_failed"))
-    edited = "edit what it gets wrong" if only_failed else "edit"
-    name = f"ask {inputs.run['model']}, {edited} with {method}, ask again"
-    return Step("run", name, is_done, carry_out, method=method)
+    name = f"edit {fields['model']} with {fields['method']}, and evaluate it before and after"
+    return Step("run", name, is_done, carry_out, run=fields)
 
 
-def _run_state(inputs: UpInputs, method: str) -> str:
-    """Of a method's run: finished, other (of edits that have changed since), or unfinished."""
+def _run_state(inputs: UpInputs, fields: RunFields) -> str:
+    """State of a run: finished, other (of edits that have changed since), or unfinished."""
     from kgedit.runs.runner import default_folder
     from kgedit.runs.spec import resolve
     from kgedit.runs.sweeps.counting import SweepCounter
@@ -167,20 +149,20 @@ def _run_state(inputs: UpInputs, method: str) -> str:
     from kgedit.runs.sweeps.planning import PlannedRun
 
     with use_home(inputs.home):
-        spec = resolve(inputs.raw_spec(method))
+        spec = resolve(inputs.raw_spec(fields))
         folder = default_folder(spec)
-    if differences(PlannedRun(method, spec), folder, SweepCounter()):
+    if differences(PlannedRun(spec.method, spec), folder, SweepCounter()):
         return "other"
     return "finished" if is_finished(folder) else "unfinished"
 
 
 def run_folders(inputs: UpInputs) -> list[Path]:
-    """Folders of the runs, in the order of the methods; the timestep is there."""
+    """Folders of the runs, in their order; the timestep is there."""
     from kgedit.runs.runner import default_folder
     from kgedit.runs.spec import resolve
 
     with use_home(inputs.home):
-        return [default_folder(resolve(inputs.raw_spec(method))) for method in inputs.methods]
+        return [default_folder(resolve(inputs.raw_spec(fields))) for fields in inputs.runs]
 
 
 def _report(inputs: UpInputs) -> Step:
@@ -222,13 +204,14 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
 
 
 def _stages(progress: Steps) -> Callable[[str, int, int], None]:
-    """Progress of a run as steps that are shown one by one."""
+    """Progress of a run as steps that are shown one by one, except a stage of a single step."""
     updates: dict[str, Callable[[int, int], None]] = {}
 
     def report_stage(stage: str, done: int, total: int) -> None:
-        if stage not in updates:
-            updates[stage] = progress(stage, total, "steps")
-        updates[stage](done, done)
+        if total > 1 and stage not in updates:
+            updates[stage] = progress(stage, total, _UNITS.get(stage.partition(" ")[0], "steps"))
+        if stage in updates:
+            updates[stage](done, done)
 
     return report_stage
 

@@ -1,6 +1,6 @@
-"""What came of `up`, in three sentences: what changed, what the methods did to the answers, and where the pages are.
+"""Result of `up`: what changed, what the models knew, how they answer after the edits, and where the pages are.
 
-Every number is one of the timestep's manifest or of the report's page; nothing is measured here.
+Numbers come from the timestep's manifest, the runs' scores and, for the old answers, the runs' answers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from kgedit import __version__
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
+from kgedit.api.up_answers import Example, UpdateAnswers, choose_examples, old_answers_known, read_update_answers
 from kgedit.benchmark.timestep import Timestep
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
@@ -26,18 +27,17 @@ from kgedit.records.runs import Selection
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """What changed between the two states, and what became of it.
+    """What changed between the two states, and how many questions it gave.
 
     Attributes:
         older: Day of the older state.
         newer: Day of the newer one.
         entities: In the newer state.
         changed: Pairs of subject and property whose values differ.
-        cases: Of these, those that can be asked for.
+        cases: Of these, those that can be asked as questions.
         drawn: Of these, those within the sample or limit.
-        answered: Of these, those that the unedited model answers right; None where that made no difference.
-        asked_under: The preset that told so.
-        edited: Those that it was edited with.
+        is_sample: Whether they were drawn at random.
+        seed: Of the runs.
     """
 
     older: str
@@ -46,36 +46,47 @@ class ChangeCounts:
     changed: int
     cases: int
     drawn: int
-    answered: int | None
-    asked_under: str
-    edited: int
+    is_sample: bool
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
 class MethodEffect:
-    """What one method did to the answers.
+    """How one model answers before and after its edits.
 
     Attributes:
-        method: Its name.
-        model: The model's.
+        method: What it was edited with.
+        model: Its name.
+        drawn: Cases drawn for it.
+        answered: Of these, those that it answered with the new value already, which were left out; None if none is.
         edits: Edits applied.
-        failed: Edits that it could not apply.
-        free: Update questions that the edited model answers by itself; None where it was not asked so.
-        free_before: The same before any edit.
-        free_metric: What counts as an answer there.
-        forced: The target's tokens under teacher forcing; None where it was not asked so.
-        kept: Unrelated answers that are as before.
+        failed: Edits that could not be applied.
+        preset: Under which it answered freely; "" if it did not.
+        free_metric: Metric of that preset.
+        old_known: Update questions to which it gave the old answer before the edits.
+        free_before: Those to which it gave the new answer before the edits.
+        free: Those to which it gives the new answer after the edits.
+        reworded: The same for the questions in other words.
+        forced: Share of the new answers' tokens under teacher forcing; None if it was not evaluated so.
+        kept: Unrelated questions that it answers as before.
+        seconds_per_edit: Wall time of the method for each edit.
     """
 
     method: str
     model: str
+    drawn: int
+    answered: int | None
     edits: int
     failed: int
-    free: Estimate | None
-    free_before: Estimate | None
+    preset: str
     free_metric: str
+    old_known: Estimate | None
+    free_before: Estimate | None
+    free: Estimate | None
+    reworded: Estimate | None
     forced: Estimate | None
     kept: Estimate | None
+    seconds_per_edit: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +96,9 @@ class Summary:
     Attributes:
         made: What it was made of: a summary of the same is the same.
         changes: What changed.
-        effects: Best method first, as on the page.
-        sentences: The three.
+        effects: Most right answers first.
+        examples: Some questions, with answers before and after in words.
+        sentences: What changed; what the models knew before; what they answer after; damage; where the pages are.
         page: The page of results.
         change_page: The page of changes.
         runs: Folders.
@@ -95,7 +107,8 @@ class Summary:
     made: dict[str, Any]
     changes: ChangeCounts
     effects: tuple[MethodEffect, ...]
-    sentences: tuple[str, str, str]
+    examples: tuple[Example, ...]
+    sentences: tuple[str, ...]
     page: Path
     change_page: Path
     runs: tuple[Path, ...]
@@ -111,16 +124,21 @@ class Summary:
 
 
 def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path) -> Summary:
-    """What came of the runs on a timestep; the same runs give the same summary."""
+    """The summary of the runs on a timestep; the same runs give the same summary."""
     counts = _counts(Timestep.open(timestep), runs[0])
-    effects = _effects(runs)
+    measured = _measure(runs)
+    effects = tuple(effect for effect, _ in measured)
+    examples = choose_examples([answers for _, answers in measured if answers], seed=counts.seed)
     sentences = (
-        _what_changed(counts, runs[0].model),
-        _what_it_did(effects),
+        _what_changed(counts),
+        _what_was_known(effects),
+        _what_was_learned(effects),
+        _damage(effects),
         f"Every answer, with charts and tables, is on the page {page}; what changed is on {changes.name} beside it.",
     )
     folders = tuple(run.folder for run in runs)
-    return Summary(Summary.made_of(timestep, folders), counts, effects, sentences, page, changes, folders)
+    made = Summary.made_of(timestep, folders)
+    return Summary(made, counts, effects, tuple(examples), sentences, page, changes, folders)
 
 
 def write_summary(path: Path, summary: Summary) -> Path:
@@ -129,6 +147,7 @@ def write_summary(path: Path, summary: Summary) -> Path:
         "made_of": summary.made,
         "changes": asdict(summary.changes),
         "methods": [asdict(effect) for effect in summary.effects],
+        "examples": [asdict(example) for example in summary.examples],
         "sentences": list(summary.sentences),
         "page": str(summary.page),
         "changes_page": str(summary.change_page),
@@ -139,105 +158,135 @@ def write_summary(path: Path, summary: Summary) -> Path:
 
 def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
     manifest, snapshots = timestep.manifest, timestep.manifest["snapshots"]
-    selected = msgspec.json.decode((run.folder / "selection.json").read_bytes(), type=list[Selection])[0]
     return ChangeCounts(
         older=str(snapshots[0]["date"]),
         newer=str(snapshots[1]["date"]),
         entities=snapshots[1]["entities"],
         changed=manifest["funnel"]["changed"],
         cases=sum(manifest["cases"].values()),
-        drawn=selected.drawn,
-        answered=selected.answered if run.spec.only_failed else None,
-        asked_under=run.spec.presets[0].name,
-        edited=selected.edited,
+        drawn=_selection(run).drawn,
+        is_sample=run.spec.sample is not None,
+        seed=run.spec.seed,
     )
 
 
-def _effects(runs: Sequence[Run]) -> tuple[MethodEffect, ...]:
-    """Of each run once, the most right answers first; runs that were trained otherwise are in views of their own."""
+def _selection(run: Run) -> Selection:
+    return msgspec.json.decode((run.folder / "selection.json").read_bytes(), type=list[Selection])[0]
+
+
+def _measure(runs: Sequence[Run]) -> list[tuple[MethodEffect, UpdateAnswers | None]]:
+    """Each run's effect, with its free answers if it has some, the most right answers first.
+
+    Runs that were trained in another format are in a view of their own.
+    """
     first_views = {view.group: view for view in reversed(views_of(runs))}
-    effects = [
-        _effect(view, method, method.run)
-        for _, view in sorted(first_views.items())
-        for method in view.methods
-        if method.run is not None
-    ]
-    return tuple(sorted(effects, key=lambda one: (-_mean(one.free), -_mean(one.forced), one.method)))
+    found: dict[Path, tuple[MethodEffect, UpdateAnswers | None]] = {}
+    for _, view in sorted(first_views.items()):
+        for method in view.methods:
+            if method.run is not None and method.run.folder not in found:
+                answers = read_update_answers(method.run, view.free) if view.free else None
+                found[method.run.folder] = _effect(view, method, method.run, answers), answers
+    return sorted(found.values(), key=lambda one: (-_mean(one[0].free), -_mean(one[0].forced), one[0].method))
 
 
 def _mean(share: Estimate | None) -> float:
     return -1.0 if share is None else share.mean
 
 
-def _effect(view: View, method: MethodView, run: Run) -> MethodEffect:
-    free, forced = method.free.get("update"), method.forced.get("update")
+def _effect(view: View, method: MethodView, run: Run, answers: UpdateAnswers | None) -> MethodEffect:
+    free, reworded, forced = method.free.get("update"), method.free.get("rephrase"), method.forced.get("update")
+    selection = _selection(run)
     return MethodEffect(
-        method=method.name,
+        method=run.spec.method,
         model=run.model,
+        drawn=selection.drawn,
+        answered=selection.answered if run.spec.only_failed else None,
         edits=run.scores.edits.edits,
         failed=run.scores.edits.failed,
-        free=free.after if free else None,
-        free_before=free.before if free else None,
+        preset=view.free.name if view.free else "",
         free_metric=view.free.metric if view.free else "",
+        old_known=old_answers_known(answers) if answers else None,
+        free_before=free.before if free else None,
+        free=free.after if free else None,
+        reworded=reworded.after if reworded else None,
         forced=forced.after if forced else None,
         kept=method.kept,
+        seconds_per_edit=run.seconds_per_edit,
     )
 
 
-def _what_changed(counts: ChangeCounts, model: str) -> str:
-    drawn = "these" if counts.drawn == counts.cases else f"the {counts.drawn:,} of them that were drawn"
-    if counts.answered is None:
-        became = f"{drawn} were edited into {model}"
+def _what_changed(counts: ChangeCounts) -> str:
+    if counts.drawn == counts.cases:
+        used = "all of these were used"
+    elif counts.is_sample:
+        used = f"{counts.drawn:,} of these were drawn at random (seed {counts.seed})"
     else:
-        became = (
-            f"of {drawn}, {model} answered {counts.answered:,} right (asked under {counts.asked_under}) "
-            f"and was edited with the other {counts.edited:,}"
-        )
+        used = f"{counts.drawn:,} of these were used"
     return (
-        f"Between {counts.older} and {counts.newer}, {counts.changed:,} facts changed among "
-        f"{counts.entities:,} entities, and {counts.cases:,} of them can be asked for; {became}."
+        f"Between {counts.older} and {counts.newer}, {counts.changed:,} facts changed among {counts.entities:,} "
+        f"entities. {counts.cases:,} of the changes can be asked as questions, and {used}."
     )
 
 
-def _what_it_did(effects: Sequence[MethodEffect]) -> str:
-    if not effects:
-        return "No method was run."
-    best, *others = effects
-    asked = [
-        part
-        for part in (
-            best.free and f"{_told(best.free)} of the updates when it answers freely ({_before(best.free_before)})",
-            best.forced and f"{_told(best.forced)} of the new answers' tokens when they are fed to it",
-        )
-        if part
+def _what_was_known(effects: Sequence[MethodEffect]) -> str:
+    """What each model knew before its edits, and which questions that left out."""
+    of_models = {effect.model: effect for effect in reversed(effects)}
+    known = [_known(of_models[model]) for model in dict.fromkeys(effect.model for effect in effects)]
+    left_out = [
+        f"{one.model} already answered {one.answered:,} of the {one.drawn:,} questions with the new value, so these "
+        "were left out."
+        for one in reversed(of_models.values())
+        if one.answered
     ]
-    ahead = f" (the highest of {len(effects)} methods; the others are on the page)" if others else ""
-    gained = f"{best.method}{ahead} gets {' and '.join(asked)}" if asked else f"{best.method} was asked no update"
-    return f"{gained}; {_damage(best)}."
+    return " ".join([f"Before the edits, {'; '.join(known)}.", *left_out])
 
 
-def _damage(best: MethodEffect) -> str:
-    if best.kept is None or not best.kept.n:
-        return "damage was not measured"
-    n, low, high = best.kept.n, best.kept.low, best.kept.high
-    changed = round((1 - best.kept.mean) * n)
-    lost = Estimate(1 - best.kept.mean, None if high is None else 1 - high, None if low is None else 1 - low, n)
-    return f"it changed {changed:,} of {n:,} answers that have nothing to do with the edits ({_interval(lost)})"
+def _known(effect: MethodEffect) -> str:
+    shares = [
+        f"{percent(share.mean, n=share.n)} % of the {which}" + (f" (n = {share.n:,})" if share.n else "")
+        for share, which in ((effect.old_known, "old answers"), (effect.free_before, "new ones"))
+        if share
+    ]
+    if shares:
+        return f"{effect.model} knew {' and '.join(shares)}"
+    return f"{effect.model} was not asked to answer freely"
 
 
-def _told(share: Estimate) -> str:
-    n = f", n = {share.n:,}" if share.n else ""
-    return f"{percent(share.mean, n=share.n)} % ({_interval(share)}{n})"
+def _what_was_learned(effects: Sequence[MethodEffect]) -> str:
+    learned = [
+        f"{one.model} edited with {one.method} {'answers' if one.free else 'has'} {_with_interval(share)} of the "
+        f"{'new facts' if one.free else 'tokens of the new answers under teacher forcing'}"
+        + (f" and {_with_interval(one.reworded)} of the reworded questions" if one.reworded else "")
+        for one in effects
+        if (share := one.free or one.forced)
+    ]
+    return f"After the edits, {'; '.join(learned)}." if learned else "After the edits, no update question was asked."
 
 
-def _interval(share: Estimate) -> str:
+def _with_interval(share: Estimate) -> str:
     if share.low is None or share.high is None:
-        return "no interval"
-    return f"95 % interval {percent(share.low, n=share.n)} to {percent(share.high, n=share.n)} %"
+        return f"{percent(share.mean, n=share.n)} % (n = {share.n:,})"
+    interval = f"95 % interval {percent(share.low, n=share.n)} to {percent(share.high, n=share.n)} %"
+    return f"{percent(share.mean, n=share.n)} % ({interval}, n = {share.n:,})"
 
 
-def _before(share: Estimate | None) -> str:
-    return "not asked before" if share is None else f"{percent(share.mean, n=share.n)} % before"
+def _damage(effects: Sequence[MethodEffect]) -> str:
+    """How many unrelated answers each method changed: the price of the edits."""
+    changed = [
+        f"{one.method} changed {round((1 - one.kept.mean) * one.kept.n):,} of {one.model}'s {one.kept.n:,} answers to "
+        "unrelated questions"
+        for one in effects
+        if one.kept and one.kept.n
+    ]
+    failed = [
+        f" {one.method} could not apply {one.failed:,} of {one.edits + one.failed:,} edits to {one.model}."
+        for one in effects
+        if one.failed
+    ]
+    damage = (
+        f"Damage: {'; '.join(changed)}." if changed else "Damage was not measured: no unrelated question was asked."
+    )
+    return damage + "".join(failed)
 
 
 def _sha256(path: Path) -> str:

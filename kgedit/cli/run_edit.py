@@ -206,7 +206,7 @@ def run_edit(
     raw |= {name: list(values) for name, values in several.items() if values}
     in_file = raw.get("settings") or {}
     if settings and isinstance(in_file, dict):  # what is none is told with all other problems
-        raw["settings"] = {**in_file, **_pairs(settings)}
+        raw["settings"] = {**in_file, **pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
         finished = run(
@@ -262,7 +262,12 @@ def _tell_failures(folder: Path) -> None:
         click.echo(f"Not edited: {len(reasons) - _MOST_FAILURES} more, see {folder}/edits.jsonl", err=True)
 
 
-def _pairs(texts: tuple[str, ...]) -> dict[str, str]:
+def pairs(texts: tuple[str, ...]) -> dict[str, str]:
+    """The values of --set.
+
+    Raises:
+        SpecError: naming every text that is not KEY=VALUE.
+    """
     problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
     if problems:
         raise SpecError(problems)

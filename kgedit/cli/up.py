@@ -6,8 +6,6 @@ import datetime
 import os
 import shutil
 import sys
-import textwrap
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +20,13 @@ from kgedit.cli.progress import bars, say
 
 if TYPE_CHECKING:
     from kgedit.api.one_command import Outcome, StepTaken
-    from kgedit.api.up_estimates import StepEstimate
-    from kgedit.api.up_inputs import UpInputs
 
 
 @click.command(
     cls=ResumableCommand,
     epilog=examples(
         "kgedit up",
+        "kgedit up --method locft_bf --method graph_rag --set steps=100 --sample 50",
         "kgedit up 20210104.json.gz 20230227.json.gz --redirects redirects.tsv --model smollm2-135m --method memit",
         "kgedit up --from 2021-01-04 --to 2023-02-27 --method grace --method rag --sample 50 --no-open",
         "kgedit up old.json.bz2 new.json.bz2 --from 2021-01-04 --to 2023-02-27 --dry-run",
@@ -38,20 +35,25 @@ if TYPE_CHECKING:
 @click.argument("older", metavar="[OLD", required=False)
 @click.argument("newer", metavar="NEW]", required=False)
 @click.option("--from", "older_date", **SNAPSHOT_DATE,
-              help="Day of OLD, where its name does not tell it; without OLD, of a loaded snapshot.")  # fmt: skip
+              help="Day of OLD, if its name has none; without OLD, of a loaded snapshot.")  # fmt: skip
 @click.option("--to", "newer_date", **SNAPSHOT_DATE, help="The same of NEW.")
 @click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="As for load-dump, for both.")  # fmt: skip
-@click.option("--model", metavar="NAME", default="tiny", show_default=True,
-              help="As for run-edit; tiny is trained on what OLD says.")  # fmt: skip
-@click.option("--method", "methods", metavar="NAME", multiple=True, default=("grace",), show_default=True,
-              shell_complete=completion.methods, help="As for run-edit; repeat for several.")  # fmt: skip
+@click.option("--model", "models", metavar="NAME", multiple=True,
+              help="As for run-edit; repeat for several. tiny is trained on the facts of OLD. Default: tiny, and on "
+              "the bundled sample also smollm2-135m.")  # fmt: skip
+@click.option("--method", "methods", metavar="NAME", multiple=True, shell_complete=completion.methods,
+              help="As for run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 "
+              "--set learning_rate=0.002 --train-context asked, for any other model graph_rag.")  # fmt: skip
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
+              help="A hyperparameter of the methods that have it.")  # fmt: skip
+@click.option("--train-context", metavar="NAME", help="As for run-edit.")
 @click.option("--protocol", metavar="NAME", shell_complete=completion.protocols, help="As for run-edit.")
 @click.option("--preset", "presets", metavar="NAME", multiple=True, shell_complete=completion.presets,
               help="As for run-edit; repeat.")  # fmt: skip
 @click.option("--sample", metavar="N", type=click.IntRange(min=1),
               help="N cases, drawn by --seed. Default: all; 30 of the bundled sample's.")  # fmt: skip
-@click.option("--all-cases", is_flag=True, help="Edit also what the model answers right already.")
+@click.option("--all-cases", is_flag=True, help="Also edit what the model answers right already.")
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="As for run-edit.")
 @click.option("--device", metavar="NAME", help="As for run-edit.")
 @click.option("--profile", type=click.Choice(("wikibigedit", "wikifactdiff")), default="wikibigedit",
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 @click.option("--track", type=click.Choice(("trackio", "wandb")), help="Log the runs' metrics there, as for run-edit.")
 @click.option("--open/--no-open", "open_page", default=True, show_default=True,
               help="Open the page, where there is a desktop.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Tell the steps with estimates, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the steps with estimates, and do nothing.")
 @click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs that were made otherwise.")
 @result_format
 def up(
@@ -71,8 +73,9 @@ def up(
     older_date: datetime.datetime | None,
     newer_date: datetime.datetime | None,
     redirects: Path | None,
-    model: str,
+    models: tuple[str, ...],
     methods: tuple[str, ...],
+    settings: tuple[str, ...],
     presets: tuple[str, ...],
     all_cases: bool,
     profile: str,
@@ -83,20 +86,24 @@ def up(
     overwrite: bool,
     **run: Any,
 ) -> None:
-    """Do everything: from two dumps to a page of answers.
+    """Run every step: from two dumps to a page of answers.
 
-    Loads two states of Wikidata, edits a model with what changed, and shows how it answers before and after. OLD
-    and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is taken. The steps are
-    those of load-dump, export-timestep, run-edit and report: what is there and was made of the same is not made
-    again, so the same command resumes one that was stopped. At the end three sentences say what changed, what the
-    methods did to the answers and what they damaged, and where the page is, whose path is the last line.
+    Loads two states of Wikidata, edits language models with what changed, and evaluates them before and after. OLD
+    and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is used. The steps are
+    those of load-dump, export-timestep, run-edit and report. A step whose result exists and was made from the same
+    inputs is skipped, so the same command resumes one that was stopped. Everything that would make a later step fail
+    is checked before the first one. At the end a table compares the models, and a few answers are shown in words;
+    the last line is the path of the page.
     """
     import warnings
 
     # Peft still calls what transformers renames: no user can do anything about it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.one_command import carry_out
+    from kgedit.api.up_estimates import estimate
     from kgedit.api.up_inputs import read_inputs
+    from kgedit.cli.run_edit import pairs
+    from kgedit.cli.up_plan import plan, print_estimates
     from kgedit.resources import home
 
     inputs = read_inputs(
@@ -105,15 +112,25 @@ def up(
         newer,
         older_date=older_date,
         newer_date=newer_date,
+        models=models,
         methods=methods,
-        run={**run, "model": model, "only_failed": not all_cases, "presets": list(presets) or None},
+        run={
+            **run,
+            "only_failed": not all_cases,
+            "presets": list(presets) or None,
+            "settings": pairs(settings) or None,
+        },
         redirects=redirects,
         profile=profile,
         graph=graph,
     )
+    if inputs.note:
+        say(inputs.note)
+    estimates = estimate(inputs, track=track, overwrite=overwrite)
     if dry_run:
-        _tell_estimates(inputs)
+        print_estimates(estimates)
         return
+    say(plan(inputs, estimates))
     with bars() as progress:
         outcome = carry_out(inputs, overwrite=overwrite, track=track, told=_tell_step, progress=progress)
     _tell_outcome(outcome)
@@ -122,81 +139,22 @@ def up(
 
 
 def _tell_step(taken: StepTaken) -> None:
-    ended = {"begun": " ...", "made": f": {taken.seconds:.1f} s", "kept": ": there already"}
+    ended = {"begun": " ...", "made": f": {taken.seconds:.1f} s", "kept": ": already done"}
     say(f"{taken.number}/{taken.of} {taken.name}{ended[taken.state]}")
 
 
 def _tell_outcome(outcome: Outcome) -> None:
     if wants_json():
         steps = [{"name": step.name, "state": step.state, "seconds": round(step.seconds, 3)} for step in outcome.steps]
-        print_json({**outcome.numbers, "steps": steps})
+        print_json({**outcome.numbers, "note": outcome.note, "steps": steps})
         return
-    width = min(100, shutil.get_terminal_size().columns)
-    for sentence in outcome.sentences:
-        click.echo(textwrap.fill(sentence, width, break_long_words=False, break_on_hyphens=False))
+    from kgedit.cli.up_screen import screen
+
+    click.echo(screen(outcome.numbers, width=min(100, shutil.get_terminal_size().columns)))
     click.echo(outcome.page)
 
 
-def _tell_estimates(inputs: UpInputs) -> None:
-    from kgedit.analysis.tables import Column, Table
-    from kgedit.api.up_estimates import estimate
-    from kgedit.cli.report import print_tables
-
-    estimates = estimate(inputs)
-    if wants_json():
-        from dataclasses import asdict
-
-        print_json([asdict(one) for one in estimates])
-        return
-    columns = (
-        Column("step", key=True),
-        Column("state"),
-        Column("seconds", "count"),
-        Column("disk MB", "plain"),
-        Column("memory GiB", "gibibytes"),
-        Column("questions", "count"),
-    )
-    rows = tuple(
-        (
-            f"{number} {one.name}",
-            "there" if one.is_done else "to do",
-            *_rounded(one.seconds, one.disk, one.memory),
-            one.questions,
-        )
-        for number, one in enumerate(estimates, start=1)
-    )
-    print_tables([Table("Estimates: nothing was done", columns, (*rows, _total(estimates)), _basis(estimates))])
-
-
-def _total(estimates: Sequence[StepEstimate]) -> tuple[Any, ...]:
-    seconds = [one.seconds for one in estimates if one.seconds is not None]
-    total = sum(seconds) if len(seconds) == len(estimates) else None
-    memory = max((one.memory for one in estimates if one.memory), default=None)
-    rounded = _rounded(total, sum(one.disk for one in estimates), memory)
-    return "all", "", *rounded, sum(one.questions for one in estimates)
-
-
-def _rounded(seconds: float | None, disk: float, memory: float | None) -> tuple[int | None, float | None, float | None]:
-    """Whole seconds, MB and GiB, with no more digits than an estimate has."""
-    return (
-        None if seconds is None else round(seconds),
-        float(f"{disk / 1e6:.2g}") or None,
-        None if not memory else round(memory / 2**30, 1),
-    )
-
-
-def _basis(estimates: Sequence[StepEstimate]) -> str:
-    told = [f"{number}: {one.basis}." for number, one in enumerate(estimates, start=1) if not one.is_done]
-    return "\n".join(
-        [
-            *told,
-            "Rates are those of this project's machine with two cores, or of runs in this home; time may be half or "
-            "twice of that. Memory: where none stands, it was not measured.",
-        ]
-    )
-
-
 def _has_desktop() -> bool:
-    """Whether somebody looks: a browser on a server would be one in the terminal, or none."""
+    """Whether there is a screen: on a server a browser would open in the terminal, or not at all."""
     shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return sys.stdout.isatty() and shown

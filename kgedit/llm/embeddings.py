@@ -34,6 +34,19 @@ def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: b
     return embed
 
 
+def check_embedder(name: str) -> None:
+    """Check that an embedder can be loaded, as far as its package is concerned; loads none.
+
+    Raises:
+        MissingExtraError: without sentence-transformers.
+        ModelError: if the package that carries the model is not installed.
+    """
+    if name != "character-ngrams":
+        if find_spec("sentence_transformers") is None:
+            raise MissingExtraError("sentence-transformers", "rag")
+        _path_or_name(name)
+
+
 def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     """An embedder by name.
 
@@ -50,8 +63,7 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     """
     if name == "character-ngrams":
         return _character_ngrams
-    if find_spec("sentence_transformers") is None:
-        raise MissingExtraError("sentence-transformers", "rag")
+    check_embedder(name)
     from sentence_transformers import SentenceTransformer
 
     try:

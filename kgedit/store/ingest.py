@@ -271,6 +271,15 @@ def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:
         )
 
 
+def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> None:
+    """Refuse a dump that loading would refuse by its size or options; no byte of it is read.
+
+    Raises:
+        StoreError: if the snapshot was loaded from a dump of another size, or with other options.
+    """
+    _refuse_other(snapshot, _differences(snapshot, load, source))
+
+
 def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
     """Whether a snapshot was loaded from a dump of this size with the same options; the dump is not read."""
     return not _differences(snapshot, load, source)

@@ -75,7 +75,8 @@ class TestTheWalk:
 
     def test_one_command_takes_the_steps_that_are_left(self, walk: Walk) -> None:
         (said,) = (output for step, output in walk.outputs.items() if step.startswith("kgedit up "))
-        assert "of the 20 of them that were drawn" in " ".join(said.split())
+        assert "20 of these were drawn at random (seed 0)" in " ".join(said.split())
+        assert "tiny, ft_m" in said
         page = Path(said.splitlines()[-1])
         assert page.is_relative_to(walk.folder / "kgedit-data" / "reports")
         assert page.is_file()

@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,16 @@ def is_installed() -> bool:
         return bool(record == _record(folder))
     except (OSError, ValueError):
         return False
+
+
+def check_can_install() -> None:
+    """Check that the jars are there, or that the package that fetches them is installed; fetches nothing.
+
+    Raises:
+        MissingExtraError: if jgo is needed and not installed.
+    """
+    if not is_installed() and find_spec("jgo") is None:
+        raise MissingExtraError("jgo", "neo4j")
 
 
 def wrong_jars() -> list[str]:

@@ -1,0 +1,116 @@
+"""The result of `up` as text: sentences, one row for each run, and some answers before and after in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgedit.analysis.cells import NOTHING
+from kgedit.cli.cells import visible
+from kgedit.pages.charts.scales import percent
+
+_COLUMNS = (
+    ("free", ("new facts", "answered freely")),
+    ("reworded", ("asked in", "other words")),
+    ("kept", ("unrelated", "answers kept")),
+)
+"""Fields of a method's numbers, and their headings in two lines."""
+
+_FORCED = ("forced", ("new tokens right", "teacher forcing"))
+"""The same, shown where a run did not ask for free answers."""
+
+
+def screen(numbers: Mapping[str, Any], *, width: int = 100) -> str:
+    """The text that `kgedit up` prints, except the page's path.
+
+    Args:
+        numbers: Content of summary.json.
+        width: Most characters in a line; words longer than that are not broken.
+    """
+    changed, known, _learned, damage, _pages = numbers["sentences"]
+    changes = Path(numbers["changes_page"]).name
+    parts = [
+        _filled(f"{changed} {known}", width),
+        _table(numbers["methods"]),
+        _filled(f"95 % intervals are in brackets. {damage}", width),
+        *_examples(numbers, width),
+        _filled(f"Every answer is on the following page; what changed is on {changes} beside it.", width),
+    ]
+    return "\n\n".join(parts)
+
+
+def _table(methods: Sequence[Mapping[str, Any]]) -> str:
+    columns = _COLUMNS if all(one["free"] for one in methods) else (*_COLUMNS, _FORCED)
+    counts = [_count(methods, field) for field, _ in columns]
+    titles = [("", *(title[line] for _, title in columns), ("seconds", "an edit")[line]) for line in (0, 1)]
+    rows: list[Sequence[str]] = [
+        *titles,
+        ("model, method", *(f"n = {count:,}" if count else "" for count in counts), ""),
+    ]
+    for one in methods:
+        shares = (_share(one[field], with_count=not count) for (field, _), count in zip(columns, counts, strict=True))
+        rows.append([_label(one), *shares, _seconds(one["seconds_per_edit"])])
+    return "\n".join(_aligned(rows))
+
+
+def _count(methods: Sequence[Mapping[str, Any]], field: str) -> int | None:
+    """The number of answers for the heading; None if rows differ."""
+    counts = {one[field]["n"] for one in methods if one[field]}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def _share(share: Mapping[str, Any] | None, *, with_count: bool) -> str:
+    if share is None:
+        return NOTHING
+    n, low, high = share["n"], share["low"], share["high"]
+    interval = "" if low is None or high is None else f" [{percent(low, n=n)}, {percent(high, n=n)}]"
+    return f"{percent(share['mean'], n=n)} %{interval}" + (f", n = {n:,}" if with_count and n else "")
+
+
+def _seconds(seconds: float | None) -> str:
+    return NOTHING if seconds is None else f"{seconds:.2g}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of equal columns, the first aligned to the left and the others to the right."""
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
+    for first, *others in rows:
+        padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join([first.ljust(widths[0]), *padded]).rstrip()
+
+
+def _examples(numbers: Mapping[str, Any], width: int) -> Iterator[str]:
+    examples, seed = numbers["examples"], numbers["changes"]["seed"]
+    if not examples:
+        return
+    count = {1: "One", 2: "Two", 3: "Three"}[len(examples)]
+    yield f"{count} of the questions, drawn at random (seed {seed}), with the models' free answers:"
+    for one in examples:
+        old = f" (formerly {', '.join(one['old_answers'])})" if one["old_answers"] else " (formerly no value)"
+        lines = [*_lines("", one["question"], width), *_lines("  Right answer: ", f"{one['target']}{old}", width)]
+        label = max(len(_label(answer)) for answer in one["answers"]) + 1
+        for answer in one["answers"]:
+            verdict = "right" if answer["right"] else "wrong"
+            name = f"  {_label(answer).ljust(label)}"
+            lines += _lines(f"{name}before: ", _quoted(answer["before"]), width)
+            lines += _lines(f"{' ' * len(name)}after:  ", f"{_quoted(answer['after'])}, {verdict}", width)
+        yield "\n".join(lines)
+
+
+def _label(answer: Mapping[str, Any]) -> str:
+    return f"{answer['model']}, {answer['method']}"
+
+
+def _quoted(answer: str) -> str:
+    return f'"{answer}"' if answer else "no answer"
+
+
+def _lines(begin: str, text: str, width: int) -> list[str]:
+    """A text behind its beginning, its further lines below the first."""
+    return textwrap.wrap(visible(text), width, initial_indent=begin, subsequent_indent=" " * len(begin))
+
+
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)

