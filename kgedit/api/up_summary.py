@@ -18,6 +18,7 @@ from kgedit import __version__
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
 from kgedit.benchmark.timestep import Timestep
+from kgedit.checksums import decoding
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
 from kgedit.pages.report_views import MethodView, View, views_of
@@ -139,7 +140,9 @@ def write_summary(path: Path, summary: Summary) -> Path:
 
 def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
     manifest, snapshots = timestep.manifest, timestep.manifest["snapshots"]
-    selected = msgspec.json.decode((run.folder / "selection.json").read_bytes(), type=list[Selection])[0]
+    path = run.folder / "selection.json"
+    with decoding(path, fix="Give the run's command again: kgedit run-edit"):
+        selected = msgspec.json.decode(path.read_bytes(), type=list[Selection])[0]
     return ChangeCounts(
         older=str(snapshots[0]["date"]),
         newer=str(snapshots[1]["date"]),

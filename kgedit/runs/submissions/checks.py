@@ -114,7 +114,8 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[Selection, ...])
     except (OSError, msgspec.DecodeError) as error:
-        raise BenchmarkError(f"{path} cannot be read: {error}") from error
+        again = "Give the run's command again: kgedit run-edit"
+        raise BenchmarkError(f"{path} cannot be read: {error}. {again}") from error
 
 
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:
