@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,6 +137,37 @@ def find_faults(folder: Path, expected: Mapping[str, str]) -> Iterator[Fault]:
 
 _CHANGED = "its content is not what kgedit wrote, by its checksum"
 _MISSING = "it is missing"
+
+
+@contextmanager
+def decoding(path: Path, *, fix: str) -> Iterator[None]:
+    """Turn what decoders raise for damaged content into one error that names the file.
+
+    Only for reading a file that kgedit wrote: content of another shape is damage there.
+
+    Args:
+        path: The file.
+        fix: What to do, a sentence for the message.
+
+    Raises:
+        DamagedFileError: in place of a decoder's error.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, MemoryError) as error:
+        raise DamagedFileError(path, f"it cannot be decoded ({_first_line(error)})", fix) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in _DECODERS:
+            raise
+        raise DamagedFileError(path, f"it cannot be decoded ({_first_line(error)})", fix) from error
+
+
+_DECODERS = ("msgspec", "pyarrow", "safetensors", "safetensors_rust", "yaml")
+"""Packages whose errors mean that content cannot be decoded."""
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 def _check(path: Path, expected: str | None, fix: str, cache: Path | None) -> None:

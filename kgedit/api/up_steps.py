@@ -198,9 +198,12 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
     path = inputs.report / SUMMARY
     if not path.is_file() or not (inputs.report / PAGE).is_file():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+    except ValueError:
+        return None  # damaged: it is written again
     made_of = Summary.made_of(inputs.timestep, run_folders(inputs))
-    return found if found.get("made_of") == made_of else None
+    return found if isinstance(found, dict) and found.get("made_of") == made_of else None
 
 
 def _stages(progress: Steps) -> Callable[[str, int, int], None]:

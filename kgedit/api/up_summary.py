@@ -19,6 +19,7 @@ from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
 from kgedit.api.up_answers import Example, UpdateAnswers, choose_examples, old_answers_known, read_update_answers
 from kgedit.benchmark.timestep import Timestep
+from kgedit.checksums import decoding
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
 from kgedit.pages.report_views import MethodView, View, views_of
@@ -171,7 +172,9 @@ def _counts(timestep: Timestep, run: Run) -> ChangeCounts:
 
 
 def _selection(run: Run) -> Selection:
-    return msgspec.json.decode((run.folder / "selection.json").read_bytes(), type=list[Selection])[0]
+    path = run.folder / "selection.json"
+    with decoding(path, fix="Give the run's command again: kgedit run-edit"):
+        return msgspec.json.decode(path.read_bytes(), type=list[Selection])[0]
 
 
 def _measure(runs: Sequence[Run]) -> list[tuple[MethodEffect, UpdateAnswers | None]]:

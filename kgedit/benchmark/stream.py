@@ -21,7 +21,7 @@ from kgedit import __version__
 from kgedit.benchmark.timestep import Timestep, read_manifest, table_checksums
 from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
 from kgedit.benchmark.window import Window
-from kgedit.checksums import check_folder, write_checksums
+from kgedit.checksums import check_folder, decoding, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
 from kgedit.store.engine import select
@@ -73,6 +73,8 @@ the probe belongs to. expires: the first later timestep in which the values chan
 edits them, null where they change without a case.
 """
 
+_WRITE_AGAIN = "Write the stream again: kgedit export-timestep --all --overwrite"
+
 LINKS = {"edited_again": EDITED_AGAIN, "expiring_probes": EXPIRING_PROBES}
 
 
@@ -100,9 +102,8 @@ class Stream:
         path = folder / "stream.json"
         if not path.is_file():
             raise BenchmarkError(f"{folder} is no stream. Make one: kgedit export-timestep --all")
-        fix = "Write the stream again: kgedit export-timestep --all --overwrite"
-        manifest = read_manifest(path, key="timesteps", fix=fix)
-        check_folder(folder, fix=fix, also=table_checksums(manifest))
+        manifest = read_manifest(path, key="timesteps", fix=_WRITE_AGAIN)
+        check_folder(folder, fix=_WRITE_AGAIN, also=table_checksums(manifest))
         return cls(folder, manifest)
 
     def __repr__(self) -> str:
@@ -124,7 +125,9 @@ class Stream:
 
     def table(self, name: str) -> pa.Table:
         """One of LINKS, read whole."""
-        return pq.read_table(self.folder / f"{name}.parquet", schema=LINKS[name])
+        path = self.folder / f"{name}.parquet"
+        with decoding(path, fix=_WRITE_AGAIN):
+            return pq.read_table(path, schema=LINKS[name])
 
 
 def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path) -> Stream:

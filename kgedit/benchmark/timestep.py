@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.benchmark.timestep_names import MANIFEST, find_timestep
-from kgedit.checksums import check_folder
+from kgedit.checksums import check_folder, decoding
 from kgedit.errors import BenchmarkError, DamagedFileError
 from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
@@ -205,7 +205,9 @@ class Timestep:
 
     def table(self, name: str) -> pa.Table:
         """One of TABLES, read whole."""
-        return pq.read_table(self.folder / f"{name}.parquet", schema=TABLES[name])
+        path = self.folder / f"{name}.parquet"
+        with decoding(path, fix=EXPORT_AGAIN):
+            return pq.read_table(path, schema=TABLES[name])
 
     def known_facts(self) -> list[KnownFact]:
         """Facts of the older snapshot with questions, in file order."""

@@ -23,6 +23,7 @@ import msgspec
 from safetensors.torch import load_file, save_file
 
 from kgedit import __version__
+from kgedit.checksums import decoding
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.model_card import model_card
@@ -34,6 +35,8 @@ from kgedit.llm.loading import load_model
 from kgedit.llm.saving import save_pretrained, whole_folder
 from kgedit.records.cases import Case
 from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
+
+_SAVE_AGAIN = "Save the edited model again: kgedit run-edit --save-model"
 
 FORMAT = 2
 """Of kgedit.json; a newer kgedit reads older ones."""
@@ -143,7 +146,9 @@ def load_saved(
         "none" if kept else saved.method, base, {} if kept else saved.settings, contexts=contexts, seed=saved.seed
     )
     if saved.weights == "adapter":
-        editor.load_state(EditorState(load_file(folder / _ADAPTER)))
+        with decoding(folder / _ADAPTER, fix=_SAVE_AGAIN):
+            adapter = load_file(folder / _ADAPTER)
+        editor.load_state(EditorState(adapter))
     if saved.memory:
         editor.load_memory(_read_memory(folder))
     return LoadedEdits(editor, saved, can_restore=saved.weights != "model")
@@ -158,8 +163,10 @@ def read_saved(folder: Path) -> SavedEdits:
     path = folder / "kgedit.json"
     if not path.is_file():
         raise ModelError(f"{folder} holds no edited model (no kgedit.json). Save one: kgedit run-edit --save-model")
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    if raw.get("format", 0) > FORMAT:
+    with decoding(path, fix=_SAVE_AGAIN):
+        raw = json.loads(path.read_bytes())
+        written_by = raw.get("format", 0)
+    if written_by > FORMAT:
         raise ModelError(f"{path} was written by kgedit {raw.get('kgedit')}, which is newer than this one. Upgrade.")
     try:
         saved = msgspec.convert(raw, SavedEdits)
@@ -197,9 +204,12 @@ def _write_memory(folder: Path, memory: EditorState) -> None:
 
 
 def _read_memory(folder: Path) -> EditorState:
-    record = json.loads((folder / "memory.json").read_text(encoding="utf-8"))
-    tensors, tables = load_file(folder / "memory.safetensors"), {}
-    for name, labels in record.pop(_TABLE, {}).items():
+    with decoding(folder / "memory.json", fix=_SAVE_AGAIN):
+        record = json.loads((folder / "memory.json").read_bytes())
+        listed = dict(record.pop(_TABLE, {}))
+    with decoding(folder / "memory.safetensors", fix=_SAVE_AGAIN):
+        tensors, tables = load_file(folder / "memory.safetensors"), {}
+    for name, labels in listed.items():
         head = f"{_TABLE}{name}/"
         columns = {key.removeprefix(head): tensors.pop(key) for key in list(tensors) if key.startswith(head)}
         tables[name] = TableRows(len(labels), None, columns, tuple(labels))

@@ -60,7 +60,10 @@ class Index:
     def is_fresh(self) -> bool:
         """Whether it is there and made of these very snapshots."""
         about = self.folder / "index.json"
-        return about.is_file() and json.loads(about.read_text(encoding="utf-8")) == self._about()
+        try:
+            return bool(json.loads(about.read_bytes()) == self._about())
+        except (FileNotFoundError, ValueError):
+            return False
 
     def make(self) -> None:
         """Make it aside, and put it in place as a whole."""

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from kgedit.checksums import decoding
 from kgedit.files import replace_file
 from kgedit.store.files import json_text
 from kgedit.store.scope import Scope
@@ -40,4 +41,7 @@ def keep_scope(home: Path, scope: Scope) -> None:
 def kept_scope(home: Path) -> Scope | None:
     """The scope that was last written there, or None."""
     path = home / "graph.json"
-    return scope_from(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    if not path.is_file():
+        return None
+    with decoding(path, fix="Remove it, and give the options of the graph's scope again: kgedit graph rebuild"):
+        return scope_from(json.loads(path.read_bytes()))

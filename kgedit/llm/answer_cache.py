@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from kgedit.checksums import decoding
 from kgedit.llm.generation import Question
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.llm.replies import Reply
@@ -29,7 +30,8 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         cut_half_line(path)
-        self._replies = {row["key"]: Reply(**row["reply"]) for row in map(json.loads, read_lines(path))}
+        with decoding(path, fix="Remove it: its answers are generated again."):
+            self._replies = {row["key"]: Reply(**row["reply"]) for row in map(json.loads, read_lines(path))}
 
     def get(self, question: Question, preset: Preset) -> Reply | None:
         """The stored reply, or None."""

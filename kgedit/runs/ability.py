@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from kgedit.checksums import decoding
 from kgedit.errors import SpecError
 from kgedit.llm.harness import measure_tasks
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
@@ -41,6 +42,9 @@ def read_ability_text(name: str) -> str:
         raise SpecError([f"ability: {path} cannot be read as text: {error}"]) from error
 
 
+_MEASURE_AGAIN = "Remove it, and give the run's command again: kgedit run-edit"
+
+
 class AbilityMeter:
     """Measures each state of a model once; a resumed run measures what is missing.
 
@@ -60,7 +64,8 @@ class AbilityMeter:
         self._name = name if name == PROSE else Path(name).name
         self._sha256 = hashlib.sha256(self._text.encode()).hexdigest()
         cut_half_line(self._path)
-        done = [msgspec.json.decode(line, type=AbilityMeasurement) for line in read_lines(self._path)]
+        with decoding(self._path, fix=_MEASURE_AGAIN):
+            done = [msgspec.json.decode(line, type=AbilityMeasurement) for line in read_lines(self._path)]
         self._done = {(item.model_state, item.case_id) for item in done if item.text_sha256 == self._sha256}
 
     def measure(self, state: ModelState, *, case_id: str | None = None) -> None:
@@ -103,7 +108,8 @@ class TaskMeter:
         self._tasks = tasks
         self._most = most
         cut_half_line(self._path)
-        done = [msgspec.json.decode(line, type=TaskMeasurement) for line in read_lines(self._path)]
+        with decoding(self._path, fix=_MEASURE_AGAIN):
+            done = [msgspec.json.decode(line, type=TaskMeasurement) for line in read_lines(self._path)]
         self._done = {(item.model_state, item.case_id) for item in done}
 
     def measure(self, state: ModelState, *, case_id: str | None = None) -> None:

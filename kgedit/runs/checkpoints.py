@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from safetensors.torch import load_file, save_file
 
+from kgedit.checksums import decoding
 from kgedit.editing.editor import EditorState
 from kgedit.files import give_usual_modes, put_in_place, sync
 from kgedit.runs.row_log import RowLog
@@ -62,6 +63,9 @@ _ROWS = "rows"
 """Key of state.json: bytes of rows.log that belong to the checkpoint."""
 
 AnyCheckpoint = TypeVar("AnyCheckpoint", Checkpoint, CallCheckpoint)
+
+
+_START_AGAIN = "The run cannot be resumed. Start it again: kgedit run-edit with --overwrite"
 
 
 class Checkpoints:
@@ -114,8 +118,9 @@ class Checkpoints:
 
 def _length_of_rows(folder: Path) -> int:
     """Bytes of rows.log that belong to a checkpoint."""
-    length: int = json.loads((folder / "state.json").read_text(encoding="utf-8")).get(_ROWS, 0)
-    return length
+    path = folder / "state.json"
+    with decoding(path, fix=_START_AGAIN):
+        return int(json.loads(path.read_bytes()).get(_ROWS, 0))
 
 
 def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint, *, rows: int = 0) -> None:
@@ -146,7 +151,8 @@ def _drop(folder: Path) -> None:
 
 
 def _read(folder: Path, kind: type[AnyCheckpoint]) -> AnyCheckpoint:
-    record = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-    record.pop(_ROWS, None)
-    state = EditorState(load_file(folder / "state.safetensors"), record.pop("record"))
-    return kind(**record, state=state)
+    with decoding(folder, fix=_START_AGAIN):
+        record = json.loads((folder / "state.json").read_bytes())
+        record.pop(_ROWS, None)
+        state = EditorState(load_file(folder / "state.safetensors"), record.pop("record"))
+        return kind(**record, state=state)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.checksums import decoding
 from kgedit.files import put_in_place
 from kgedit.records.answer_table import CASES, case_hash
 from kgedit.records.cases import Case
@@ -30,7 +31,10 @@ def case_table(cases: Iterable[Case]) -> pa.Table:
 def read_edited_cases(folder: Path) -> pa.Table:
     """The cases; none for a run of a version that did not write them."""
     path = folder / _NAME
-    return pq.read_table(path, schema=CASES) if path.is_file() else CASES.empty_table()
+    if not path.is_file():
+        return CASES.empty_table()
+    with decoding(path, fix="Give the run's command again: kgedit run-edit"):
+        return pq.read_table(path, schema=CASES)
 
 
 def old_answers(cases: pa.Table) -> Mapping[int, tuple[str, ...]]:

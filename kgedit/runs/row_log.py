@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load, save
 
+from kgedit.checksums import decoding
 from kgedit.editing.row_tables import RowTable, TableRows
 
 _SIZES = 8
@@ -57,7 +58,8 @@ class RowLog:
         """The whole tables, from the first so many bytes."""
         tables: dict[str, RowTable] = {}
         if length:
-            with self._path.open("rb") as file:
+            fix = "The run cannot be resumed. Start it again: kgedit run-edit with --overwrite"
+            with decoding(self._path, fix=fix), self._path.open("rb") as file:
                 for name, rows in _entries(file, length):
                     if rows.indexes is None:
                         tables[name] = RowTable()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
-from kgedit.checksums import SUMS, check_folder, write_checksums
+from kgedit.checksums import SUMS, check_folder, decoding, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import BenchmarkError
 from kgedit.files import sync
@@ -181,11 +181,13 @@ def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
     again = f"Measure it again: kgedit report --rescore {folder}"
     if not path.is_file():
         raise BenchmarkError(f"The run {folder} has no answers.parquet: an earlier kgedit scored it. {again}")
-    schema = pq.read_schema(path)
+    with decoding(path, fix=again):
+        schema = pq.read_schema(path)
     made_from = (schema.metadata or {}).get(b"answers_sha256", b"").decode()
     if not schema.equals(ANSWERS) or made_from != answers_sha256:
         raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
-    return pq.read_table(path)
+    with decoding(path, fix=again):
+        return pq.read_table(path)
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:

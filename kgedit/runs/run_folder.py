@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 import yaml
 
+from kgedit.checksums import decoding
 from kgedit.errors import SpecError
 from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
@@ -49,6 +50,8 @@ class _AnswerLine(msgspec.Struct):
 
 _LOCK = ".lock"
 
+_START_AGAIN = "Start the run again: kgedit run-edit with --overwrite"
+
 _SAME = ("model", "timesteps", "contexts", "trained_in")
 """Parts of environment.json that must not change when a run is resumed, besides the settings."""
 
@@ -64,14 +67,16 @@ class RunFolder:
 
     def answers(self) -> list[Answer]:
         """Every answer given so far, in file order."""
-        return [msgspec.json.decode(line, type=Answer) for line in read_lines(self.path / "answers.jsonl")]
+        path = self.path / "answers.jsonl"
+        with decoding(path, fix=_START_AGAIN):
+            return [msgspec.json.decode(line, type=Answer) for line in read_lines(path)]
 
     def answer_keys(self) -> Iterator[AnswerKey]:
         """The keys of the answers given so far, one by one."""
         path = self.path / "answers.jsonl"
         decoder = msgspec.json.Decoder(_AnswerLine)
         if path.is_file():
-            with path.open("rb") as lines:
+            with decoding(path, fix=_START_AGAIN), path.open("rb") as lines:
                 for line in lines:
                     yield AnswerKey(*msgspec.structs.astuple(decoder.decode(line)))
 
@@ -159,14 +164,15 @@ def _empty(path: Path) -> None:
 
 
 def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
-    # Runs whose spec records no order were made in the file's.
-    there = {"order": "file"} | yaml.safe_load((path / "spec.yaml").read_text(encoding="utf-8"))
     here = yaml.safe_load(write_spec(spec))
-    differing = [
-        f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
-        for name in sorted(there.keys() | here.keys())
-        if there.get(name) != here.get(name)
-    ]
+    with decoding(path / "spec.yaml", fix=_START_AGAIN):
+        # Runs whose spec records no order were made in the file's.
+        there = {"order": "file"} | yaml.safe_load((path / "spec.yaml").read_bytes().decode())
+        differing = [
+            f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
+            for name in sorted(there.keys() | here.keys())
+            if there.get(name) != here.get(name)
+        ]
     before = read_environment(path) or environment
     differing += [
         f"{name} has changed since the run began ({getattr(before, name)!r} there, {getattr(environment, name)!r} here)"

@@ -74,7 +74,8 @@ def works(folder: Path, name: str) -> Iterator[Work]:
             server.reply = persona_aware(good)(server)
             server.seconds = 0.05
             out = ("--out", "worded", "--model", "m", "--base-url", server.url, "--workers", "1")
-            yield Work(home, ("verbalize", step.name, *out), (0.3, 4.0))
+            axes = ("--axis", "update", "--axis", "rephrase", "--axis", "mhop", "--axis", "locality")
+            yield Work(home, ("verbalize", step.name, *out, *axes), (0.3, 6.0))
 
 
 def files_of(home: Path) -> dict[str, str]:

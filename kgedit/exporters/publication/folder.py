@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.benchmark.timestep import Timestep
+from kgedit.checksums import decoding
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
 from kgedit.exporters.publication.about import Publication
@@ -72,7 +73,8 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
         raise BenchmarkError(f"{folder} is there already. Replace it: --overwrite")
     if not (folder / MANIFEST).is_file():
         raise BenchmarkError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
-    written = {MANIFEST, *json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["files"]}
+    with decoding(folder / MANIFEST, fix="Remove the folder, or publish to another one."):
+        written = {MANIFEST, *json.loads((folder / MANIFEST).read_bytes())["files"]}
     others = sorted({str(path) for path in _files(folder)} - written)
     if others:
         raise BenchmarkError(

@@ -119,7 +119,8 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
     except FileNotFoundError as error:
         raise BenchmarkError(f"{path} is missing") from error
     except (OSError, msgspec.DecodeError) as error:
-        raise BenchmarkError(f"{path} cannot be read: {error}") from error
+        again = "Give the run's command again: kgedit run-edit"
+        raise BenchmarkError(f"{path} cannot be read: {error}. {again}") from error
 
 
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:

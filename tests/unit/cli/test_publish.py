@@ -234,7 +234,7 @@ def test_a_timestep_whose_name_leads_out_of_the_folder_is_refused(
 
 
 def test_a_timestep_that_is_not_called_by_two_days_is_refused(timesteps: list[Path], tmp_path: Path) -> None:
-    write_timestep(tmp_path / "odd", name="spring", towns=range(2))
+    add_hashes(write_timestep(tmp_path / "odd", name="spring", towns=range(2)))
     refused = publish(tmp_path / "out", tmp_path / "odd")
     assert (refused.exit_code, "called by two days" in refused.output) == (1, True)
 
