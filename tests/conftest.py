@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,9 @@ from world.shared_data import SHARED
 from world.transformers_server import transformers_serve
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
 # environment, because tests start processes too.
@@ -49,6 +53,15 @@ LONGEST = (
     "tests/unit/serving/test_real_model_server.py",
 )
 """What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, once for a worker, because Playwright allows one at a time; a missing one is a failure."""
+    from world.chromium import open_chromium
+
+    with open_chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -126,8 +126,11 @@ def _rows(run: Run) -> list[dict[str, Any]]:
         "answers_sha256": run.scores.answers_sha256,
         "cases_sha256": run.scores.cases_sha256,
     }
-    told = ("stage", "timestep", "axis", "preset", "metric", "main", "n", "relations", "mean", "low", "high")
-    return [common | {name: getattr(score, name) for name in told} for score in run.scores.scores]
+    names = ("stage", "timestep", "axis", "preset", "metric", "main", "n", "relations", "mean", "low", "high")
+    return [
+        common | {"is_share": run.scale_of(score.metric).is_share} | {name: getattr(score, name) for name in names}
+        for score in run.scores.scores
+    ]
 
 
 def _checked_name(name: str) -> str:

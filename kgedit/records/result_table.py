@@ -18,6 +18,7 @@ RESULTS = pa.schema(
         ("preset", pa.string()),
         ("metric", pa.string()),
         ("main", pa.bool_()),
+        ("is_share", pa.bool_()),
         ("n", pa.int64()),
         ("relations", pa.int64()),
         ("mean", pa.float64()),
@@ -29,4 +30,5 @@ RESULTS = pa.schema(
 )
 """run: name of the run's folder. model: its name, of a folder the last part. edits: different cases that were applied.
 The columns from stage to high are those of kgedit.records.scores.Score; timestep is null where all are pooled.
+is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %.
 answers_sha256 and cases_sha256: of the answers that were scored, and of the cases that were asked."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from world.chromium import open_chromium
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run, write_page_timestep
 
@@ -18,13 +17,6 @@ from kgedit.api.reports import report
 
 # Two workers and a graph server share two cores: five seconds, the default, can pass without a frame.
 expect.set_options(timeout=30_000)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium; a missing one is a failure."""
-    with open_chromium() as found:
-        yield found
 
 
 @dataclass

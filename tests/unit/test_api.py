@@ -259,6 +259,8 @@ def test_runs_are_compared_and_the_report_written(folder: Path, tmp_path: Path) 
     assert made.files[1].read_text(encoding="utf-8") == made.to_csv()
     assert made.tables[0].title in made._repr_html_()
     assert len(kgedit.report(run, brief=True).tables) < len(made.tables)
+    kgedit.report([run, tmp_path / "run"], markdown=made.files[0])  # the same content: a cell that runs twice
+    made.files[0].write_text("mine", encoding="utf-8")
     with pytest.raises(kgedit.BenchmarkError, match="there already"):
         kgedit.report(run, markdown=made.files[0])
     (tmp_path / "run" / "scores.json").write_text("{}", encoding="utf-8")

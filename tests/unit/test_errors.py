@@ -28,7 +28,7 @@ def test_python_callers_read_arguments_and_commands_their_options() -> None:
     assert str(error) == "changes.html is there already. Replace it: overwrite=True"
     with errors.shown_by_command():
         assert str(error) == "changes.html is there already. Replace it: --overwrite"
-    assert str(errors.UnknownNameError("Leave out --kinds.")) == "Leave out kinds."
+    assert str(errors.StoreError("Leave out --kinds.")) == "Leave out kinds."
     assert str(errors.SpecError(["give another --out, or --overwrite"])).endswith("give another out, or overwrite=True")
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
 
 from kgedit.graph.changes import CHANGED_EDGES
-from kgedit.graph.queries import read_query
+from kgedit.graph.queries import read_query, schema_names
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 
@@ -61,9 +61,11 @@ class GraphOfDays:
     def __init__(self, *snapshots: Snapshot) -> None:
         self._snapshots = {snapshot.date: snapshot for snapshot in snapshots}
 
-    def rows(self, cypher: str) -> list[dict[str, int]]:
+    def rows(self, cypher: str) -> list[dict[str, Any]]:
+        if cypher.startswith("SHOW INDEXES"):
+            return [{"name": name, "state": "ONLINE"} for name in schema_names()]
         assert "(s:Snapshot)" in cypher
-        return [{"date": date} for date in self._snapshots]
+        return [{"date": date, "state": "complete"} for date in self._snapshots]
 
     def table(self, cypher: str, parameters: Mapping[str, Any]) -> pa.Table:
         old, new = self._snapshots[parameters["from"]], self._snapshots[parameters["to"]]

@@ -188,7 +188,7 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
     ]
     assert digests[0] == digests[1]
     tables = (f"{name}.parquet" for name in (*TABLES, "dropped"))
-    assert set(digests[0]) == {"timestep.json", "wikibigedit.json", *tables}
+    assert set(digests[0]) == {"SHA256SUMS", "timestep.json", "wikibigedit.json", *tables}
 
 
 @pytest.mark.shared
@@ -220,9 +220,9 @@ def test_the_wikibigedit_form_has_their_fields_and_our_ids(folders: list[Path]) 
     assert all(row["object_id"] and (row["tag"] == "new" or row["old_object_ids"]) for row in rows)
 
 
-def test_a_folder_that_exists_is_not_replaced_unasked(sample_home: Path, folders: list[Path]) -> None:
-    older, newer = STEPS[0]
-    command = ["export-timestep", "--from", older, "--to", newer]
+def test_another_timestep_in_the_folder_is_not_replaced_unasked(sample_home: Path, folders: list[Path]) -> None:
+    older, newer = STEPS[1]
+    command = ["export-timestep", "--from", older, "--to", newer, "--out", str(folders[0])]
     result = CliRunner().invoke(main, command, env={"KGEDIT_HOME": str(sample_home)})
     assert result.exit_code == 1
     assert "--overwrite" in result.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from world.small_timestep import write_timestep
+from world.submitted_runs import add_hashes
 
 from kgedit.api.publishing import publish
 from kgedit.cli import main, progress
@@ -15,7 +16,7 @@ from kgedit.records.steps import listening, step
 
 def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    timesteps = [write_timestep(tmp_path / "step", towns=range(2)).folder]
+    timesteps = [add_hashes(write_timestep(tmp_path / "step", towns=range(2))).folder]
     with listening(lambda *said: told.append(said)):
         publish(tmp_path / "one", timesteps)
     publish(tmp_path / "other", timesteps)
@@ -26,7 +27,7 @@ def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Pa
 def test_where_stderr_is_no_terminal_a_step_is_a_line_if_the_last_was_long_ago(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step_folder = write_timestep(tmp_path / "step", towns=range(2)).folder
+    step_folder = add_hashes(write_timestep(tmp_path / "step", towns=range(2))).folder
     arguments = ["publish", str(tmp_path / "one"), "--timestep", str(step_folder)]
     assert "step 1 of 3" not in CliRunner().invoke(main, arguments).stderr
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0)

@@ -190,4 +190,4 @@ def test_the_command_lists_and_fetches_and_tells_what_to_do_next(tmp_path: Path)
     assert made.exit_code == 0, made.output
     assert f"kgedit load-dump {tmp_path / NAME} --date 2024-06-03" in made.stderr
     wrong = CliRunner().invoke(main, ["fetch-dump", "last week"])
-    assert (wrong.exit_code, "latest or a date" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "Give latest or a day" in wrong.stderr) == (2, True)

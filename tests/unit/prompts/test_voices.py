@@ -45,11 +45,11 @@ def test_a_checker_finds_subject_and_relation_in_every_question(voice: Voice) ->
 
 @pytest.mark.parametrize("voice", VOICES, ids=[voice.persona for voice in VOICES])
 def test_no_persona_asks_where_a_country_is(voice: Voice) -> None:
-    countries = [row for row in ROWS if row["answer"] == "country"]
+    countries = [row for row in ROWS if row["answer_type"] == "country"]
     assert len(countries) > 3
     for row in countries:
         wheres = {asked.replace("{relation}", voice.relation(row["phrase"])) for asked in voice.asks["place"]}
-        asked = {voice.ask(row["phrase"], row["answer"], number) for number in range(20)}
+        asked = {voice.ask(row["phrase"], row["answer_type"], number) for number in range(20)}
         assert not asked & wheres, row["property"]
 
 

@@ -223,7 +223,7 @@ def test_an_entry_of_an_earlier_format_is_named_and_replaced_on_request(whole: P
     content = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
     del content["scores"]["intervals"]
     (folder / "entry.json").write_text(json.dumps(content | {"format": "kgedit-entry-1"}), encoding="utf-8")
-    with pytest.raises(SubmissionError, match=r"its format is kgedit-entry-1, .* Submit the run again: --overwrite"):
+    with pytest.raises(SubmissionError, match=r"its format is kgedit-entry-1, .* Submit the run again: overwrite=True"):
         read_entry(folder)
     assert read_entry(submit(whole, tmp_path, overwrite=True, **BY).folder).submission.format == "kgedit-entry-2"
 

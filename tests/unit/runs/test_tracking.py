@@ -39,7 +39,10 @@ def test_trackio_holds_settings_checkpoints_evaluations_and_the_end(
     tmp_path: Path, spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("trackio")  # make test has it; make test-lowest cannot
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "tracked"))  # trackio reads it when it is imported
+    # trackio reads $TRACKIO_DIR when it is imported, and another test may have imported it.
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "trackio" and hasattr(module, "TRACKIO_DIR"):
+            monkeypatch.setattr(module, "TRACKIO_DIR", tmp_path / "tracked")
     run = kgedit.run(spec, out=tmp_path / "run", track="trackio")
     from trackio.sqlite_storage import SQLiteStorage
 

@@ -139,7 +139,7 @@ def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Pat
     expected = hashes(tmp_path / "one")
     assert set(expected) == {
         f"snapshots/20210104/{name}"
-        for name in ("claims.parquet", "entities.parquet", "facts.parquet", "manifest.json")
+        for name in ("SHA256SUMS", "claims.parquet", "entities.parquet", "facts.parquet", "manifest.json")
     }
     load(tmp_path / home, dump, DATE, block_bytes=SMALL, workers=2)
     assert hashes(tmp_path / home) == expected
