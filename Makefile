@@ -16,7 +16,7 @@ SHARED := required
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "Installing kgedit into $(VENV): about 2.5 GB to download once, half a minute to a few minutes."
+	@echo "Installing kgedit into $(VENV): about 3.4 GB to download once, from half a minute to a few minutes."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
 	$(UV) --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
