@@ -47,7 +47,7 @@ class Routes:
         explorer: The snapshots.
         exports: Timesteps of selections.
         page: The page, as HTML.
-        browser: Gives the address of Neo4j Browser as it is now, or None while it is not known.
+        browser: Returns the current address of Neo4j Browser, or None while it is unknown.
     """
 
     def __init__(self, explorer: Explorer, exports: Exports, *, page: str, browser: Callable[[], str | None]) -> None:

@@ -19,16 +19,16 @@ RETURN name, value
 
 
 def browser_of_home(home: Path) -> Callable[[], str | None]:
-    """A function that gives Browser's address as it is now, without starting a server.
+    """Return a function that returns Browser's current address, without starting a server.
 
     The managed server's is read each time, because it may be started later, at another port. An outside server is
-    asked once, here.
+    queried once, here.
 
     Args:
         home: The folder $KGEDIT_HOME.
 
     Returns:
-        Gives None while no server was started in the home, or if the outside server has no page.
+        The function returns None while no server was started in the home, or if the outside server has no page.
     """
     outside = external_address()
     if outside is not None:

@@ -172,7 +172,7 @@ class Graph:
         Raises:
             GraphError: if it would do more than read, is wrong, or is not finished in time.
         """
-        # A connection of its own: the deadline closes it, and no other query of this graph with it.
+        # A separate connection, so that the deadline closes no other query of this graph.
         with Graph(self.address) as own, ended_after(timeout + SECONDS_OF_GRACE, own.close) as is_over:
             try:
                 own._refuse_all_but_reading(cypher, parameters, timeout)

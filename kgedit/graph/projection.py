@@ -135,7 +135,7 @@ def empty_graph(home: Path) -> None:
 
 
 def _found(home: Path, *, finish: bool) -> list[_Found] | None:
-    """The snapshots that the graph knows, oldest first; None if it must be written anew.
+    """The snapshots that the graph knows, oldest first; None if it must be rebuilt.
 
     Args:
         home: The folder $KGEDIT_HOME.

@@ -273,7 +273,7 @@ class _Vectors:
         )
 
     def _misses(self, logits: torch.Tensor, asked: _Asked) -> torch.Tensor:
-        """Of each edit, how many of its target's tokens are not the likeliest; 0 where nobody waits for that."""
+        """Number of target tokens of each edit that are not the likeliest; 0 if the search does not stop by it."""
         misses = torch.zeros(self._count, device=logits.device)
         if self._search.patience is None:
             return misses

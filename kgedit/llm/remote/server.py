@@ -41,7 +41,7 @@ class ChatServer:
             be stored and shown.
         key_variable: Environment variable that holds the key; a server on this machine may need none.
         timeout: Seconds for one try.
-        credentials: User and password, sent as Basic authorization in place of the key; None for none.
+        credentials: User and password, sent as Basic authorization instead of the key; None sends none.
     """
 
     url: str = OPENAI

@@ -35,7 +35,7 @@ def is_offloaded(layer: nn.Module) -> bool:
 
 
 def keep_loaded(layer: nn.Module) -> None:
-    """Load an offloaded layer's parameters to where it computes, for good; others are left alone."""
+    """Keep an offloaded layer's parameters loaded where it computes; no effect on other layers."""
     hook = _offloading_hook(layer)
     if hook is not None:
         hook.pre_forward(layer)

@@ -113,7 +113,7 @@ _Key = tuple[nn.Linear, bool]
 
 
 class _Copies:
-    """Copies by layer, and whether it is transposed, that take no more than so many bytes.
+    """Copies by layer and orientation, limited by their total size in bytes.
 
     Args:
         digests: Of the matrices that were checked in the present use, by their identity.
