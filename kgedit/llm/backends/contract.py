@@ -74,6 +74,10 @@ class Backend(ABC):
         self._batch_tokens = batch_tokens
         self._spending = spending
         self._placement = placement
+        self._check_placement()
+
+    def _check_placement(self) -> None:  # noqa: B027 - most backends compute anywhere
+        """Refuse a placement where the backend cannot compute; by default none is refused."""
 
     def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
         """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""

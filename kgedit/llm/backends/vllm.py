@@ -18,12 +18,11 @@ from typing import Any
 import torch
 
 from kgedit.errors import MissingExtraError, ModelError
-from kgedit.llm.backends.contract import ANYWHERE, NO_LIMIT, Backend, Placement
+from kgedit.llm.backends.contract import Backend
 from kgedit.llm.devices import ALL_GPUS
-from kgedit.llm.generation import BATCH_TOKENS, Asked, free_reply
+from kgedit.llm.generation import Asked, free_reply
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
-from kgedit.llm.remote.prices import Spending
 from kgedit.llm.replies import Reply, fed_reply, match_of
 
 _AT_ONCE = 1024
@@ -37,17 +36,8 @@ class VllmBackend(Backend):
     feeds_answers = True
     package = ("vllm", "vllm")
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        url: str | None = None,
-        *,
-        batch_tokens: int = BATCH_TOKENS,
-        spending: Spending = NO_LIMIT,
-        placement: Placement = ANYWHERE,
-    ) -> None:
-        super().__init__(model, url, batch_tokens=batch_tokens, spending=spending, placement=placement)
-        index = placement.device.removeprefix("cuda:")
+    def _check_placement(self) -> None:
+        index = self._placement.device.removeprefix("cuda:")
         if index.isdigit() and int(index) > 0:
             raise ModelError(
                 f"vLLM computes on the first GPU that it sees, not on number {index}. Choose the GPU by the "
