@@ -1,7 +1,7 @@
 """Where the first sentence of an answer ends.
 
 Stops such as "。" end a sentence. A period ends most, and is a part of "A.S. Roma", "St. Louis", "3.5" and
-"1. FC Köln" as well. What a period is can often be told only from what follows it: decoding goes on while the end is
+"1. FC Köln" as well. Often only the text after a period shows what it is: decoding goes on while the end is
 unknown. What is known stays so, whatever follows, so that an answer is the same whether it was cut at once or from the
 whole text.
 """
@@ -86,7 +86,7 @@ def sentence_end(text: str, *, is_whole: bool) -> int | None:
 
 
 def _is_quoted(text: str) -> bool:
-    """Whether a text ends within a quotation or a title, as ahead of the stop in 『けいおん！』."""
+    """Whether a text ends within a quotation or a title, such as before the stop in 『けいおん！』."""
     return any(text.count(opener) > text.count(closer) for opener, closer in _QUOTES)
 
 

@@ -62,7 +62,7 @@ _UNSPACED = re.compile(f"[{_THAI_LAO}{_OTHERS}]")
 _IS_KATAKANA = re.compile(f"[{_KATAKANA}]")
 _IS_HANGUL = re.compile(f"[{_HANGUL}]")
 _LEADING_VOWEL = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4]")
-"""Written ahead of the consonant that they belong to: no syllable ends there."""
+"""Written before the consonant that they belong to: no syllable ends there."""
 
 
 def contains(text: str, name: str) -> bool:

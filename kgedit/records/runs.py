@@ -215,7 +215,7 @@ class RunSpec:
         neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
             has by itself.
         two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
-        limit: At most so many cases of each timestep, the first of the file; None for all.
+        limit: Largest number of cases of each timestep, the first of the file; None for all.
         sample: So many cases of each timestep, drawn by the seed; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
         only_failed: Leave out what the unedited model answers already, by the first preset's metric.

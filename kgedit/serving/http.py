@@ -116,7 +116,7 @@ async def read_body(request: Request, *, most_bytes: int, seconds: float = BODY_
 class ClosingResponse(JSONResponse):
     """An answer to a request whose body is not read: it is sent at once, and the connection ends after it.
 
-    Bytes that nobody read would make the system reset the connection, and the client would not see the answer. So the
+    Unread bytes would make the system reset the connection, and the client would not see the answer. So the
     rest of the body is read and dropped, for a while.
     """
 

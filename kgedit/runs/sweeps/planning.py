@@ -212,7 +212,7 @@ def _method_of(combination: Combination) -> str:
 
 
 def _place_of(problem: str, combination: Combination) -> KeyPath | None:
-    """Where the field stands that a problem begins with: "limit takes the first cases", "timesteps: there is"."""
+    """Position of the field that a problem begins with: "limit takes the first cases", "timesteps: there is"."""
     found = re.match(r"(?:the )?(\w+)", problem)
     word = found[1] if found else ""
     placed = combination.get((word,)) or combination.get((f"{word}s",))
