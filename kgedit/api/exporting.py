@@ -15,8 +15,10 @@ from kgedit.benchmark.profiles import check_profile, functional_by
 from kgedit.benchmark.stream import Stream, write_stream
 from kgedit.benchmark.timestep import Timestep, timestep_folder
 from kgedit.benchmark.wikifactdiff import export as wikifactdiff
+from kgedit.checksums import SUMS, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
+from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
 from kgedit.store.disk import disk_errors
 from kgedit.store.snapshots import Snapshot, list_snapshots
@@ -225,3 +227,5 @@ def _write_forms(timestep: Timestep, options: ExportOptions) -> None:
     with disk_errors(timestep.folder, again=_AGAIN):
         for write in options.writers:
             write(timestep)
+        if options.writers and (timestep.folder / SUMS).is_file():
+            sync(write_checksums(timestep.folder))  # its other files were checked when it was opened

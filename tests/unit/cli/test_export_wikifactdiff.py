@@ -20,7 +20,7 @@ import kgedit
 from kgedit.benchmark.stream import Stream
 from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
-from kgedit.errors import BenchmarkError
+from kgedit.errors import BenchmarkError, DamagedFileError
 from kgedit.prompts.grammar import ANSWERS
 from kgedit.sample.generate import write_world
 from kgedit.sample.world import read_world
@@ -178,6 +178,17 @@ def test_two_dates_or_all_and_not_both(home: Path) -> None:
     for given in ([], ["--from", "2021-01-04"], ["--all", "--to", "2023-02-27"]):
         refused = command(home, "export-timestep", *given)
         assert (refused.exit_code, "Give --from and --to, or --all." in refused.stderr) == (2, True)
+
+
+def test_a_form_that_is_added_later_has_a_checksum_too(home: Path, results: list[Result]) -> None:
+    window = ["--from", "2023-02-27", "--to", "2024-06-03", "--profile", "wikifactdiff"]
+    assert command(home, "export-timestep", *window, "--form", "easyedit").exit_code == 0
+    form = Path(results[1].stdout.strip()) / "easyedit.json"
+    form.write_bytes(form.read_bytes()[:-1])
+    with pytest.raises(DamagedFileError, match=r"easyedit\.json is damaged"):
+        kgedit.Timestep.open(form.parent)
+    form.unlink()
+    assert command(home, "export-timestep", *window, "--overwrite").exit_code == 0
 
 
 def test_a_folder_with_another_timestep_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
