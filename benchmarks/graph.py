@@ -37,6 +37,7 @@ from kgedit.loaders.wikidata_json import Parser
 
 import kgedit
 from kgedit.benchmark.export import Settings, export_timestep
+from kgedit.engines.graph import GraphEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.projection import bring_up_to_date
@@ -172,7 +173,7 @@ def _export(home: Path) -> None:
     meter, folder = Meter(home), home / "benchmark"
     old, new = list_snapshots(home)
     with Graph.open(home) as graph, meter.calls_of(LOCALITY, "export: locality"), meter.measure("export: all"):
-        export_timestep(graph, old, new, folder, settings=Settings())
+        export_timestep(GraphEngine(graph), old, new, folder, settings=Settings())
     manifest = json.loads((folder / "timestep.json").read_text(encoding="utf-8"))
     facts = {name: manifest.get(name) for name in ("funnel", "cases", "locality", "two_hops")}
     costs = {name: asdict(meter.total(name)) for name in meter.costs}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,9 @@ from kgedit.benchmark.stream import Stream, write_stream
 from kgedit.benchmark.timestep import Timestep, timestep_folder
 from kgedit.benchmark.wikifactdiff import export as wikifactdiff
 from kgedit.checksums import SUMS, write_checksums
+from kgedit.engines.graph import GraphEngine
+from kgedit.engines.protocol import Engine
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
@@ -28,6 +32,9 @@ Told = Callable[[str, bool], None]
 
 KIND_EMBEDDER = "all-minilm-l6-v2"
 """Compares the meanings of labelled changes unless another embedder is chosen."""
+
+ENGINES = (GraphEngine.name, StoreEngine.name)
+"""What answers an export's questions: Cypher over the graph, or SQL over the store."""
 
 _AGAIN = "give the same command again"
 
@@ -56,6 +63,7 @@ class ExportOptions:
     changed_locality: bool = False
     persona_style: str = "reworded"
     only: Path | None = None
+    engine: str | None = None
 
     def __post_init__(self) -> None:
         own = {
@@ -68,6 +76,7 @@ class ExportOptions:
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)
+        _check_engine(self.profile, self.engine)
         functional_by(self.profile, self.functional_by)
         if self.kind_embedder and not self.labelled_changes:
             raise BenchmarkError(
@@ -124,9 +133,9 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
             return wikifactdiff.export_timestep(
                 old, new, folder, settings=options.wikifactdiff(), writers=options.writers
             )
-    with disk_errors(folder, again=_AGAIN), open_finished(home) as graph:
+    with disk_errors(folder, again=_AGAIN), _open_engine(home, options.engine) as engine:
         return wikibigedit.export_timestep(
-            graph,
+            engine,
             old,
             new,
             folder,
@@ -134,6 +143,23 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
             earlier=_earlier(home, old),
             writers=options.writers,
         )
+
+
+@contextmanager
+def _open_engine(home: Path, name: str | None) -> Iterator[Engine]:
+    """The engine of that name, the graph's by default; the store's starts no server."""
+    if name == StoreEngine.name:
+        yield StoreEngine()
+        return
+    with open_finished(home) as graph:
+        yield GraphEngine(graph)
+
+
+def _check_engine(profile: str, name: str | None) -> None:
+    if name not in (None, *ENGINES):
+        raise BenchmarkError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
+    if profile == "wikifactdiff" and name == GraphEngine.name:
+        raise BenchmarkError("The profile wikifactdiff reads the store alone. Leave the engine out, or choose store.")
 
 
 def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:

@@ -44,6 +44,7 @@ class HomeTimesteps(HomeFolder):
         ask_as_of: bool = False,
         changed_locality: bool = False,
         only: str | Path | None = None,
+        engine: str | None = None,
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -75,6 +76,8 @@ class HomeTimesteps(HomeFolder):
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
             only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
+            engine: wikibigedit: what finds changed edges and two hops: "graph", with Cypher, or "store", with SQL over
+                the snapshots, without a server. The tables are the same bytes. None for the graph.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -101,6 +104,7 @@ class HomeTimesteps(HomeFolder):
             changed_locality=changed_locality,
             persona_style=persona_style,
             only=None if only is None else Path(only),
+            engine=engine,
         )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         folder = self._timestep_folder(old.date, new.date, profile) if out is None else Path(out)
@@ -130,6 +134,7 @@ class HomeTimesteps(HomeFolder):
         changed_locality: bool = False,
         persona_style: str = "reworded",
         only: str | Path | None = None,
+        engine: str | None = None,
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
         """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
@@ -166,6 +171,7 @@ class HomeTimesteps(HomeFolder):
             changed_locality=changed_locality,
             persona_style=persona_style,
             only=None if only is None else Path(only),
+            engine=engine,
         )
         benchmark = self.path / "benchmark" if out is None else Path(out)
         return export_stream(

@@ -104,7 +104,8 @@ def up(
         newer_date: Day of the newer one.
         redirects: Tab-separated file of redirects for both dumps.
         profile: What counts as a change, as for `Home.export_timestep`.
-        graph: Whether the graph is brought up to date; wikibigedit needs it.
+        graph: Whether the graph is brought up to date and finds the changes; without it the store does, and no
+                server is started.
         only_failed: Leave out what the unedited model answers right already.
         spec: Further fields of the run specs, such as sample, seed, device or presets. Each of its settings goes to
             the methods that have it.

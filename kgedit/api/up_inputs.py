@@ -19,6 +19,7 @@ from kgedit.api.home import Date, read_date
 from kgedit.api.loading import DumpOptions
 from kgedit.api.up_runs import RunFields, choose_runs, missing_of_smollm2
 from kgedit.benchmark.timestep import timestep_folder
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError, SourceError
 from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
@@ -56,7 +57,7 @@ class UpInputs:
         note: Sentence on what was left out of the runs; "" if nothing was.
         redirects: Tab-separated file of redirects for both dumps, or None.
         profile: What counts as a change.
-        graph: Whether the graph is brought up to date.
+        graph: Whether the graph is brought up to date and finds the changes; without it the store does.
     """
 
     home: Path
@@ -73,11 +74,6 @@ class UpInputs:
         if self.older.date >= self.newer.date:
             raise BenchmarkError(
                 f"The older state is of {self.older.date} and the newer one of {self.newer.date}. Give the older first."
-            )
-        if self.profile == "wikibigedit" and not self.graph:
-            raise BenchmarkError(
-                "The profile wikibigedit finds changes in the graph. Leave out --no-graph, or take "
-                "--profile wikifactdiff, which reads the store alone."
             )
         pairs = [(run["model"], run["method"]) for run in self.runs]
         if len(set(pairs)) != len(pairs) or not pairs:
@@ -117,7 +113,7 @@ class UpInputs:
 
     def export_options(self) -> ExportOptions:
         """How the timestep is made."""
-        return ExportOptions(profile=self.profile)
+        return ExportOptions(profile=self.profile, engine=None if self.graph else StoreEngine.name)
 
 
 def read_inputs(

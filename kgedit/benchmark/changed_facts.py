@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kgedit.benchmark.window import Window
+from kgedit.store.window import Window
 
 
 def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:

@@ -13,10 +13,9 @@ import pyarrow as pa
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.labels import likened, not_roman, too_long
 from kgedit.benchmark.subjects import is_id
-from kgedit.benchmark.window import Window
-from kgedit.graph.changes import changed_edges
-from kgedit.graph.connection import Graph
+from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
+from kgedit.store.window import Window
 
 FILTERS: tuple[Filter, ...] = (
     ("subject is no item", "subject[1] <> 'Q'"),
@@ -38,16 +37,13 @@ FILTERS: tuple[Filter, ...] = (
 )
 """A change is dropped for the first one that holds."""
 
-CHANGES = (
-    *("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old", "subject_in_new"),
-    "inherited",
-)
-"""What the steps need of cypher/read/changed_edges, and ``inherited``; labels come from the snapshots themselves."""
+CHANGES = (*CHANGED_EDGES.names, "inherited")
+"""What an engine says of each change, and ``inherited``; labels come from the snapshots themselves."""
 
 
-def find_changes(graph: Graph, window: Window) -> pa.Table:
-    """The changed edges of a window that the graph holds; columns CHANGES."""
-    return with_inherited(window, changed_edges(graph, older=window.old.date, newer=window.new.date))
+def find_changes(engine: Engine, window: Window) -> pa.Table:
+    """The changed edges of a window; columns CHANGES."""
+    return with_inherited(window, engine.changed_edges(window))
 
 
 def with_inherited(window: Window, changes: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""`export-timestep`: the WikiBigEdit profile from the graph, the same bytes every time."""
+"""`export-timestep`: the WikiBigEdit profile, the same bytes every time and from either engine."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.selected import keep_selected, read_selection
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.timestep import TABLES, Timestep
-from kgedit.benchmark.two_hops import find_chains, find_shortcuts, make_two_hops
-from kgedit.benchmark.window import Window
+from kgedit.benchmark.two_hops import find_shortcuts, make_two_hops
 from kgedit.benchmark.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.checksums import write_checksums
+from kgedit.engines.protocol import Engine
+from kgedit.engines.store import read_sql
 from kgedit.errors import BenchmarkError
-from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
 from kgedit.prompts.dates import date_templates, dates_version
@@ -46,9 +46,11 @@ from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
 
 QUERIES = ("changed_edges", "two_hop_changes")
+"""Each a file of cypher/read and one of kgedit/engines/sql."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class Settings:
 
 
 def export_timestep(
-    graph: Graph,
+    engine: Engine,
     old: Snapshot,
     new: Snapshot,
     folder: Path,
@@ -100,24 +102,29 @@ def export_timestep(
     earlier: Sequence[Snapshot] = (),
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
-    """Make the timestep between two snapshots that the graph holds, written aside and renamed when it is complete.
+    """Make the timestep between two snapshots, written aside and renamed when it is complete.
 
     Args:
+        engine: Finds changed edges and two hops; the manifest names it.
+        old: The older snapshot.
+        new: The newer one.
+        folder: The timestep's; replaced if it is there.
+        settings: What the content depends on.
         earlier: Snapshots older than `old`: a change back to a value of theirs is a revert.
         writers: Write further files beside the tables, before the folder is put in place.
 
     Raises:
-        BenchmarkError: if the dates are in the wrong order, or the graph lacks a snapshot.
+        BenchmarkError: if the dates are in the wrong order, or the engine lacks a snapshot.
     """
     if old.date >= new.date:
         raise BenchmarkError(not_before(old.name, new.name))
-    _check_graph(graph, old, new)
     selection = None if settings.only is None else read_selection(settings.only)
     classifier = _classifier(settings)
     with working_folder(folder) as aside:
         with Window(old, new, spill=aside / "spill") as window:
+            engine.check(window)
             found = _find_cases(
-                graph,
+                engine,
                 window,
                 settings,
                 earlier,
@@ -125,8 +132,8 @@ def export_timestep(
                 classifier=classifier,
                 spill=aside / "spill-of-kinds",
             )
-            made = _make(graph, window, settings, found)
-        about = describe_export(old, new, earlier, settings=settings)
+            made = _make(engine, window, settings, found)
+        about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
         write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
         written = Timestep.open(aside)
         step("writing other forms", 6, _STEPS)
@@ -138,7 +145,8 @@ def export_timestep(
 
 
 def describe_export(old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: Settings) -> dict[str, Any]:
-    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same;
+    the engine is not among it, since both give the same rows."""
     return {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
@@ -147,15 +155,6 @@ def describe_export(old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *
         "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
         "settings": _provenance(settings),
     }
-
-
-def _check_graph(graph: Graph, old: Snapshot, new: Snapshot) -> None:
-    rows = graph.rows("MATCH (s:Snapshot) WHERE s.state = 'complete' RETURN s.date AS date ORDER BY date")
-    missing = [snapshot for snapshot in (old, new) if snapshot.date not in {row["date"] for row in rows}]
-    if missing:
-        raise BenchmarkError(
-            f"The graph lacks the snapshot of {missing[0].manifest['date']}. Give its load-dump command once more."
-        )
 
 
 _STEPS = 7
@@ -169,7 +168,7 @@ class _Made:
 
 
 def _make(
-    graph: Graph,
+    engine: Engine,
     window: Window,
     settings: Settings,
     found: _FoundCases,
@@ -188,7 +187,7 @@ def _make(
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
     known_subjects = describe_subjects(window.connection, known_facts)
     step("finding two hops", 5, _STEPS)
-    chains = find_shortcuts(window, find_chains(graph, window), worded.kept)
+    chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
     filters = (*found.filters, worded)
     tables = {
@@ -203,7 +202,7 @@ def _make(
 
 @dataclass(frozen=True, slots=True)
 class _FoundCases:
-    """What the graph says has changed.
+    """What the engine says has changed.
 
     Attributes:
         changes: All changes.
@@ -219,7 +218,7 @@ class _FoundCases:
 
 
 def _find_cases(
-    graph: Graph,
+    engine: Engine,
     window: Window,
     settings: Settings,
     earlier: Sequence[Snapshot],
@@ -229,7 +228,7 @@ def _find_cases(
     spill: Path,
 ) -> _FoundCases:
     step("finding changes", 0, _STEPS)
-    changes = find_changes(graph, window)
+    changes = find_changes(engine, window)
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
     filtered = filter_changes(selected.kept, labels)
@@ -312,7 +311,7 @@ def _sha256(path: Path) -> str:
 
 
 def _provenance(settings: Settings) -> dict[str, Any]:
-    texts = json.dumps({name: read_query(name).text for name in QUERIES}, sort_keys=True)
+    texts = json.dumps({name: [read_query(name).text, read_sql(name)] for name in QUERIES}, sort_keys=True)
     return {
         "seed": settings.seed,
         "known_facts": settings.known_facts,

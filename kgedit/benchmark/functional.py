@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.benchmark.window import Window
 from kgedit.store.engine import literal
 from kgedit.store.functionality import BOUNDS, declared_relations, measured_relations, told
+from kgedit.store.window import Window
 
 _FILTERS: dict[str, tuple[Filter, ...]] = {
     "data": (

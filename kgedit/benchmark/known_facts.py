@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from kgedit.benchmark.locality import Locality
 from kgedit.benchmark.timestep import CHANGED
-from kgedit.benchmark.window import Window
+from kgedit.store.window import Window
 
 
 def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, limit: int) -> pa.Table:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kgedit.benchmark.window import Window
 from kgedit.store.closures import below, subclass_links
+from kgedit.store.window import Window
 from kgedit.wikidata.ids import INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 
 MAX_LABEL_WORDS = 5

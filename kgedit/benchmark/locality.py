@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from kgedit.benchmark.labels import pages_among, usable
 from kgedit.benchmark.timestep import CHANGED, FACT
-from kgedit.benchmark.window import Window
 from kgedit.store.engine import select
 from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
+from kgedit.store.window import Window
 
 CANDIDATES = 10
 """Facts per case and way that are considered."""

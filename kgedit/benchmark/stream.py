@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 from kgedit import __version__
 from kgedit.benchmark.timestep import Timestep, read_manifest, table_checksums
 from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
-from kgedit.benchmark.window import Window
 from kgedit.checksums import check_folder, decoding, write_checksums
 from kgedit.errors import BenchmarkError
 from kgedit.html_tables import html_table
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
 
 Pair = tuple[Snapshot, Snapshot]

@@ -9,12 +9,10 @@ from kgedit.benchmark.case_questions import faults_as_filters, judge_two_hops
 from kgedit.benchmark.final_filters import Words
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.benchmark.timestep import FACT
-from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import say, say_all
-from kgedit.graph.connection import Graph
-from kgedit.graph.queries import read_query
 from kgedit.store.engine import select
-from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
+from kgedit.store.window import Window
+from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),
@@ -25,15 +23,13 @@ FILTERS: tuple[Filter, ...] = (
 """The last two leave what depends on the edit: every head of government of a country holds the same office."""
 
 
-def find_chains(graph: Graph, window: Window) -> pa.Table:
-    """Pairs of changed edges of which the second starts where the first ends: cypher/read/two_hop_changes."""
-    parameters = {"from": window.old.date, "to": window.new.date, "stop": list(TWO_HOP_STOP_LIST)}
-    found = graph.table(read_query("two_hop_changes").text, parameters)
-    return found.cast(pa.schema([(name, pa.string()) for name in found.column_names]))
-
-
 def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Table:
     """Which chains end where they would have ended without the edit.
+
+    Args:
+        window: Has the facts of both snapshots.
+        chains: From an engine; columns kgedit.engines.protocol.TWO_HOPS.
+        cases: From word_cases.
 
     Returns:
         The columns of `chains`, with same_by_old_bridge (an object that the first case replaced leads to the same end,

@@ -25,6 +25,7 @@ from kgedit.cli.progress import say, steps
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --kinds update --out updates",
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
         "kgedit export-timestep --all",
+        "kgedit export-timestep --all --engine store",
     ),
 )
 @click.option("--from", "older", **SNAPSHOT_DATE, help="Date of the older snapshot.")
@@ -61,6 +62,8 @@ from kgedit.cli.progress import say, steps
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
+@click.option("--engine", type=click.Choice(("graph", "store")),
+              help="wikibigedit: ask for changes in Cypher, or in SQL without a server. Default: graph.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
 @result_format
 def export_timestep(
@@ -84,6 +87,7 @@ def export_timestep(
     compat: str | None,
     pageviews: tuple[Path, ...],
     only: Path | None,
+    engine: str | None,
     overwrite: bool,
 ) -> None:
     """Write the changes between two snapshots as questions.
@@ -114,6 +118,7 @@ def export_timestep(
         "compat": compat,
         "pageviews": pageviews,
         "only": only,
+        "engine": engine,
     }
     if stream and not older and not newer:
         with steps("Exporting"):

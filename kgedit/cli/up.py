@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Choice(("wikibigedit", "wikifactdiff")), default="wikibigedit",
               show_default=True, help="What counts as a change, as for export-timestep.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True,
-              help="Also load the graph, which wikibigedit needs.")  # fmt: skip
+              help="Load the graph and ask it for changes, or ask the store, without a server.")  # fmt: skip
 @click.option("--track", type=click.Choice(("trackio", "wandb")), help="Log the runs' metrics there, as for run-edit.")
 @click.option("--open/--no-open", "open_page", default=True, show_default=True,
               help="Open the page, where there is a desktop.")  # fmt: skip

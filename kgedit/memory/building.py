@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from kgedit import __version__
 from kgedit.benchmark.timestep import Timestep
-from kgedit.benchmark.window import Window
 from kgedit.errors import KgeditError, StoreError
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
 from kgedit.memory.gate import read_gate
@@ -27,6 +26,7 @@ from kgedit.prompts.templates import template_version
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.timeline import open_timeline
+from kgedit.store.window import Window
 from kgedit.wikidata.times import OPEN_END, day_number
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from kgedit.benchmark.window import entities_with_labels
 from kgedit.store.closures import below
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import entities_with_labels
 from kgedit.wikidata.ids import (
     INSTANCE_OF,
     NON_RESTRICTIVE_QUALIFIER,

@@ -14,16 +14,19 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import kgedit
+from kgedit.api.exporting import ENGINES
 from kgedit.api.home import Home
 from kgedit.benchmark.changes import filter_changes, find_changes
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.timestep import TABLES, Timestep
-from kgedit.benchmark.window import Window
 from kgedit.cli import main
+from kgedit.engines.graph import GraphEngine
+from kgedit.errors import BenchmarkError, GraphError
 from kgedit.graph.connection import Graph
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json
 from kgedit.store.snapshots import list_snapshots
+from kgedit.store.window import Window
 
 pytestmark = pytest.mark.graph
 
@@ -96,7 +99,7 @@ def judged(sample_home: Path) -> list[dict[str, tuple[list[str], list[str], str 
     with Graph.open(sample_home) as graph:
         for old, new in pairwise(snapshots):
             with Window(old, new, spill=old.folder / "spill") as window:
-                changes = find_changes(graph, window)
+                changes = find_changes(GraphEngine(graph), window)
                 filtered = filter_changes(changes, read_labels(window, changes))
             assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
             rows = filtered.kept.to_pylist() + filtered.dropped.to_pylist()
@@ -199,15 +202,58 @@ def test_real_changes_become_questions(
     home_of: Callable[[str], Path], tmp_path: Path, older: str, newer: str, least: int
 ) -> None:
     """The pat slices: two years, and the three months that reach into the window of WikiBigEdit itself."""
-    command = ["export-timestep", "--from", older, "--to", newer, "--out"]
-    for folder in ("first", "again"):
-        kgedit(home_of("pat"), *command, tmp_path / folder)
+    kgedit(home_of("pat"), "export-timestep", "--from", older, "--to", newer, "--out", tmp_path / "first")
     rows = json.loads((tmp_path / "first" / "wikibigedit.json").read_text(encoding="utf-8"))
     updates = [row for row in rows if row["tag"] == "update"]
     assert len(updates) >= least
     assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
-    for path in (tmp_path / "first").iterdir():
-        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+ENGINE_WINDOWS = [
+    *(("sample", *step) for step in STEPS),
+    *(
+        pytest.param(world, *step, marks=pytest.mark.shared)
+        for world, *steps in (
+            ("pat", ("2021-12-30", "2023-12-30"), ("2023-12-30", "2024-03-31")),
+            ("w12k", ("2005-01-01", "2010-01-01"), ("2010-01-01", "2014-01-01")),
+        )
+        for step in steps
+    ),
+]
+
+
+@pytest.mark.parametrize(("world", "older", "newer"), ENGINE_WINDOWS)
+def test_both_engines_write_the_same_bytes(
+    home_of: Callable[[str], Path], tmp_path: Path, world: str, older: str, newer: str
+) -> None:
+    manifests = {}
+    for engine in ENGINES:
+        command = ["export-timestep", "--from", older, "--to", newer, "--engine", engine, "--out"]
+        kgedit(home_of(world), *command, tmp_path / engine)
+        manifests[engine] = json.loads((tmp_path / engine / "timestep.json").read_text(encoding="utf-8"))
+        assert manifests[engine].pop("engine") == engine
+    assert manifests["graph"] == manifests["store"]
+    assert manifests["graph"]["funnel"]["kept"]
+    assert manifests["graph"]["two_hops"]["found"]
+    for path in (tmp_path / "graph").iterdir():
+        if path.name not in {"timestep.json", "SHA256SUMS"}:
+            assert path.read_bytes() == (tmp_path / "store" / path.name).read_bytes()
+    # A timestep of the other engine is the same timestep.
+    made = (tmp_path / "graph" / "timestep.json").read_bytes()
+    kgedit(home_of(world), *command, tmp_path / "graph")
+    assert (tmp_path / "graph" / "timestep.json").read_bytes() == made
+
+
+def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://127.0.0.1:9")  # nothing listens there
+    (older, newer), home = STEPS[0], Home(sample_home)
+    assert home.export_timestep(older, newer, out=tmp_path / "store", engine="store").manifest["cases"]
+    with pytest.raises(GraphError):
+        home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph")
+    with pytest.raises(BenchmarkError, match="There is no engine 'spark'"):
+        home.export_timestep(older, newer, out=tmp_path / "spark", engine="spark")
+    with pytest.raises(BenchmarkError, match="reads the store alone"):
+        home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph", profile="wikifactdiff")
 
 
 def test_the_wikibigedit_form_has_their_fields_and_our_ids(folders: list[Path]) -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from graph.oracle import Oracle
-from kgedit.benchmark.window import Window
+from kgedit.engines.graph import GraphEngine
+from kgedit.engines.store import StoreEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
@@ -20,6 +21,7 @@ from kgedit.store.engine import literal
 from kgedit.store.functionality import Bounds, measure_functionality
 from kgedit.store.similarity import find_similar_facts, find_static_facts
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 pytestmark = pytest.mark.graph
@@ -72,6 +74,14 @@ def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snap
         rows = duckdb.sql(f"SELECT subject, property, object FROM {literal(snapshot.facts)} ORDER BY ALL").fetchall()
         assert rows == oracle.facts(side)
         assert len(rows) == snapshot.manifest["facts"]
+
+
+def test_the_engines_agree(graph: Graph, window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
+    with Window(*window, spill=tmp_path / "spill") as both:
+        for question in ("changed_edges", "two_hops"):
+            answers = [getattr(engine, question)(both) for engine in (GraphEngine(graph), StoreEngine())]
+            assert answers[0].equals(answers[1]), question
+            assert answers[0].num_rows
 
 
 def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from world.two_days import GraphOfDays, about, item, two_snapshots
+from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.case_questions import judge_cases, keep_probes
 from kgedit.benchmark.dropped import read_dropped
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.relation_words import RelationWords
+from kgedit.engines.store import StoreEngine
 from kgedit.prompts.templates import template_table
 from kgedit.prompts.voices import voices
 
@@ -106,8 +107,7 @@ def test_an_export_drops_a_case_with_its_update_question_and_counts_what_fails_b
     before, after = two_snapshots(
         tmp_path, [head, *people, *towns("Q20", "Q20")], [head, *people, *towns("Q21", "Q22")]
     )
-    graph: Any = GraphOfDays(before, after)
-    timestep = export_timestep(graph, before, after, tmp_path / "timestep", settings=Settings())
+    timestep = export_timestep(StoreEngine(), before, after, tmp_path / "timestep", settings=Settings())
     assert [case.fact.subject for case in timestep.cases()] == ["Q1"]
     (row,) = (row for row in read_dropped(timestep).to_pylist())  # type: ignore[union-attr]
     assert (row["subject"], row["reason"]) == ("Q2", "update question: it gives the answer away")

@@ -12,7 +12,7 @@ from world.two_days import about, changed_edges, item, two_snapshots
 
 from kgedit.benchmark.changes import FILTERS, filter_changes, with_inherited
 from kgedit.benchmark.labels import LABELS, read_labels
-from kgedit.benchmark.window import Window
+from kgedit.store.window import Window
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
 

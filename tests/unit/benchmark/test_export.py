@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from world.dumps import Json
-from world.two_days import GraphOfDays, about, item, two_snapshots
+from world.two_days import about, item, two_snapshots
 
 from kgedit.api.exporting import KIND_EMBEDDER, ExportOptions
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.timestep import Timestep
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError, StoreError
 from kgedit.records.cases import Case
 from kgedit.store.working_folder import working_folder
@@ -57,8 +58,7 @@ NEW = [
 
 def export(folder: Path, old: list[Json] = OLD, new: list[Json] = NEW, **settings: Any) -> Timestep:
     before, after = two_snapshots(folder, old, new)
-    graph: Any = GraphOfDays(before, after)
-    return export_timestep(graph, before, after, folder / "timestep", settings=Settings(**settings))
+    return export_timestep(StoreEngine(), before, after, folder / "timestep", settings=Settings(**settings))
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +183,7 @@ def test_labelled_changes_train_a_classifier_that_compares_meanings(
     monkeypatch.setattr("kgedit.benchmark.export.load_embedder", load)
     settings = ExportOptions(labelled_changes=labelled).wikibigedit()
     before, after = two_snapshots(tmp_path, OLD, NEW)
-    graph: Any = GraphOfDays(before, after)
-    made = export_timestep(graph, before, after, tmp_path / "timestep", settings=settings)
+    made = export_timestep(StoreEngine(), before, after, tmp_path / "timestep", settings=settings)
     assert {"Gale", "Leader 8", "Leader 207"} <= set(embedded)  # of the file, and of the changes
     assert made.manifest["settings"]["kind_embedder"] == KIND_EMBEDDER
     assert ExportOptions(labelled_changes=labelled, kind_embedder="none").wikibigedit().kind_embedder is None

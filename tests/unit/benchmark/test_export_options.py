@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from world.dumps import Json
-from world.two_days import GraphOfDays, about, item, two_snapshots
+from world.two_days import about, item, two_snapshots
 from world.updates import article, functional, said
 
 from kgedit.api.home import Home
@@ -19,6 +19,7 @@ from kgedit.benchmark.timestep import Timestep
 from kgedit.benchmark.wikifactdiff.export import Settings as WikiFactDiffSettings
 from kgedit.benchmark.wikifactdiff.export import export_timestep as export_wikifactdiff
 from kgedit.benchmark.wikifactdiff.tables import own_table
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError
 from kgedit.exporters.wikibigedit import export as wikibigedit
 
@@ -55,9 +56,8 @@ NEW = [*SCHEMA, *PEOPLE, *CLUBS, *towns("7283456", CLUBS_AFTER)]
 
 def export(folder: Path, **settings: Any) -> Timestep:
     before, after = two_snapshots(folder, OLD, NEW)
-    graph: Any = GraphOfDays(before, after)
     return export_timestep(
-        graph, before, after, folder / "timestep", settings=Settings(**settings), writers=(wikibigedit,)
+        StoreEngine(), before, after, folder / "timestep", settings=Settings(**settings), writers=(wikibigedit,)
     )
 
 
@@ -140,8 +140,7 @@ def test_a_label_that_is_the_items_own_id_is_no_label(tmp_path: Path) -> None:
         {**one, "labels": {"en": {"language": "en", "value": "Q207"}}} if one["id"] == "Q207" else one for one in NEW
     ]
     before, after = two_snapshots(tmp_path, OLD, named)
-    graph: Any = GraphOfDays(before, after)
-    timestep = export_timestep(graph, before, after, tmp_path / "timestep", settings=Settings())
+    timestep = export_timestep(StoreEngine(), before, after, tmp_path / "timestep", settings=Settings())
     assert changed_relations(timestep) == ["Q1:P463", "Q3:P6"]
     assert timestep.manifest["funnel"]["dropped"]["no label in the languages asked for"] == 1
 

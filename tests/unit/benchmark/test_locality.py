@@ -13,7 +13,7 @@ from world.small_timestep import write_timestep
 from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.locality import assign, choose_probes, find_locality
-from kgedit.benchmark.window import Window
+from kgedit.store.window import Window
 
 CASES = pa.schema(
     [(name, pa.string()) for name in ("case_id", "subject", "subject_label", "property", "object")]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from world.explored import write_explored
-from world.two_days import GraphOfDays, about, item, two_snapshots
+from world.two_days import about, item, two_snapshots
 
 from kgedit.api.home import Home
 from kgedit.benchmark.dropped import read_dropped
 from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.selected import SELECTION, keep_selected, read_selection, write_selection
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError
 
 
@@ -76,9 +76,8 @@ def test_a_timestep_of_a_selection_has_its_cases_and_counts_the_rest(tmp_path: P
     old = [*named, *(item(f"Q{n}", about("P6", f"Q{199 + n}"), label=f"Land {n}") for n in (1, 2, 3))]
     new = [*named, *(item(f"Q{n}", about("P6", f"Q{200 + n}"), label=f"Land {n}") for n in (1, 2, 3))]
     before, after = two_snapshots(tmp_path, old, new)
-    graph: Any = GraphOfDays(before, after)
     settings = Settings(only=write(tmp_path, "subject,property\nQ2,P6\n"))
-    timestep = export_timestep(graph, before, after, tmp_path / "timestep", settings=settings)
+    timestep = export_timestep(StoreEngine(), before, after, tmp_path / "timestep", settings=settings)
     assert [case.fact.subject for case in timestep.cases()] == ["Q2"]
     assert timestep.manifest["funnel"]["dropped"]["not in the selection"] == 2
     assert len(timestep.manifest["settings"]["only"]) == 64

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from world.dumps import Json, hashes, load, write_dump
-from world.two_days import GraphOfDays, about, item
+from world.two_days import about, item
 
 from kgedit.api.home import Home
 from kgedit.benchmark.stream import Stream, find_edited_again, find_expiring_probes
 from kgedit.errors import BenchmarkError
-from kgedit.graph.connection import Graph
 
 DATES = ("2021-01-04", "2022-01-03", "2023-01-02", "2024-01-01")
 NAMES = pa.table({"turn": [0, 1, 2], "timestep": ["T1", "T2", "T3"]})
@@ -81,7 +79,7 @@ def test_a_probe_expires_in_the_first_later_timestep_that_changes_its_fact(tmp_p
 
 @pytest.mark.slow
 def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     states = [
         world(Q1="Q7", Q2="Q6"),
@@ -89,16 +87,13 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
         world(Q1="Q9", Q2="Q7"),
     ]
     home = tmp_path / "home"
-    snapshots = [
+    for date, state in zip(DATES, states, strict=False):
         load(home, write_dump(tmp_path / f"{date}.json", state), date)
-        for date, state in zip(DATES, states, strict=False)
-    ]
-    monkeypatch.setattr(Graph, "open", staticmethod(lambda _home: nullcontext(GraphOfDays(*snapshots))))
     told: list[tuple[str, bool]] = []
-    stream = Home(home).export_all(told=lambda name, kept: told.append((name, kept)))
+    stream = Home(home).export_all(engine="store", told=lambda name, kept: told.append((name, kept)))
     first, second = "20210104_20220103", "20220103_20230102"
     assert told == [(first, False), (second, False)]
-    alone = Home(home).export_timestep(*DATES[:2], out=tmp_path / "alone")
+    alone = Home(home).export_timestep(*DATES[:2], out=tmp_path / "alone", engine="store")
     assert hashes(stream.timesteps()[0].folder) == hashes(alone.folder)
     again = {row["case_id"]: row["earlier_case_ids"] for row in stream.table("edited_again").to_pylist()}
     assert again == {"Q1:P6:Q9": ["Q1:P6:Q8"]}
@@ -108,10 +103,12 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
 
     # With other settings nothing is kept in silence, and nothing replaced without being asked for.
     with pytest.raises(BenchmarkError, match="made with other settings"):
-        Home(home).export_all(kinds=["update"])
+        Home(home).export_all(engine="store", kinds=["update"])
     told.clear()
-    Home(home).export_all(kinds=["update"], overwrite=True, told=lambda name, kept: told.append((name, kept)))
-    Home(home).export_all(kinds=["update"], told=lambda name, kept: told.append((name, kept)))
+    Home(home).export_all(
+        engine="store", kinds=["update"], overwrite=True, told=lambda name, kept: told.append((name, kept))
+    )
+    Home(home).export_all(engine="store", kinds=["update"], told=lambda name, kept: told.append((name, kept)))
     assert [kept for _, kept in told] == [False, False, True, True]
 
 

@@ -12,9 +12,9 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects
-from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import choose_templates, word_cases
 from kgedit.prompts.voices import voices
+from kgedit.store.window import Window
 
 
 def told(name: str, label: str, *statements: Json, description: str = "") -> Json:

@@ -12,8 +12,8 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.two_hops import FILTERS, find_shortcuts, make_two_hops
-from kgedit.benchmark.window import Window
 from kgedit.prompts.templates import TEMPLATES
+from kgedit.store.window import Window
 
 CASES = pa.table(
     {

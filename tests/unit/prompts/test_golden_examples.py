@@ -18,12 +18,12 @@ from world.two_days import about, two_snapshots
 from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.subjects import describe_subjects
 from kgedit.benchmark.wikifactdiff.values import prepare_wording_of_literals
-from kgedit.benchmark.window import Window
 from kgedit.benchmark.wording import choose_templates, word_cases
 from kgedit.prompts.lint import SUBJECT_CLASSES
 from kgedit.prompts.names import name_rules
 from kgedit.prompts.templates import read_templates, template_table
 from kgedit.prompts.voices import voices
+from kgedit.store.window import Window
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
 FIRST_SUBJECT, FIRST_COUNTRY = 900_000, 800_000

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from world.audited import snapshots
-from world.two_days import GraphOfDays, two_snapshots
+from world.two_days import two_snapshots
 from world.updates import article, said
 
 from kgedit.benchmark.audit import audit_edits
@@ -17,6 +16,7 @@ from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.benchmark.wikifactdiff.export import Settings as WikiFactDiffSettings
 from kgedit.benchmark.wikifactdiff.export import export_timestep as export_wikifactdiff
 from kgedit.cli import main
+from kgedit.engines.store import StoreEngine
 from kgedit.exporters.easyedit import export as easyedit
 from kgedit.exporters.wikibigedit import export as wikibigedit
 
@@ -24,9 +24,8 @@ from kgedit.exporters.wikibigedit import export as wikibigedit
 @pytest.mark.slow
 def test_every_case_of_an_export_is_valid(tmp_path: Path) -> None:
     old, new = snapshots(tmp_path)
-    graph: Any = GraphOfDays(old, new)
     timestep = export_timestep(
-        graph, old, new, tmp_path / "timestep", settings=Settings(), writers=(easyedit, wikibigedit)
+        StoreEngine(), old, new, tmp_path / "timestep", settings=Settings(), writers=(easyedit, wikibigedit)
     )
     cases = len(list(timestep.cases()))
     assert cases > 5
