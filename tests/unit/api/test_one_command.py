@@ -17,6 +17,7 @@ from world.small_models import save, small_model
 
 import kgedit
 from kgedit.api.one_command import StepTaken
+from kgedit.api.up_inputs import read_inputs
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError, SourceError
 
@@ -228,7 +229,14 @@ def test_states_that_cannot_be_told_are_refused(
         kgedit.up(*given, home=tmp_path / "home")
 
 
-def test_changes_of_wikibigedit_need_the_graph(tmp_path: Path) -> None:
-    refused = _command(tmp_path, "--no-graph")
-    assert refused.exit_code == 1
-    assert "--profile wikifactdiff" in refused.stderr
+def test_without_the_graph_the_store_finds_the_changes(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    planned = _command(home, "--no-graph", "--dry-run", "--format", "json")
+    assert planned.exit_code == 0, planned.output
+    assert not [step for step in json.loads(planned.stdout) if "graph in Neo4j" in step["name"]]
+    for graph, engine in ((False, "store"), (True, None)):
+        inputs = read_inputs(
+            home, None, None, older_date=None, newer_date=None, models=(), methods=(), run={}, redirects=None,
+            profile="wikibigedit", graph=graph,
+        )  # fmt: skip
+        assert inputs.export_options().engine == engine
