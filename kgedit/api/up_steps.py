@@ -118,7 +118,8 @@ def _export(inputs: UpInputs, *, overwrite: bool) -> Step:
         return is_exported(home.path, old, new, folder, options=inputs.export_options())
 
     def carry_out(_progress: Steps) -> object:
-        return home.export_timestep(*days, profile=inputs.profile, overwrite=overwrite)
+        engine = inputs.export_options().engine
+        return home.export_timestep(*days, profile=inputs.profile, overwrite=overwrite, engine=engine)
 
     return Step("export", "turn the changes into questions", is_done, carry_out)
 
