@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from kgedit.errors import StoreError
 from kgedit.loaders.detection import checked_format
 from kgedit.loaders.loads import load_with
+from kgedit.machine import usable_cores
 from kgedit.store.ingest import Load, check_looks_same, ingest, ingest_as_of, looks_same
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
@@ -43,7 +43,7 @@ def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
         home,
         _load(source, date, options),
         source,
-        workers=options.workers or os.cpu_count() or 1,
+        workers=options.workers or usable_cores(),
         overwrite=options.overwrite,
         progress=steps(f"Reading {path.name}", source.size, "lines"),
         joining=steps("Joining the blocks", 1000, "rows"),
@@ -96,7 +96,7 @@ def load_dump_as_of(
         _load(source, wanted[0], options),
         source,
         days=wanted,
-        workers=options.workers or os.cpu_count() or 1,
+        workers=options.workers or usable_cores(),
         overwrite=options.overwrite,
         progress=steps(f"Reading {path.name}", source.size, "lines"),
         joining=steps(f"Projecting to {len(wanted)} days", 1000, "rows"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from kgedit.api.up_checks import check_inputs
 from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.api.up_steps import Step, steps_of, with_state
 from kgedit.errors import BenchmarkError, KgeditError
+from kgedit.machine import usable_cores
 from kgedit.runs.run_files import read_spec
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
@@ -169,7 +169,7 @@ def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
     statements, dump = sizes.statements[state], state.dump
     text = statements * _TEXT_OF_STATEMENT if dump is None or not dump.is_file() else _text_bytes(dump)
     unpacking = text / _UNPACKED.get(dump.suffix if dump else "", 1e12)
-    seconds = 1.0 + max(unpacking, text / (_PARSED * (os.cpu_count() or 1))) + statements / _JOINED
+    seconds = 1.0 + max(unpacking, text / (_PARSED * usable_cores())) + statements / _JOINED
     return StepEstimate(name, False, seconds, _STORED * statements, None, 0, sizes.basis[state])
 
 

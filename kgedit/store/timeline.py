@@ -184,6 +184,9 @@ def _keep_what_is_near_a_change(
     connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
     for k, snapshot in enumerate(snapshots):
         make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
+    # A redirect may lead out of the neighbourhood; its target is a node all the same.
+    for k in range(len(snapshots)):
+        connection.execute(f"INSERT INTO named SELECT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
 
 
 def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:

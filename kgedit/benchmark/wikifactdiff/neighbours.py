@@ -10,7 +10,6 @@ The same is in Cypher for people (cypher/read/nearest_triples); tests keep both 
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+
+from kgedit.machine import usable_cores
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -92,7 +93,7 @@ class NeighbourIndex:
             A block of queries at a time, in their order.
         """
         starts = range(0, queries.shape[0], _QUERIES_AT_ONCE)
-        workers = threads or os.cpu_count() or 1
+        workers = threads or usable_cores()
         with ThreadPoolExecutor(workers) as pool:
             waiting = []
             for start in starts:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
-from pathlib import Path
-
-import psutil
 
 from kgedit.errors import GraphError
+from kgedit.machine import available_memory, parse_size
 
 _MEGABYTE = 1024 * 1024
 _GIGABYTE = 1024 * _MEGABYTE
-_UNITS = {"k": 1024, "m": _MEGABYTE, "g": _GIGABYTE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,41 +51,6 @@ def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory
         page_cache=_from_environment("KGEDIT_GRAPH_PAGECACHE") or min(page_cache, available // 4),
         bulk_import=_from_environment("KGEDIT_GRAPH_PAGECACHE") or max(256 * _MEGABYTE, available // 4),
     )
-
-
-def available_memory() -> int:
-    """Bytes of memory of the machine, or of the tightest control group around this process, if that is less."""
-    return min([psutil.virtual_memory().total, *_control_group_limits()])
-
-
-def parse_size(text: str) -> int:
-    """Bytes of "512m", "2G" or a plain number.
-
-    Raises:
-        ValueError: if it is none of them.
-    """
-    found = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
-    if found is None or int(found.group(1)) == 0:
-        raise ValueError(text)
-    return int(found.group(1)) * _UNITS.get(found.group(2), 1)
-
-
-def _control_group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> list[int]:
-    """Limits of our control group and all those around it (version 2 and version 1); empty without any."""
-    if not groups.is_file():
-        return []
-    limits = []
-    for line in groups.read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory") and "memory" not in controllers.split(","):
-            continue
-        mount = root / "memory" if controllers else root
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        own = mount / path.lstrip("/")
-        for folder in [own, *own.parents]:
-            if folder.is_relative_to(mount) and (folder / name).is_file():
-                limits.append((folder / name).read_text(encoding="utf-8").strip())
-    return [int(limit) for limit in limits if limit.isdigit()]
 
 
 def _from_environment(name: str) -> int | None:

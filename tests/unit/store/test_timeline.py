@@ -352,6 +352,24 @@ def test_a_scope_leaves_out_what_it_says(tmp_path: Path) -> None:
     assert "claims_begun" not in write_whole(snapshots, Scope(evidence=False), tmp_path)
 
 
+def test_around_changes_a_redirect_brings_its_target_from_outside(tmp_path: Path) -> None:
+    entities = {"Q1": "one", "Q2": "two", "Q3": "three", "Q4": "four", "Q9": "nine"}
+    states = [
+        State({"S1": Said("Q1", "Q3"), "S2": Said("Q9", "Q9")}, entities),
+        State(
+            {"S3": Said("Q1", "Q4"), "S2": Said("Q9", "Q9")},
+            {k: entities[k] for k in entities if k != "Q3"},
+            {"Q3": "Q9"},
+        ),
+    ]
+    held = whole_graph(write_all(states, tmp_path), Scope(around_changes=True))
+    (redirect,) = held["redirects"]
+    assert (redirect["source"], redirect["target"]) == ("Q3", "Q9")
+    terms = [term["id"] for term in held["terms"]]
+    assert sorted(terms) == ["Q1", "Q3", "Q4", "Q9"]
+    assert not [fact for fact in held["facts"] if fact["subject"] == "Q9"]
+
+
 def test_the_spelling_of_another_year_changes_nothing(tmp_path: Path) -> None:
     """Case 33: a datatype is renamed, the value stays."""
     old_value = {"type": "wikibase-entityid", "value": {"entity-type": "item", "numeric-id": 5}}
