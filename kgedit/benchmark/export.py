@@ -25,6 +25,7 @@ from kgedit.benchmark.known_facts import choose_known_facts
 from kgedit.benchmark.labels import read_labels
 from kgedit.benchmark.locality import Locality, find_locality
 from kgedit.benchmark.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.benchmark.relation_families import families_version
 from kgedit.benchmark.relation_words import RelationWords
 from kgedit.benchmark.selected import keep_selected, read_selection
 from kgedit.benchmark.subjects import describe_subjects
@@ -277,6 +278,7 @@ def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: 
         "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
         "final_filters": {**worded.questions, **near.questions, **hops.questions},
         "locality": _counts(probes["basis"]),
+        "without_locality": worded.kept.num_rows - probes.num_rows,
         "two_hops": {"found": chains}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
@@ -318,6 +320,7 @@ def _provenance(settings: Settings) -> dict[str, Any]:
         "pool": settings.pool,
         "max_df": settings.max_df,
         "locality_uses": settings.locality_uses,
+        "relation_families": families_version(),
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
         "functional_by": told_verdict(settings.functional_by),

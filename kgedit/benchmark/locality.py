@@ -3,8 +3,9 @@
 Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
 which is no case itself, comes first (kgedit.benchmark.changed_facts). Three ways to find one, each for the cases that
 the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with
-the most similar label, as in WikiBigEdit; and a fact of the most similar relation. No fact serves more than a few
-cases.
+the most similar label, as in WikiBigEdit; and a fact of another relation of the same family
+(kgedit.benchmark.relation_families), about a subject of the same class. Where there is none the case has no probe: a
+fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kgedit.benchmark.labels import pages_among, usable
+from kgedit.benchmark.relation_families import related_relations
 from kgedit.benchmark.timestep import CHANGED, FACT
 from kgedit.store.engine import select
 from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
@@ -63,7 +65,13 @@ def find_locality(
     similar_facts = pa.Table.from_batches(found, SIMILAR)
     facts = _describe(window, similar_facts, pool, _NONE if changed is None else changed)
     probes = choose_probes(
-        cases, similar_facts, facts, compare_relations(window), max_uses=max_uses, connection=window.connection
+        cases,
+        similar_facts,
+        facts,
+        compare_relations(window),
+        _classes(window, cases, facts),
+        max_uses=max_uses,
+        connection=window.connection,
     )
     return Locality(facts.filter(facts["pooled"]).select(_FACT), probes)
 
@@ -76,18 +84,20 @@ def choose_probes(
     similar_facts: pa.Table,
     facts: pa.Table,
     relations: pa.Table,
+    classes: pa.Table,
     *,
     max_uses: int,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> pa.Table:
-    """A fact for each case: similar by facts, else by label, else of a similar relation.
+    """A fact for each case: similar by facts, else by label, else of the relation's family and the subject's class.
 
     Args:
         cases: Columns case_id, subject, subject_label, property, object and old_objects.
+        classes: Columns id and classes (a list): of the cases' and the facts' subjects.
         similar_facts: Columns case_id, subject, property, object and score.
         facts: Facts with labels, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
             For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
-        relations: Columns property, other and likeness.
+        relations: Columns property, other and likeness; pairs of one family.
         max_uses: Most cases that one fact serves.
         connection: Where the work is done; None for a new one.
 
@@ -119,6 +129,7 @@ def choose_probes(
                 ["number", "subject", "subject_label", "property", "object", "pooled", "untouched", "changed"]
             ),
             relations=relations,
+            classes=classes,
         )
         assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
         chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
@@ -156,7 +167,9 @@ _WAYS = {
         FROM waiting w JOIN (
             FROM relations
             QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
-        ) r USING (property) JOIN facts f ON f.property = r.other WHERE {_ELIGIBLE}
+        ) r USING (property) JOIN facts f ON f.property = r.other
+        JOIN classes own ON own.id = w.subject JOIN classes their ON their.id = f.subject
+        WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
     """,  # noqa: S608 - our own names and numbers
 }
 """Basis -> candidates for the cases that have no probe yet."""
@@ -203,12 +216,12 @@ def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, c
 
 
 def compare_relations(window: Window) -> pa.Table:
-    """How alike the edits' relations are: the cosine of the classes of their subjects and objects.
+    """How alike the edits' relations of one family are: the cosine of the classes of their subjects and objects.
 
     Weights are whole thousandths: their sum is the same in whatever order it is taken.
 
     Returns:
-        Columns property, other and likeness, for every pair of two relations of the table ``edits``.
+        Columns property, other and likeness, for every pair of two related relations of the table ``edits``.
     """
     return window.select(
         """
@@ -229,12 +242,26 @@ def compare_relations(window: Window) -> pa.Table:
             FROM feature a JOIN feature b USING (side, class) GROUP BY ALL
         )
         SELECT r.property, o.property AS other, coalesce(round(product / (a.size * b.size), 6), 0) AS likeness
-        FROM relation r JOIN relation o ON o.property <> r.property
+        FROM related JOIN relation r ON r.property = related.property JOIN relation o ON o.property = related.other
         LEFT JOIN product ON product.property = r.property AND product.other = o.property
         LEFT JOIN size a ON a.property = r.property LEFT JOIN size b ON b.property = o.property
-        ORDER BY property, likeness DESC, other
+        ORDER BY r.property, likeness DESC, other
         """,
         {"sample": _RELATION_SAMPLE},
+        related=related_relations(window),
+    )
+
+
+def _classes(window: Window, cases: pa.Table, facts: pa.Table) -> pa.Table:
+    """Classes (P31, in the older snapshot) of the subjects of cases and facts that have one."""
+    return window.select(
+        """
+        SELECT subject AS id, list(object ORDER BY object) AS classes FROM old_facts
+        WHERE property = 'P31' AND subject IN (SELECT subject FROM cases UNION SELECT subject FROM facts)
+        GROUP BY subject ORDER BY subject
+        """,
+        cases=cases.select(["subject"]),
+        facts=facts.select(["subject"]),
     )
 
 

@@ -152,6 +152,8 @@ def _tell(manifest: dict[str, Any]) -> None:
     kinds = ", ".join(f"{count} {kind}" for kind, count in manifest["kinds"].items()) or "none"
     say(f"         kinds of change: {kinds}")
     probes = ", ".join(f"{count} by {basis}" for basis, count in manifest["locality"].items()) or "none"
+    without = manifest["without_locality"]
+    probes += f", {without:,} cases without" if without else ""
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
     _tell_left_out(manifest["final_filters"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from world.small_timestep import write_timestep
 from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.locality import assign, choose_probes, find_locality
+from kgedit.benchmark.relation_families import read_families, related_relations
 from kgedit.store.window import Window
 
 CASES = pa.schema(
@@ -30,6 +32,7 @@ FACTS = pa.schema(
 SIMILAR = pa.schema(
     [*((name, pa.string()) for name in ("case_id", "subject", "property", "object")), ("score", pa.float64())]
 )
+CLASSES = pa.schema([("id", pa.string()), ("classes", pa.list_(pa.string()))])
 RELATIONS = pa.schema([("property", pa.string()), ("other", pa.string()), ("likeness", pa.float64())])
 
 
@@ -71,6 +74,7 @@ def chosen(
     likened: dict[str, float] | None = None,
     relations: list[tuple[str, str, float]] | None = None,
     max_uses: int = 3,
+    classes: dict[str, str] | None = None,
 ) -> list[tuple[str, str]]:
     """Subject and basis of the probe of each case that has one; `likened` are the scores of facts, by subject."""
     similar = [
@@ -86,6 +90,7 @@ def chosen(
         pa.Table.from_pylist(similar, schema=SIMILAR),
         pa.Table.from_pylist(facts, schema=FACTS),
         pa.Table.from_pylist(others, schema=RELATIONS),
+        pa.Table.from_pylist([{"id": name, "classes": [of]} for name, of in (classes or {}).items()], schema=CLASSES),
         max_uses=max_uses,
     )
     return [(row["subject"], row["basis"]) for row in probes.to_pylist()]
@@ -145,10 +150,28 @@ def test_a_probe_by_name_has_another_subject_another_object_and_was_not_edited(c
     assert chosen(given, [fact("Q2", "Borgholm", "Q30") | change]) == []
 
 
-def test_where_a_relation_has_no_fact_left_one_of_the_most_similar_relation_is_taken() -> None:
+def test_where_a_relation_has_no_fact_left_its_family_gives_one_about_a_subject_of_the_same_class() -> None:
     facts = [fact("Q2", "Borgholm", "Q30", property="P7"), fact("Q3", "Falun", "Q31", property="P8")]
-    assert chosen(cases(), facts, relations=[("P6", "P7", 0.1), ("P6", "P8", 0.9)]) == [("Q3", "relation")]
-    assert chosen(cases(), facts, relations=[("P9", "P7", 0.9)]) == []
+    near, towns = [("P6", "P7", 0.1), ("P6", "P8", 0.9)], {"Q1": "Q515", "Q2": "Q515", "Q3": "Q515"}
+    assert chosen(cases(), facts, relations=near, classes=towns) == [("Q3", "relation")]
+    assert chosen(cases(), facts, relations=near, classes=towns | {"Q3": "Q5"}) == [("Q2", "relation")]
+    assert chosen(cases(), facts, relations=near, classes={}) == []
+    assert chosen(cases(), facts, relations=[("P9", "P7", 0.9)], classes=towns) == []
+
+
+def test_a_relation_is_in_one_family_at_most() -> None:
+    members = [name for names in read_families().values() for name in names]
+    assert len(members) == len(set(members))
+    assert all(re.fullmatch(r"P[1-9]\d*", name) for name in members)
+
+
+def test_families_are_the_shipped_ones_and_those_of_subproperties(tmp_path: Path) -> None:
+    world = [item("P900", about("P1647", "P902")), item("P901", about("P1647", "P902")), item("P902"), item("P903")]
+    with Window(*two_snapshots(tmp_path, world, world), spill=tmp_path / "spill") as window:
+        pairs = {(row["property"], row["other"]) for row in related_relations(window).to_pylist()}
+    assert {("P900", "P901"), ("P901", "P900"), ("P900", "P902"), ("P902", "P901"), ("P6", "P35")} <= pairs
+    assert not [pair for pair in pairs if "P903" in pair]
+    assert ("P488", "P39") not in pairs  # a committee's chair is no office of a person
 
 
 def test_a_fact_serves_no_more_cases_than_allowed() -> None:
