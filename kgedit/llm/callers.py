@@ -40,13 +40,18 @@ class InstalledHook:
     def _enter(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._leave()  # a call that Ctrl-C ended has not left
         if self._model.reading is None:
-            self._inferred = infer_reading(self._parameters.bind_partial(*args, **kwargs).arguments)
+            named = self._parameters.bind_partial(*args, **kwargs).arguments
+            self._inferred = infer_reading(kwargs | named)  # a renamed argument is in kwargs only
             self._model.readings.append(self._inferred)
 
     def _leave(self, *_: Any) -> None:
         if self._inferred is not None:
             self._model.readings[:] = [one for one in self._model.readings if one is not self._inferred]
             self._inferred = None
+
+
+_CACHES = ("cache", "past_key_values")
+"""What models call the cache that they are handed: transformers 5.24 renames the argument."""
 
 
 def infer_reading(arguments: Mapping[str, Any]) -> Reading:
@@ -62,7 +67,7 @@ def infer_reading(arguments: Mapping[str, Any]) -> Reading:
     ids = arguments.get("input_ids")
     tokens = ids if ids is not None else arguments["inputs_embeds"]
     rows, length = tokens.shape[:2]
-    cache = arguments.get("past_key_values")
+    cache = next((arguments[name] for name in _CACHES if arguments.get(name) is not None), None)
     cached = int(cache.get_seq_length()) if cache is not None else 0
     mask = arguments.get("attention_mask")
     if not isinstance(mask, torch.Tensor) or mask.dim() != 2:

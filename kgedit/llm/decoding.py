@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kgedit.llm.key_values import RoomyCache
+from kgedit.llm.key_values import RoomyCache, kept_cache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows
 
@@ -66,7 +66,7 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
     ends: torch.Tensor | None = torch.full((len(ids),), ids.shape[1] - 1, device=ids.device)
     while alive:
         output = model.forward(ids, mask, last=1, cache=cache, keep=True, ends=ends, rows=alive)
-        cache, ends = output.past_key_values, None
+        cache, ends = kept_cache(output), None
         chosen = output.logits[:, -1].argmax(-1)
         for row, token in zip(alive, chosen.tolist(), strict=True):
             replies[row].append(token)

@@ -14,6 +14,11 @@ from transformers.cache_utils import Cache, DynamicLayer
 _MORE_COLUMNS = 64
 
 
+def kept_cache(output: Any) -> Any:
+    """The key-value cache in a model's output: `cache` since transformers 5.24, `past_key_values` before."""
+    return output.cache if "cache" in output else output.past_key_values
+
+
 class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values of one block: slots x heads x columns x width, used up to `length` columns."""
 

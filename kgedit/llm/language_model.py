@@ -14,6 +14,7 @@ import torch
 from kgedit.llm.batch_limit import BatchLimit
 from kgedit.llm.chat import ChatFormat, usable_chat_format
 from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
+from kgedit.llm.key_values import kept_cache
 from kgedit.llm.surgery.offloading import input_device
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
@@ -159,7 +160,7 @@ class LanguageModel:
 
         ids = torch.zeros((1, 1), dtype=torch.long, device=self.device)
         with torch.no_grad():
-            cache = self.forward(ids, torch.ones_like(ids), last=1, keep=True).past_key_values
+            cache = kept_cache(self.forward(ids, torch.ones_like(ids), last=1, keep=True))
         return all(isinstance(layer, DynamicLayer) for layer in cache.layers)
 
     @cached_property
@@ -167,6 +168,10 @@ class LanguageModel:
         """Whether the tokenizer adds a space before every text (SentencePiece)."""
         ids = self.tokenizer.encode("a", add_special_tokens=False)
         return bool(self.tokenizer.convert_ids_to_tokens(ids)[0].startswith("▁"))
+
+    @cached_property
+    def _cache_argument(self) -> str:
+        return "cache" if "cache" in self._accepted else "past_key_values"
 
     @cached_property
     def _accepted(self) -> frozenset[str]:
@@ -269,7 +274,7 @@ class LanguageModel:
             ids: Token ids, rows x length; with a cache, only the tokens that are new.
             mask: Attention mask, rows x whole length.
             last: Logits are computed for so many last positions only (where the model can leave out the others).
-            cache: What an earlier call returned as past_key_values.
+            cache: What kept_cache found in the output of an earlier call.
             keep: Whether to return a cache.
             ends: Column of each row's last prompt token; None with a cache that holds the prompts already, and where
                 nobody needs to know.
@@ -280,7 +285,7 @@ class LanguageModel:
         """
         options: dict[str, Any] = {"attention_mask": mask, "use_cache": keep}
         if cache is not None:
-            options["past_key_values"] = cache
+            options[self._cache_argument] = cache
         if "position_ids" in self._accepted:
             positions = (mask.cumsum(-1) - 1).clamp(min=0)
             options["position_ids"] = positions[:, -ids.shape[1] :]
@@ -327,8 +332,8 @@ class LanguageModel:
                 ids,
                 attention_mask=mask.unsqueeze(1),
                 position_ids=positions,
-                past_key_values=cache,
                 use_cache=cache is not None,
+                **{self._cache_argument: cache},
             )
         output.logits = output.logits[0]
         return output

@@ -18,6 +18,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.judging import VERDICTS, Judgement, Verdict
+from kgedit.llm.key_values import kept_cache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.frozen_products import frozen_products
 
@@ -100,7 +101,7 @@ class LocalJudge:
     def _prefix(self, ids: list[int]) -> Any:
         """The key-value cache of what all rows begin with."""
         tokens, mask = self._model.pad_left([ids])
-        return self._model.forward(tokens, mask, last=1, keep=True).past_key_values
+        return kept_cache(self._model.forward(tokens, mask, last=1, keep=True))
 
     def _logits(self, rests: list[list[int]], shared: int, prefix: Any) -> torch.Tensor:
         """Logits behind the last token of each row: rows x vocabulary."""

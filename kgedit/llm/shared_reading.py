@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import DynamicCache
 
+from kgedit.llm.key_values import kept_cache
 from kgedit.llm.packing import NODES, Packs, count_nodes, group_rows, pack, shared_length
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _read(
         picks=(torch.tensor([tree for tree, _ in picks]), torch.tensor([node for _, node in picks])),
         cache=_repeated(beginning.cache, len(packs.ids)) if beginning.length else DynamicCache() if keep else None,
     )
-    return TreesRead(tuple(rows), packs, output.logits, tuple(found), output.past_key_values if keep else None)
+    return TreesRead(tuple(rows), packs, output.logits, tuple(found), kept_cache(output) if keep else None)
 
 
 def _repeated(cache: Any, rows: int) -> Any:

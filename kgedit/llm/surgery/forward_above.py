@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from kgedit.llm.key_values import kept_cache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.surgery.positions import by_row
@@ -54,7 +55,7 @@ class ForwardAbove:
         if start:
             with torch.no_grad():
                 left = model.forward(targets.ids[:, :start], targets.mask[:, :start], last=1, keep=True)
-            self._ids, self._cache, self._ends = targets.ids[:, start:], left.past_key_values, None
+            self._ids, self._cache, self._ends = targets.ids[:, start:], kept_cache(left), None
         if layer:
             self.hidden, self.wrapped = _hidden_below(model, layer, self)
 

@@ -164,7 +164,8 @@ def test_a_call_that_fails_or_is_interrupted_leaves_no_reading_behind() -> None:
     hook.remove()
 
 
-def test_what_a_call_reads_is_inferred_from_its_arguments() -> None:
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_what_a_call_reads_is_inferred_from_its_arguments(name: str) -> None:
     ids = torch.tensor([[4, 5, 6, 0, 0, 0], [1, 2, 3, 4, 5, 6]])
     plain = infer_reading({"input_ids": ids})
     assert (plain.ends, plain.ends_unknown) == (None, True)
@@ -172,15 +173,15 @@ def test_what_a_call_reads_is_inferred_from_its_arguments() -> None:
 
     mask = torch.tensor([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]])
     cache = DynamicCache()
-    begun = infer_reading({"input_ids": ids, "attention_mask": mask, "past_key_values": cache})
+    begun = infer_reading({"input_ids": ids, "attention_mask": mask, name: cache})
     assert begun.ends is not None
     assert (begun.ends.tolist(), begun.ends_unknown) == ([5, 5], False)
-    on_the_right = infer_reading({"input_ids": ids, "attention_mask": mask.flip(1), "past_key_values": cache})
+    on_the_right = infer_reading({"input_ids": ids, "attention_mask": mask.flip(1), name: cache})
     assert on_the_right.ends is not None
     assert on_the_right.ends.tolist() == [3, 5]
 
     cache.update(torch.zeros(2, 1, 6, 4), torch.zeros(2, 1, 6, 4), 0)
-    one = infer_reading({"input_ids": ids[:, :1], "past_key_values": cache})
+    one = infer_reading({"input_ids": ids[:, :1], name: cache})
     assert (one.ends, one.ends_unknown, tuple(one.mask.shape)) == (None, False, (2, 7))
-    several = infer_reading({"inputs_embeds": torch.zeros(2, 3, 4), "past_key_values": cache})
+    several = infer_reading({"inputs_embeds": torch.zeros(2, 3, 4), name: cache})
     assert (several.ends, several.ends_unknown, tuple(several.mask.shape)) == (None, True, (2, 9))
