@@ -28,7 +28,8 @@ MATCH (other)-[h:FACT {property: $property}]->(o) WHERE h.since <= $to AND h.unt
 WITH s, other, score, collect(DISTINCT CASE WHEN h.since <= $from < h.until THEN o END) AS old,
      collect(DISTINCT CASE WHEN h.since <= $to < h.until THEN o END) AS new
 WHERE size(old) = 1 AND old = new AND old[0]:Item
-  AND NOT EXISTS { (s)-[h:FACT {property: $property}]->(o) WHERE o = old[0] AND h.since <= $to AND h.until > $from }
+  AND NOT EXISTS { (s)-[h:FACT {property: $property}]->(o)
+                   WHERE o = old[0] AND (h.since <= $from < h.until OR h.since <= $to < h.until) }
   AND NOT EXISTS {
     UNWIND [other, old[0]] AS x MATCH (x)-[h:FACT]->(y)
     WITH x, y, h.property AS p, sum(CASE WHEN h.since <= $from < h.until THEN 1 ELSE 0 END) AS before,

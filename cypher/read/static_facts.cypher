@@ -1,5 +1,5 @@
 // Finds: Facts that did not change: the subject is an item and has one object of the property in both snapshots, the same
-// item. At most $limit for each property, by subject. Looks at all facts of a property; export-timestep asks the store.
+// item. At most $limit for each property, by subject. Looks at all facts of a property.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
@@ -11,6 +11,7 @@
 // property: PID
 // object: QID
 // object_label: its label
+// untouched: whether neither subject nor object has a fact that only one of the snapshots has
 UNWIND $properties AS property
 CALL (property) {
   MATCH (s:Item)-[f:FACT]->(o) WHERE f.property = property AND f.since <= $to AND f.until > $from
@@ -19,5 +20,11 @@ CALL (property) {
   WHERE size(old) = 1 AND old = new AND old[0]:Item
   RETURN s, old[0] AS o ORDER BY s.id LIMIT $limit
 }
-RETURN s.id AS subject, s.label AS subject_label, property, o.id AS object, o.label AS object_label
+RETURN s.id AS subject, s.label AS subject_label, property, o.id AS object, o.label AS object_label,
+       none(x IN [s, o] WHERE EXISTS {
+         MATCH (x)-[h:FACT]->(y) WHERE $from < h.since <= $to OR $from < h.until <= $to
+         WITH y, h.property AS q
+         WHERE EXISTS { (x)-[a:FACT {property: q}]->(y) WHERE a.since <= $from < a.until }
+            <> EXISTS { (x)-[a:FACT {property: q}]->(y) WHERE a.since <= $to < a.until }
+         RETURN y }) AS untouched
 ORDER BY property, subject

@@ -24,8 +24,10 @@ from kgedit.errors import BenchmarkError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
+from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.window import Window
 
 Told = Callable[[str, bool], None]
 """Told of each timestep's name, and whether it was there already and was kept."""
@@ -33,8 +35,12 @@ Told = Callable[[str, bool], None]
 KIND_EMBEDDER = "all-minilm-l6-v2"
 """Compares the meanings of labelled changes unless another embedder is chosen."""
 
-ENGINES = (GraphEngine.name, StoreEngine.name)
-"""What answers an export's questions: Cypher over the graph, or SQL over the store."""
+ENGINES = ("auto", GraphEngine.name, StoreEngine.name)
+"""What answers an export's questions: Cypher over the graph, SQL over the store, or whichever suits."""
+
+MOST_CHANGED_ITEMS = 20_000
+"""Items that differ between the snapshots up to which `auto` takes the graph: beyond, Cypher takes minutes
+(docs/performance.md)."""
 
 _AGAIN = "give the same command again"
 
@@ -63,7 +69,7 @@ class ExportOptions:
     changed_locality: bool = False
     persona_style: str = "reworded"
     only: Path | None = None
-    engine: str | None = None
+    engine: str = ENGINES[0]
 
     def __post_init__(self) -> None:
         own = {
@@ -133,7 +139,7 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
             return wikifactdiff.export_timestep(
                 old, new, folder, settings=options.wikifactdiff(), writers=options.writers
             )
-    with disk_errors(folder, again=_AGAIN), _open_engine(home, options.engine) as engine:
+    with disk_errors(folder, again=_AGAIN), _open_engine(home, old, new, options.engine) as engine:
         return wikibigedit.export_timestep(
             engine,
             old,
@@ -146,17 +152,31 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
 
 
 @contextmanager
-def _open_engine(home: Path, name: str | None) -> Iterator[Engine]:
-    """The engine of that name, the graph's by default; the store's starts no server."""
-    if name == StoreEngine.name:
+def _open_engine(home: Path, old: Snapshot, new: Snapshot, name: str) -> Iterator[Engine]:
+    """The engine of that name; the store's starts no server."""
+    chosen = choose_engine(home, old, new) if name == "auto" else name
+    if chosen == StoreEngine.name:
         yield StoreEngine()
         return
     with open_finished(home) as graph:
-        yield GraphEngine(graph)
+        lacks = not {old.date, new.date} <= set(graph.snapshot_dates())
+        yield StoreEngine() if lacks and name == "auto" else GraphEngine(graph)
 
 
-def _check_engine(profile: str, name: str | None) -> None:
-    if name not in (None, *ENGINES):
+def choose_engine(home: Path, old: Snapshot, new: Snapshot) -> str:
+    """The engine that `auto` takes: the graph's where the home has a graph and the window is small enough for it."""
+    if kept_scope(home) is None:
+        return StoreEngine.name
+    with Window(old, new, spill=home / ".spill") as window:
+        found = window.select(
+            "SELECT count(*) AS items FROM old_entities o FULL JOIN new_entities n ON o.id = n.id "
+            "WHERE o.digest IS DISTINCT FROM n.digest"
+        )
+    return GraphEngine.name if found["items"][0].as_py() <= MOST_CHANGED_ITEMS else StoreEngine.name
+
+
+def _check_engine(profile: str, name: str) -> None:
+    if name not in ENGINES:
         raise BenchmarkError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
     if profile == "wikifactdiff" and name == GraphEngine.name:
         raise BenchmarkError("The profile wikifactdiff reads the store alone. Leave the engine out, or choose store.")

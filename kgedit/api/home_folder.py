@@ -119,7 +119,7 @@ class HomeFolder:
         Raises:
             StoreError: if the snapshot is not loaded, or a share is none.
         """
-        from kgedit.store.functionality import Bounds, measure_functionality
+        from kgedit.engines.functionality import Bounds, measure_functionality
         from kgedit.store.snapshots import open_snapshot
 
         bounds = Bounds(subjects=min_subjects, functional=min_functional, dated=min_dated)

@@ -44,7 +44,7 @@ class HomeTimesteps(HomeFolder):
         ask_as_of: bool = False,
         changed_locality: bool = False,
         only: str | Path | None = None,
-        engine: str | None = None,
+        engine: str = "auto",
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
 
@@ -76,8 +76,9 @@ class HomeTimesteps(HomeFolder):
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
             only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
-            engine: wikibigedit: what finds changed edges and two hops: "graph", with Cypher, or "store", with SQL over
-                the snapshots, without a server. The tables are the same bytes. None for the graph.
+            engine: wikibigedit: what answers the questions of an export: "graph", with Cypher; "store", with SQL over
+                the snapshots, without a server; or "auto": the graph where this home has one and at most 20,000 items
+                differ, else the store. The tables are the same bytes.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -134,7 +135,7 @@ class HomeTimesteps(HomeFolder):
         changed_locality: bool = False,
         persona_style: str = "reworded",
         only: str | Path | None = None,
-        engine: str | None = None,
+        engine: str = "auto",
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
         """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).

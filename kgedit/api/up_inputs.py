@@ -113,7 +113,7 @@ class UpInputs:
 
     def export_options(self) -> ExportOptions:
         """How the timestep is made."""
-        return ExportOptions(profile=self.profile, engine=None if self.graph else StoreEngine.name)
+        return ExportOptions(profile=self.profile, engine="auto" if self.graph else StoreEngine.name)
 
 
 def read_inputs(

@@ -50,7 +50,10 @@ from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
 
-QUERIES = ("changed_edges", "two_hop_changes")
+QUERIES = (
+    *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
+    *("static_facts", "similar_facts"),
+)
 """Each a file of cypher/read and one of kgedit/engines/sql."""
 
 
@@ -106,7 +109,7 @@ def export_timestep(
     """Make the timestep between two snapshots, written aside and renamed when it is complete.
 
     Args:
-        engine: Finds changed edges and two hops; the manifest names it.
+        engine: Answers the questions of the export; the manifest names it.
         old: The older snapshot.
         new: The newer one.
         folder: The timestep's; replaced if it is there.
@@ -181,7 +184,7 @@ def _make(
     words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
     worded = _word_cases(window, found.cases, templates, words, settings)
     step("finding locality probes", 3, _STEPS)
-    locality = _find_locality(window, found.changes, worded.kept, settings)
+    locality = _find_locality(engine, window, found.changes, worded.kept, settings)
     near_subjects = describe_subjects(window.connection, locality.probes)
     near = word_probes(locality.probes, templates, near_subjects, words)
     step("choosing known facts", 4, _STEPS)
@@ -233,7 +236,7 @@ def _find_cases(
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
     filtered = filter_changes(selected.kept, labels)
-    functional = keep_functional(window, filtered.kept, settings.functional_by)
+    functional = keep_functional(engine, window, filtered.kept, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
@@ -256,8 +259,9 @@ def _word_cases(
     )
 
 
-def _find_locality(window: Window, changes: pa.Table, cases: pa.Table, settings: Settings) -> Locality:
+def _find_locality(engine: Engine, window: Window, changes: pa.Table, cases: pa.Table, settings: Settings) -> Locality:
     return find_locality(
+        engine,
         window,
         cases,
         pool=settings.pool,

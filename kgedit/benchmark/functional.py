@@ -1,4 +1,4 @@
-"""Changes of functional relations only, where a relation's verdict is asked for (kgedit.store.functionality).
+"""Changes of functional relations only, where a relation's verdict is asked for (kgedit.engines.functionality).
 
 The paper of WikiBigEdit looks at each subject's own values: one that has several now is dropped. A relation that takes
 several values as a rule, such as an award, passes that filter wherever only one is known.
@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.benchmark.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.store.engine import literal
-from kgedit.store.functionality import BOUNDS, declared_relations, measured_relations, told
+from kgedit.engines.functionality import BOUNDS, declared_relations, measured_relations, told
+from kgedit.engines.protocol import Engine
 from kgedit.store.window import Window
 
 _FILTERS: dict[str, tuple[Filter, ...]] = {
@@ -24,10 +24,11 @@ _FILTERS: dict[str, tuple[Filter, ...]] = {
 }
 
 
-def keep_functional(window: Window, kept: pa.Table, by: str) -> Filtered:
+def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> Filtered:
     """Changes of relations that have one value, temporal or not.
 
     Args:
+        engine: Counts values, or finds constraints.
         window: Both snapshots; the newer one says what a relation is.
         kept: Columns subject and property at least.
         by: "data" or "constraints"; "values" keeps all.
@@ -37,22 +38,21 @@ def keep_functional(window: Window, kept: pa.Table, by: str) -> Filtered:
     """
     if by == "values":
         return Filtered(kept, kept.slice(0, 0).append_column("reason", pa.nulls(0, pa.string())), {})
-    claims = literal(window.new.claims)
-    asked = "property IN (SELECT property FROM asked)"
-    verdicts = {
-        "data": measured_relations(
-            f"(SELECT * FROM new_facts WHERE {asked})",  # noqa: S608 - our own names
-            f"(SELECT * FROM {claims} WHERE {asked})",  # noqa: S608 - our own names; paths through literal()
-        ),
-        "constraints": declared_relations(f"(SELECT * FROM {claims} WHERE subject IN (SELECT property FROM asked))"),  # noqa: S608
-    }
+    asked = kept.select(["property"])
+    if by == "data":
+        answer = engine.functional_by_data(window, asked, min_subjects=BOUNDS.subjects)
+        claims = "(SELECT * FROM new_claims WHERE property IN (SELECT property FROM asked))"
+        verdicts = measured_relations("answer", claims)
+    else:
+        answer, verdicts = engine.functional_by_constraint(window), declared_relations("answer")
     judged = window.select(
         f"""
         SELECT kept.*, {reason_column(_FILTERS[by])}
-        FROM kept LEFT JOIN ({verdicts[by]}) USING (property) ORDER BY subject, property
+        FROM kept LEFT JOIN ({verdicts}) USING (property) ORDER BY subject, property
         """,  # noqa: S608 - our own names
         kept=kept,
-        asked=kept.select(["property"]),
+        asked=asked,
+        answer=answer,
     )
     return split_by_reason(judged, _FILTERS[by])
 

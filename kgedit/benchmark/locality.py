@@ -2,7 +2,7 @@
 
 Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
 which is no case itself, comes first (kgedit.benchmark.changed_facts). Three ways to find one, each for the cases that
-the one before leaves: subjects that share rare facts with the edited one (kgedit.store.similarity); the subject with
+the one before leaves: subjects that share rare facts with the edited one (kgedit.engines); the subject with
 the most similar label, as in WikiBigEdit; and a fact of another relation of the same family
 (kgedit.benchmark.relation_families), about a subject of the same class. Where there is none the case has no probe: a
 fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases.
@@ -19,8 +19,8 @@ import pyarrow as pa
 from kgedit.benchmark.labels import pages_among, usable
 from kgedit.benchmark.relation_families import related_relations
 from kgedit.benchmark.timestep import CHANGED, FACT
+from kgedit.engines.protocol import Engine, SimilarSubjects
 from kgedit.store.engine import select
-from kgedit.store.similarity import SIMILAR, find_similar_facts, find_static_facts
 from kgedit.store.window import Window
 
 CANDIDATES = 10
@@ -47,28 +47,34 @@ class Locality(NamedTuple):
 
 
 def find_locality(
-    window: Window, cases: pa.Table, *, pool: int, max_df: int, max_uses: int, changed: pa.Table | None = None
+    engine: Engine,
+    window: Window,
+    cases: pa.Table,
+    *,
+    pool: int,
+    max_df: int,
+    max_uses: int,
+    changed: pa.Table | None = None,
 ) -> Locality:
     """Unchanged facts of the relations of some cases, and of these a probe for each case where there is one.
 
     Args:
-        window: Both snapshots; tables of kgedit.store.similarity are kept in its connection.
+        engine: Finds similar subjects and unchanged facts.
+        window: Both snapshots.
         cases: From make_cases.
         pool: Unchanged facts of each relation to choose from by label.
         max_df: Facts shared by more items do not count for similarity.
         max_uses: Most cases that one fact serves.
         changed: From find_changed_facts, to be taken first; None for unchanged facts only.
     """
-    find_static_facts(window.connection, cases.select(["case_id", "subject", "property"]))
-    count = window.select("SELECT count(*) AS items FROM old_entities WHERE kind = 'item'")
-    found = find_similar_facts(window.connection, items=count["items"][0].as_py(), max_df=max_df, k=CANDIDATES)
-    similar_facts = pa.Table.from_batches(found, SIMILAR)
-    facts = _describe(window, similar_facts, pool, _NONE if changed is None else changed)
+    edits = cases.select(["case_id", "subject", "property"])
+    found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
+    facts = _describe(window, found, pool, _NONE if changed is None else changed)
     probes = choose_probes(
         cases,
-        similar_facts,
+        found.similar,
         facts,
-        compare_relations(window),
+        compare_relations(window, edits.select(["property"])),
         _classes(window, cases, facts),
         max_uses=max_uses,
         connection=window.connection,
@@ -215,17 +221,21 @@ def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, c
     return candidates.take(pa.array(np.concatenate(taken))).select(["place", "number", "score"])
 
 
-def compare_relations(window: Window) -> pa.Table:
+def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
     """How alike the edits' relations of one family are: the cosine of the classes of their subjects and objects.
 
     Weights are whole thousandths: their sum is the same in whatever order it is taken.
 
+    Args:
+        window: Both snapshots.
+        properties: Column property: the edits' relations.
+
     Returns:
-        Columns property, other and likeness, for every pair of two related relations of the table ``edits``.
+        Columns property, other and likeness, for every pair of two related relations of the edits.
     """
     return window.select(
         """
-        WITH relation AS (SELECT DISTINCT property FROM edits), fact AS MATERIALIZED (
+        WITH relation AS (SELECT DISTINCT property FROM asked), fact AS MATERIALIZED (
             SELECT property, subject, object FROM old_facts SEMI JOIN relation USING (property)
             QUALIFY row_number() OVER (PARTITION BY property ORDER BY md5(subject || object)) <= $sample
         ), class AS MATERIALIZED (
@@ -248,6 +258,7 @@ def compare_relations(window: Window) -> pa.Table:
         ORDER BY r.property, likeness DESC, other
         """,
         {"sample": _RELATION_SAMPLE},
+        asked=properties,
         related=related_relations(window),
     )
 
@@ -268,13 +279,11 @@ def _classes(window: Window, cases: pa.Table, facts: pa.Table) -> pa.Table:
 _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
 
 
-def _describe(window: Window, similar_facts: pa.Table, pool: int, changed: pa.Table) -> pa.Table:
+def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table) -> pa.Table:
     """Static facts, similar ones and at most `pool` per relation, and changed ones, with labels to ask for."""
     return window.select(
         f"""
-        WITH pooled AS (
-            FROM static QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
-        ), changed_fact AS (
+        WITH changed_fact AS (
             FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
         ), fact AS MATERIALIZED (
             SELECT DISTINCT subject, property, object FROM similar_facts
@@ -289,7 +298,7 @@ def _describe(window: Window, similar_facts: pa.Table, pool: int, changed: pa.Ta
         SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
                f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
                (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
-               f.subject NOT IN (FROM edited) AND f.object NOT IN (FROM edited) AS untouched,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
                (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
         FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
         LEFT JOIN entity p ON p.id = f.property
@@ -297,6 +306,7 @@ def _describe(window: Window, similar_facts: pa.Table, pool: int, changed: pa.Ta
         ORDER BY f.property, f.subject
         """,  # noqa: S608 - our own names and numbers
         {"pool": pool},
-        similar_facts=similar_facts.select(["subject", "property", "object"]),
+        similar_facts=found.similar.select(["subject", "property", "object"]),
+        pooled=found.static,
         changed=changed,
     )

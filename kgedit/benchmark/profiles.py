@@ -18,7 +18,7 @@ COMPATS = ("wikifactdiff-2024",)
 FUNCTIONAL_BY = {"wikibigedit": ("values", "data", "constraints"), "wikifactdiff": ("constraints", "data")}
 """Profile -> what may say that a relation is functional; the first is the default.
 
-values: each subject's own current values; data: the newer snapshot's statements (kgedit.store.functionality);
+values: each subject's own current values; data: the newer snapshot's statements (kgedit.engines.functionality);
 constraints: what Wikidata's editors declare.
 """
 

@@ -62,8 +62,8 @@ from kgedit.cli.progress import say, steps
               help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
-@click.option("--engine", type=click.Choice(("graph", "store")),
-              help="wikibigedit: ask for changes in Cypher, or in SQL without a server. Default: graph.")  # fmt: skip
+@click.option("--engine", type=click.Choice(("auto", "graph", "store")), default="auto", show_default=True,
+              help="wikibigedit: ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
 @result_format
 def export_timestep(
@@ -87,7 +87,7 @@ def export_timestep(
     compat: str | None,
     pageviews: tuple[Path, ...],
     only: Path | None,
-    engine: str | None,
+    engine: str,
     overwrite: bool,
 ) -> None:
     """Write the changes between two snapshots as questions.
@@ -143,7 +143,7 @@ def _tell_stream(manifest: dict[str, Any]) -> None:
 
 def _tell(manifest: dict[str, Any]) -> None:
     funnel = manifest["funnel"]
-    say(f"{funnel['changed']:>8,} changed subjects and properties")
+    say(f"{funnel['changed']:>8,} changed subjects and properties (engine: {manifest['engine']})")
     for reason, count in funnel["dropped"].items():
         if count:
             say(f"{-count:>8,} {reason}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -30,6 +30,48 @@ TWO_HOPS = pa.schema(
 )
 """One row per pair of new facts of which the second starts where the first ends, ordered by all columns."""
 
+FUNCTIONAL_BY_DATA = pa.schema([("property", pa.string()), ("subjects", pa.int64()), ("functional", pa.float64())])
+"""One row per property with enough subjects, ordered by property.
+
+``functional``: share of the subjects with exactly one current object in the newer snapshot, in [0, 1].
+"""
+
+FUNCTIONAL_BY_CONSTRAINT = pa.schema(
+    [("property", pa.string()), ("constraint", pa.string()), ("separators", pa.list_(pa.string()))]
+)
+"""One row per property, constraint ("single value" or "single best value") and list of separators, ordered by all.
+
+``separators``: properties whose qualifiers tell several values apart, sorted; empty without any.
+"""
+
+SIMILAR = pa.schema(
+    [*((name, pa.string()) for name in ("case_id", "subject", "property", "object")), ("score", pa.float64())]
+)
+"""Unchanged facts that suit a case, the best first: ordered by property, case_id, score (descending) and subject.
+
+``score``: sum over the facts that both subjects have in the older snapshot of ln(items / items with that fact), each
+rounded to six digits.
+"""
+
+STATIC = pa.schema([*((name, pa.string()) for name in ("subject", "property", "object")), ("untouched", pa.bool_())])
+"""Unchanged facts, ordered by property and subject.
+
+The subject, an item, has one object of the property in both snapshots, the same item. ``untouched``: neither subject
+nor object has a fact that only one of the snapshots has.
+"""
+
+
+class SimilarSubjects(NamedTuple):
+    """Unchanged facts around edits.
+
+    Attributes:
+        similar: For each edit those about the most similar subjects; columns SIMILAR.
+        static: For each of the edits' properties the first ones by subject; columns STATIC.
+    """
+
+    similar: pa.Table
+    static: pa.Table
+
 
 class Engine(Protocol):
     """Answers the questions of an export.
@@ -56,4 +98,33 @@ class Engine(Protocol):
 
     def two_hops(self, window: Window) -> pa.Table:
         """Pairs of new facts that chain; columns TWO_HOPS."""
+        ...
+
+    def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
+        """How functional properties are in the newer snapshot; columns FUNCTIONAL_BY_DATA.
+
+        Args:
+            window: Both snapshots.
+            properties: Column property; which properties to look at.
+            min_subjects: Fewest subjects of a property.
+        """
+        ...
+
+    def functional_by_constraint(self, window: Window) -> pa.Table:
+        """Properties that Wikidata's editors declare to have one value; columns FUNCTIONAL_BY_CONSTRAINT.
+
+        The newer snapshot decides, and the older one for properties that the newer lacks.
+        """
+        ...
+
+    def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+        """Unchanged facts of the edits' properties.
+
+        Args:
+            window: Both snapshots.
+            edits: Columns case_id, subject and property.
+            max_df: A fact that more items have does not make subjects similar.
+            k: Most facts about similar subjects for each edit.
+            pool: Most static facts of each property.
+        """
         ...

@@ -1,8 +1,9 @@
 """Two snapshots side by side: what the steps of an export compare.
 
 Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
-them in bounded memory: views ``old_facts``, ``new_facts``, ``old_entities`` and ``new_entities`` (without redirects),
-and ``new_redirects`` (id, target).
+them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with
+``place``, the row in the file), ``old_entities`` and
+``new_entities`` (without redirects), and ``new_redirects`` (id, target).
 """
 
 from __future__ import annotations
@@ -38,19 +39,22 @@ class Window:
         connection: Has the views; a step that keeps a table of its own in it says so.
     """
 
-    def __init__(self, old: Snapshot, new: Snapshot, *, spill: Path) -> None:
+    def __init__(self, old: Snapshot, new: Snapshot, *, spill: Path, memory: str = _MEMORY) -> None:
         """Open both.
 
         Args:
             old: The older snapshot.
             new: The newer one.
             spill: Folder for what does not fit in memory; it is removed when the window is closed.
+            memory: What DuckDB takes, such as "1GB".
         """
         self.old, self.new = old, new
-        self.connection = open_engine(spill, memory=_MEMORY)
+        self.connection = open_engine(spill, memory=memory)
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(snapshot)
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")  # noqa: S608 - paths through literal()
+            claims = f"read_parquet({literal(snapshot.claims)}, file_row_number = true)"
+            self._view(f"{name}_claims", f"SELECT * RENAME (file_row_number AS place) FROM {claims}")  # noqa: S608
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
         self._view(
             "new_redirects",
@@ -60,6 +64,16 @@ class Window:
     def select(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
         """A query's result; it may name the views and the tables given."""
         return select(query, parameters, connection=self.connection, **tables)
+
+    def run(self, statements: str, **tables: pa.Table) -> None:
+        """Run statements that keep tables in the connection; they may name the views and the tables given."""
+        for name, table in tables.items():
+            self.connection.register(name, table)
+        try:
+            self.connection.execute(statements)
+        finally:
+            for name in tables:
+                self.connection.unregister(name)
 
     def close(self) -> None:
         self.connection.close()

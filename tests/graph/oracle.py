@@ -175,6 +175,16 @@ class Oracle:
         )
         return self.rows("SELECT subject, property, object FROM static ORDER BY property, subject")
 
+    def edited(self) -> set[str]:
+        """Subjects with a fact that only one of the snapshots has."""
+        rows = self.rows(
+            """
+            SELECT subject FROM old_current ANTI JOIN new_current USING (subject, property, object)
+            UNION SELECT subject FROM new_current ANTI JOIN old_current USING (subject, property, object)
+            """
+        )
+        return {row[0] for row in rows}
+
     def items(self) -> int:
         """Items of the older snapshot."""
         count = "SELECT count(*) FROM old_entities WHERE kind = 'item' AND redirect_target IS NULL"

@@ -18,6 +18,7 @@ from kgedit.benchmark.wikifactdiff.preprocessing import preprocess
 from kgedit.benchmark.wikifactdiff.scenarios import find_updates
 from kgedit.benchmark.wikifactdiff.wording import word_values
 from kgedit.benchmark.wikifactdiff.workspace import open_workspace
+from kgedit.engines.store import StoreEngine
 from kgedit.store.snapshots import Snapshot
 
 __all__ = ["NEW", "OLD"]
@@ -112,9 +113,9 @@ def run_steps(
     old: Snapshot, new: Snapshot, folder: Path, behaviour: Behaviour = PAPER, *, seed: int = 0
 ) -> tuple[duckdb.DuckDBPyConnection, dict[str, object]]:
     """All steps up to the scenarios; the workspace and the funnel."""
-    workspace = open_workspace(old, new, spill=folder / "spill")
-    window = {"old": old.date, "new": new.date}
-    find_functional(workspace, "constraints")
+    both = open_workspace(old, new, spill=folder / "spill")
+    workspace, window = both.connection, {"old": old.date, "new": new.date}
+    find_functional(StoreEngine(), both, "constraints")
     preprocess(workspace, behaviour, **window)
     find_new_entities(workspace, behaviour, **window)
     compare(workspace)

@@ -45,6 +45,7 @@ from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.benchmark.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
 from kgedit.benchmark.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
 from kgedit.checksums import write_checksums
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import BenchmarkError
 from kgedit.prompts.dates import dates_version
 from kgedit.prompts.names import names_version
@@ -117,12 +118,10 @@ def export_timestep(
             f"--compat {settings.compat} knows constraints only. Leave out --functional-by {settings.functional_by}."
         )
     with working_folder(folder) as aside:
-        workspace = open_workspace(old, new, spill=aside / "spill")
-        try:
-            counted = _make_tables(workspace, old, new, settings, selection)
-            tables = _write_tables(workspace, aside)
-        finally:
-            workspace.close()
+        with open_workspace(old, new, spill=aside / "spill") as window:
+            find_functional(StoreEngine(), window, settings.functional_by)
+            counted = _make_tables(window.connection, old, new, settings, selection)
+            tables = _write_tables(window.connection, aside)
         write_json(
             aside / "timestep.json",
             describe_export(old, new, settings=settings) | counted | {"tables": tables},
@@ -171,7 +170,6 @@ def _make_tables(
     selection: pa.Table | None,
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
-    find_functional(workspace, settings.functional_by)
     compared = _find_updates(workspace, old, new, settings, selection)
     step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)

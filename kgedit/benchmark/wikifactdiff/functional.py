@@ -9,21 +9,27 @@ from __future__ import annotations
 import duckdb
 
 from kgedit.benchmark.wikifactdiff.workspace import count_rows
-from kgedit.store.functionality import SINGLE_VALUE_CONSTRAINT, measured_relations
-from kgedit.wikidata.ids import EXCEPTION_TO_CONSTRAINT, POINT_IN_TIME, TIME_QUALIFIERS
+from kgedit.engines.functionality import BOUNDS, EXCEPTIONS, declared_relations, measured_relations
+from kgedit.engines.protocol import Engine
+from kgedit.store.window import Window
 
 
-def find_functional(workspace: duckdb.DuckDBPyConnection, by: str) -> None:
-    """Table ``functional`` (property, temporal, by_point, exceptions) of single-valued relations.
+def find_functional(engine: Engine, window: Window, by: str) -> None:
+    """Table ``functional`` (property, temporal, by_point, exceptions) of single-valued relations, in the window.
 
     ``temporal`` is what the paper calls temporal functional. ``by_point`` (a constraint separates by point in time) and
     ``exceptions`` (a constraint names some) are false where the data decide.
 
     Args:
-        workspace: With the views old_claims, new_claims, new_facts and new_entities.
+        engine: Counts values, or finds constraints.
+        window: Both snapshots.
         by: "constraints" or "data".
     """
-    workspace.execute(_DECLARED if by == "constraints" else _MEASURED)
+    if by == "constraints":
+        window.run(_DECLARED, answer=engine.functional_by_constraint(window))
+        return
+    properties = window.select("SELECT DISTINCT property FROM new_facts")
+    window.run(_MEASURED, answer=engine.functional_by_data(window, properties, min_subjects=BOUNDS.subjects))
 
 
 def count_functional(workspace: duckdb.DuckDBPyConnection) -> dict[str, object]:
@@ -46,18 +52,15 @@ def count_functional(workspace: duckdb.DuckDBPyConnection) -> dict[str, object]:
 
 _DECLARED = f"""
     CREATE TABLE functional AS
-    SELECT subject AS property, bool_or(list_has_any(separators, {list(TIME_QUALIFIERS)})) AS temporal,
-           bool_or(list_contains(separators, '{POINT_IN_TIME}')) AS by_point,
-           bool_or(list_contains(qualifier_properties, '{EXCEPTION_TO_CONSTRAINT}')) AS exceptions
-    FROM (SELECT subject, separators, qualifier_properties FROM new_claims WHERE {SINGLE_VALUE_CONSTRAINT}
-          UNION ALL
-          SELECT subject, separators, qualifier_properties FROM old_claims
-          WHERE {SINGLE_VALUE_CONSTRAINT} AND subject NOT IN (SELECT id FROM new_entities))
-    GROUP BY subject
+    SELECT property, temporal, by_point, property IN (
+        {EXCEPTIONS} UNION
+        {EXCEPTIONS.replace("new_claims", "old_claims")} AND subject NOT IN (SELECT id FROM new_entities)
+    ) AS exceptions
+    FROM ({declared_relations("answer")})
 """  # noqa: S608 - our own names
 
 _MEASURED = f"""
     CREATE TABLE functional AS
     SELECT property, measured = 'temporal' AS temporal, false AS by_point, false AS exceptions
-    FROM ({measured_relations("new_facts", "new_claims")}) WHERE measured <> 'several'
+    FROM ({measured_relations("answer", "new_claims")}) WHERE measured <> 'several'
 """  # noqa: S608 - our own names

@@ -12,9 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.store.closures import below
-from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
-from kgedit.store.window import entities_with_labels
+from kgedit.store.window import Window
 from kgedit.wikidata.ids import (
     INSTANCE_OF,
     NON_RESTRICTIVE_QUALIFIER,
@@ -36,36 +35,22 @@ _PROPERTY_CLASS_DEPTH = 4
 """Steps over subclass of that are taken from a property's class, as in the paper's code."""
 
 
-def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> duckdb.DuckDBPyConnection:
-    """A connection with views and tables over both snapshots.
+def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> Window:
+    """A window whose connection has more views and tables over both snapshots.
 
-    Views: {old,new}_claims with ``place`` (row in the file), {old,new}_facts, {old,new}_entities, and ``known``, each
-    entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target), ``touched`` (id): items
-    of which the snapshots say different things, and ``meta``, ``restrictive``, ``page``.
+    View: ``known``, each entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target),
+    ``touched`` (id): items of which the snapshots say different things, and ``meta``, ``restrictive``, ``page``.
 
     Args:
         old: The older snapshot.
         new: The newer one.
         spill: Folder for what does not fit in memory.
     """
-    connection = open_engine(spill, memory=_MEMORY)
-    for name, snapshot in zip(SIDES, (old, new), strict=True):
-        connection.execute(
-            f"CREATE VIEW {name}_claims AS SELECT * EXCLUDE (file_row_number), file_row_number AS place "  # noqa: S608 - paths through literal()
-            f"FROM read_parquet({literal(snapshot.claims)}, file_row_number = true)"
-        )
-        connection.execute(f"CREATE VIEW {name}_facts AS SELECT * FROM {literal(snapshot.facts)}")  # noqa: S608 - paths through literal()
-        connection.execute(
-            f"CREATE VIEW {name}_entities AS {entities_with_labels(snapshot)} WHERE redirect_target IS NULL"
-        )
-    connection.execute(
-        f"CREATE TABLE redirect AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()
-        "WHERE redirect_target IS NOT NULL"
-    )
-    for statement in (_KNOWN, _TOUCHED):
-        connection.execute(statement)
-    _find_classes(connection)
-    return connection
+    window = Window(old, new, spill=spill, memory=_MEMORY)
+    for statement in ("CREATE TABLE redirect AS FROM new_redirects", _KNOWN, _TOUCHED):
+        window.connection.execute(statement)
+    _find_classes(window.connection)
+    return window
 
 
 def read_table(workspace: duckdb.DuckDBPyConnection, query: str) -> pa.Table:

@@ -10,10 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from graph.worlds import kgedit
+from kgedit.api import exporting
 from kgedit.api.exporting import ENGINES
 from kgedit.api.home import Home
 from kgedit.benchmark.changes import filter_changes, find_changes
@@ -23,7 +25,8 @@ from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.cli import main
 from kgedit.engines.graph import GraphEngine
 from kgedit.errors import BenchmarkError, GraphError
-from kgedit.graph.connection import Graph
+from kgedit.graph.connection import Graph, Parameters
+from kgedit.graph.queries import read_queries
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json
 from kgedit.store.snapshots import list_snapshots
@@ -233,7 +236,7 @@ def test_both_engines_write_the_same_bytes(
     home_of: Callable[[str], Path], tmp_path: Path, world: str, older: str, newer: str
 ) -> None:
     manifests = {}
-    for engine in ENGINES:
+    for engine in ENGINES[1:]:
         command = ["export-timestep", "--from", older, "--to", newer, "--engine", engine, "--out"]
         kgedit(home_of(world), *command, tmp_path / engine)
         manifests[engine] = json.loads((tmp_path / engine / "timestep.json").read_text(encoding="utf-8"))
@@ -250,6 +253,44 @@ def test_both_engines_write_the_same_bytes(
     assert (tmp_path / "graph" / "timestep.json").read_bytes() == made
 
 
+ASKED_BY_DATA = {"changed_edges", "two_hop_changes", "functional_by_data", "static_facts", "similar_facts"}
+ASKED_BY_CONSTRAINT = ASKED_BY_DATA - {"functional_by_data"} | {"functional_by_constraint"}
+
+
+@pytest.mark.parametrize(("by", "asked"), [("data", ASKED_BY_DATA), ("constraints", ASKED_BY_CONSTRAINT)])
+def test_the_graph_answers_every_question(
+    sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, asked: set[str]
+) -> None:
+    texts = {query.text: name for name, query in read_queries().items()}
+    answered = set()
+
+    def table(graph: Graph, cypher: str, parameters: Parameters | None = None) -> pa.Table:
+        answered.add(texts[cypher])
+        return ask(graph, cypher, parameters)
+
+    ask = Graph.table
+    monkeypatch.setattr(Graph, "table", table)
+    home = Home(sample_home)
+    made = [
+        home.export_timestep(*STEPS[0], out=tmp_path / engine, engine=engine, functional_by=by)
+        for engine in ("auto", "store")
+    ]
+    assert answered == asked
+    assert [timestep.manifest["engine"] for timestep in made] == ["graph", "store"]
+    assert made[0].manifest["tables"] == made[1].manifest["tables"]
+
+
+def test_auto_takes_the_store_for_large_windows_and_where_the_graph_lacks_a_snapshot(
+    sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(sample_home)
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "MOST_CHANGED_ITEMS", 5)
+        assert home.export_timestep(*STEPS[0], out=tmp_path / "large").manifest["engine"] == "store"
+    monkeypatch.setattr(Graph, "snapshot_dates", lambda _: [])
+    assert home.export_timestep(*STEPS[0], out=tmp_path / "lacking").manifest["engine"] == "store"
+
+
 def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://127.0.0.1:9")  # nothing listens there
     (older, newer), home = STEPS[0], Home(sample_home)
@@ -258,6 +299,8 @@ def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monk
         home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph")
     with pytest.raises(BenchmarkError, match="There is no engine 'spark'"):
         home.export_timestep(older, newer, out=tmp_path / "spark", engine="spark")
+    with pytest.raises(GraphError):
+        home.export_timestep(older, newer, out=tmp_path / "auto")
     with pytest.raises(BenchmarkError, match="reads the store alone"):
         home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph", profile="wikifactdiff")
 

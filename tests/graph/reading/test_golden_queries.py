@@ -29,6 +29,8 @@ PARAMETERS = {
     "memory_subjects": {"question": "Who is the spouse of the head of government of norway?"},
     "memory_walk": {"subjects": "Q20", "date": "2023-02-27", "limit": "5"},
     "nearest_triples": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
+    "similar_facts": WINDOW
+    | {"edits": json.dumps([{"case_id": "Q183:P6", "subject": "Q183", "property": "P6"}]), "k": "3"},
     "similar_static_facts": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "similar_subjects": {"subject": "Q183", "date": "2021-01-04", "k": "5"},
     "statement_history": {"subject": "Q183", "property": "P6"},

@@ -35,7 +35,7 @@ def test_the_store_finds_the_neighbours_that_cypher_finds(
 ) -> None:
     home = home_of(world)
     old, new, *_ = list_snapshots(home)
-    workspace = open_workspace(old, new, spill=tmp_path / "spill")
+    workspace = open_workspace(old, new, spill=tmp_path / "spill").connection
     workspace.execute(SLICE.format(limit=limit) + ";" + UNCHANGED_TRIPLES)
     find_neighbours(workspace, n=50, k=5)
     edits = workspace.execute("SELECT subject, property FROM update_group ORDER BY ALL").fetchall()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from graph.oracle import Oracle
+from kgedit.engines import graph as graph_engine
+from kgedit.engines.functionality import Bounds, measure_functionality
 from kgedit.engines.graph import GraphEngine
 from kgedit.engines.store import StoreEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
 from kgedit.store.engine import literal
-from kgedit.store.functionality import Bounds, measure_functionality
-from kgedit.store.similarity import find_similar_facts, find_static_facts
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
@@ -78,10 +77,38 @@ def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snap
 
 def test_the_engines_agree(graph: Graph, window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     with Window(*window, spill=tmp_path / "spill") as both:
-        for question in ("changed_edges", "two_hops"):
-            answers = [getattr(engine, question)(both) for engine in (GraphEngine(graph), StoreEngine())]
+        engines = GraphEngine(graph), StoreEngine()
+        for question in ("changed_edges", "two_hops", "functional_by_constraint"):
+            answers = [getattr(engine, question)(both) for engine in engines]
             assert answers[0].equals(answers[1]), question
-            assert answers[0].num_rows
+            assert answers[0].num_rows or question == "functional_by_constraint"
+        changed = engines[1].changed_edges(both)
+        counted = [engine.functional_by_data(both, changed, min_subjects=3) for engine in engines]
+        assert counted[0].equals(counted[1])
+        assert counted[0].num_rows
+
+
+@pytest.mark.parametrize("batch", [7, 1000])
+def test_the_engines_find_the_same_similar_subjects(
+    graph: Graph,
+    window: tuple[Snapshot, Snapshot],
+    oracle: Oracle,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+) -> None:
+    monkeypatch.setattr(graph_engine, "_EDITS_AT_ONCE", batch)
+    edits = edits_of(oracle)[: 30 * batch]
+    with Window(*window, spill=tmp_path / "spill") as both:
+        for max_df in (500, 2):
+            answers = [
+                engine.similar_subjects(both, edits_table(edits), max_df=max_df, k=3, pool=5)
+                for engine in (GraphEngine(graph), StoreEngine())
+            ]
+            assert answers[0].similar.to_pylist() == answers[1].similar.to_pylist()
+            assert answers[0].static.equals(answers[1].static)
+            assert answers[0].similar.num_rows or max_df == 2
+            assert True in answers[0].static["untouched"].to_pylist()
 
 
 def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
@@ -112,28 +139,23 @@ def test_functional_relations_by_data_and_by_the_store(
     assert sorted((row["property"], row["subjects"], row["functional"]) for row in measured) == rows
 
 
-def test_static_facts_in_the_graph_and_from_the_store(
-    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
-) -> None:
-    edits = [(row[0], row[1]) for row in oracle.changed_edges()]
-    properties = sorted({property_id for _, property_id in edits})
+def test_static_facts(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
+    properties = sorted({row[1] for row in oracle.changed_edges()})
     rows = found(graph, "static_facts", **dates(window), properties=properties, limit=10**9)
-    assert rows == oracle.static_facts(properties)
+    assert [row[:-1] for row in rows] == oracle.static_facts(properties)
+    edited = oracle.edited()
+    assert all(untouched == edited.isdisjoint({subject, end}) for subject, _, end, untouched in rows)
     assert rows
-    with workspace(window, edits) as connection:
-        assert connection.sql("SELECT * FROM static ORDER BY property, subject").fetchall() == rows
 
 
-def test_similar_static_facts_in_the_graph_and_from_the_store(
-    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
-) -> None:
-    edits = [(row[0], row[1]) for row in oracle.changed_edges() if all(row[4:]) and len(row[3]) == 1][:300]
+def test_similar_static_facts(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle, tmp_path: Path) -> None:
+    edits = edits_of(oracle)
     expected = oracle.similar_static_facts(edits, max_df=500, k=3)
     assert expected
-    with workspace(window, edits) as connection:
-        batches = find_similar_facts(connection, items=oracle.items(), max_df=500, k=3)
-        stored = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-    assert sorted(stored) == sorted((f"{row[0]}:{row[1]}", row[2], row[1], *row[3:]) for row in expected)
+    with Window(*window, spill=tmp_path / "spill") as both:
+        stored = StoreEngine().similar_subjects(both, edits_table(edits), max_df=500, k=3, pool=1).similar
+    rows = [tuple(row.values()) for row in stored.to_pylist()]
+    assert sorted(rows) == sorted((f"{row[0]}:{row[1]}", row[2], row[1], *row[3:]) for row in expected)
     for subject, property_id in edits[:: max(len(edits) // 8, 1)]:
         own = [row[2:] for row in expected if row[:2] == (subject, property_id)]
         window_and_edit = {"subject": subject, "property": property_id, "k": 3, **dates(window)}
@@ -144,19 +166,19 @@ def test_similar_static_facts_in_the_graph_and_from_the_store(
         assert {(similar, score) for similar, _, score in own} <= {(row[0], row[-1]) for row in likes}
 
 
-@contextmanager
-def workspace(window: tuple[Snapshot, Snapshot], edits: list[tuple[str, str]]) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Static facts of these edits, as an export finds them."""
-    table = pa.table(
+def edits_of(oracle: Oracle) -> list[tuple[str, str]]:
+    """Subjects and properties of the window that may become cases."""
+    return [(row[0], row[1]) for row in oracle.changed_edges() if all(row[4:]) and len(row[3]) == 1][:300]
+
+
+def edits_table(edits: list[tuple[str, str]]) -> pa.Table:
+    return pa.table(
         {
             "case_id": [f"{subject}:{property_id}" for subject, property_id in edits],
             "subject": [subject for subject, _ in edits],
             "property": [property_id for _, property_id in edits],
         }
     )
-    with Window(*window, spill=window[0].folder / "spill") as open_window:
-        find_static_facts(open_window.connection, table)
-        yield open_window.connection
 
 
 def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
@@ -184,15 +206,28 @@ def test_looking_for_changes_costs_what_changed(
     assert not [operator for operator in operators if "Scan" in operator], operators
 
 
-@pytest.mark.parametrize("name", ["facts_on_date", "similar_subjects", "similar_static_facts", "statement_history"])
+@pytest.mark.parametrize(
+    "name", ["facts_on_date", "similar_subjects", "similar_static_facts", "similar_facts", "statement_history"]
+)
 def test_looking_at_a_subject_costs_what_is_around_it(
     graph: Graph, whole_window: tuple[Snapshot, Snapshot], name: str
 ) -> None:
     query = read_query(name)
-    given = dates(whole_window) | {"subject": "Q1", "property": "P6", "date": whole_window[0].date}
+    edit = {"case_id": "Q1:P6", "subject": "Q1", "property": "P6"}
+    given = dates(whole_window) | {"date": whole_window[0].date, "edits": [edit]} | edit
     operators = plan_of(graph, query.text, {p.name: p.default for p in query.parameters} | given)
     assert any("NodeUniqueIndexSeek" in operator for operator in operators), operators
     assert not [operator for operator in operators if "Scan" in operator], operators
+
+
+@pytest.mark.parametrize("name", ["static_facts", "functional_by_data"])
+def test_looking_at_a_property_costs_its_facts(
+    graph: Graph, whole_window: tuple[Snapshot, Snapshot], name: str
+) -> None:
+    query = read_query(name)
+    given = dates(whole_window) | {"date": whole_window[0].date, "properties": ["P6"]}
+    operators = plan_of(graph, query.text, {p.name: p.default for p in query.parameters} | given)
+    assert any("DirectedRelationshipIndexSeek" in operator for operator in operators), operators
 
 
 @pytest.mark.parametrize("step", DELTA_STEPS)
@@ -231,6 +266,7 @@ def test_every_query_file_runs_with_what_its_header_says(graph: Graph, whole_win
         **days, "date": days["to"], "subject": subject, "item": subject,
         "property": property_id, "properties": [property_id], "name": "of",
         "question": "Who is it?", "subjects": [subject],
+        "edits": [{"case_id": "", "subject": subject, "property": property_id}],
     }  # fmt: skip
     for query in read_queries().values():
         parameters = {p.name: given[p.name] if p.required else p.default for p in query.parameters}

@@ -15,6 +15,7 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.benchmark.locality import assign, choose_probes, find_locality
 from kgedit.benchmark.relation_families import read_families, related_relations
+from kgedit.engines.store import StoreEngine
 from kgedit.store.window import Window
 
 CASES = pa.schema(
@@ -120,7 +121,7 @@ def test_a_page_of_wikimedia_is_no_subject_and_no_answer_of_a_probe(tmp_path: Pa
         tmp_path, [item("Q1", label="Borgholm"), *world], [item("Q1", about("P6", "Q20"), label="Borgholm"), *world]
     )
     with Window(before, after, spill=tmp_path / "spill") as window:
-        probes = find_locality(window, cases(), pool=10, max_df=10, max_uses=3).probes.to_pylist()
+        probes = find_locality(StoreEngine(), window, cases(), pool=10, max_df=10, max_uses=3).probes.to_pylist()
     assert [(row["subject_label"], row["object_label"]) for row in probes] == [("Falun", "Bo Ek")]
 
 

@@ -11,8 +11,8 @@ from world.dumps import Json, load, snak, statement, write_dump
 from world.updates import article, functional, said
 
 from kgedit.cli import main
+from kgedit.engines.functionality import Bounds, measure_functionality
 from kgedit.errors import StoreError
-from kgedit.store.functionality import Bounds, measure_functionality
 from kgedit.store.snapshots import Snapshot
 
 DATE = "2021-01-04"

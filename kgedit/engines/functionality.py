@@ -1,0 +1,151 @@
+"""How functional each property is: what a snapshot's statements show, beside what Wikidata's editors declare.
+
+Both say one of VERDICTS. Constraints alone miss P54, P286, P488, P39 and P102 (WikiFactDiff, appendix A, honours them
+only), and a slice of Wikidata may hold no property entities at all; the data alone take a relation that nobody kept up
+for a functional one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import pyarrow as pa
+
+from kgedit.engines.store import StoreEngine
+from kgedit.errors import StoreError
+from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
+from kgedit.wikidata.ids import (
+    EXCEPTION_TO_CONSTRAINT,
+    POINT_IN_TIME,
+    SINGLE_BEST_VALUE,
+    SINGLE_VALUE,
+    TIME_QUALIFIERS,
+)
+
+VERDICTS = ("temporal", "single", "several")
+"""temporal: one value at a time, and values follow one another. single: one value. several: any other property."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """From when on the statements of a snapshot show a property to be functional.
+
+    Attributes:
+        subjects: Fewest subjects; of a property with fewer the data say nothing.
+        functional: Least share of them with one current value, in [0, 1].
+        dated: Least share of the property's statements with a start, an end or a point in time from which one value at
+            a time is taken for one after another, in [0, 1].
+    """
+
+    subjects: int = 5
+    functional: float = 0.95
+    dated: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the bounds.
+
+        Raises:
+            StoreError: if a share is none.
+        """
+        for name in ("functional", "dated"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise StoreError(f"The share {name} is {getattr(self, name)}. Give a number from 0 to 1.")
+
+
+BOUNDS = Bounds()
+
+
+def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> str:
+    """A query: what a snapshot's statements show of properties with enough subjects.
+
+    Args:
+        counted: SQL of a relation with the columns FUNCTIONAL_BY_DATA (kgedit.engines.protocol).
+        claims: SQL of a relation with the columns CLAIMS, of the same snapshot.
+        bounds: What counts as functional.
+
+    Returns:
+        SQL with the columns of `counted`, dated_claims (share of all statements that are not deprecated and have a
+        value, current or not, with a start, an end or a point in time) and measured (one of VERDICTS).
+    """
+    return f"""
+        WITH stated AS (
+            SELECT property, count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL
+                                              OR point_precision IS NOT NULL) / count(*) AS dated_claims
+            FROM {claims} WHERE rank <> 'deprecated' AND snak = 'value' GROUP BY property
+        )
+        SELECT property, subjects, functional, coalesce(dated_claims, 0) AS dated_claims,
+               CASE WHEN functional < {bounds.functional} THEN 'several'
+                    WHEN dated_claims >= {bounds.dated} THEN 'temporal' ELSE 'single' END AS measured
+        FROM {counted} LEFT JOIN stated USING (property)
+    """  # noqa: S608 - our own names and numbers
+
+
+def declared_relations(declared: str) -> str:
+    """A query: the properties that Wikidata's editors declare to have one value.
+
+    Args:
+        declared: SQL of a relation with the columns FUNCTIONAL_BY_CONSTRAINT (kgedit.engines.protocol).
+
+    Returns:
+        SQL with the columns property, constraints (their kinds, sorted), temporal (whether a time is among the
+        separators), by_point (whether the point in time is) and declared (one of VERDICTS).
+    """
+    return f"""
+        SELECT property, list_sort(list(DISTINCT "constraint")) AS constraints,
+               bool_or(list_has_any(separators, {list(TIME_QUALIFIERS)})) AS temporal,
+               bool_or(list_contains(separators, '{POINT_IN_TIME}')) AS by_point,
+               CASE WHEN temporal THEN 'temporal' ELSE 'single' END AS declared
+        FROM {declared} GROUP BY property
+    """  # noqa: S608 - our own names
+
+
+EXCEPTIONS = f"""
+    SELECT DISTINCT subject AS property FROM new_claims
+    WHERE property = 'P2302' AND rank <> 'deprecated' AND object IN ('{SINGLE_VALUE}', '{SINGLE_BEST_VALUE}')
+      AND list_contains(qualifier_properties, '{EXCEPTION_TO_CONSTRAINT}')
+"""  # noqa: S608 - our own names
+"""SQL: properties whose constraint names entities that may break it (P2303); which ones the store does not keep."""
+
+
+def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagreeing: bool = False) -> pa.Table:
+    """One row for each property of a snapshot with enough subjects, by id.
+
+    Args:
+        snapshot: Whose statements are counted.
+        bounds: What counts as functional.
+        disagreeing: Only the properties of which the two verdicts differ.
+
+    Returns:
+        Columns property, property_label, subjects, functional, dated (share of the facts whose statement has a start or
+        end time), dated_claims and measured (measured_relations), declared (one of VERDICTS; "several" without a
+        constraint), constraints and temporal (declared_relations), and exceptions (whether a constraint names some;
+        null without a constraint).
+    """
+    engine = StoreEngine()
+    with Window(snapshot, snapshot, spill=snapshot.folder.parent / ".spill") as window:
+        properties = window.select("SELECT DISTINCT property FROM new_facts")
+        return window.select(
+            f"""
+            WITH share AS (
+                SELECT property, count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL) / count(*)
+                    AS dated
+                FROM new_facts GROUP BY property
+            )
+            SELECT property, coalesce(label, property) AS property_label, subjects, functional, dated, dated_claims,
+                   measured, coalesce(declared, 'several') AS declared, coalesce(constraints, []) AS constraints,
+                   temporal, CASE WHEN declared IS NOT NULL THEN property IN ({EXCEPTIONS}) END AS exceptions
+            FROM ({measured_relations("counted", "new_claims", bounds)}) JOIN share USING (property)
+            LEFT JOIN ({declared_relations("constrained")}) USING (property)
+            LEFT JOIN (SELECT id, label FROM new_entities WHERE kind = 'property') ON id = property
+            WHERE {"measured <> coalesce(declared, 'several')" if disagreeing else "true"}
+            ORDER BY property[1], property[2:]::BIGINT
+            """,  # noqa: S608 - our own names
+            counted=engine.functional_by_data(window, properties, min_subjects=bounds.subjects),
+            constrained=engine.functional_by_constraint(window),
+        )
+
+
+def told(bounds: Bounds) -> dict[str, float]:
+    """The bounds as they are recorded."""
+    return asdict(bounds)

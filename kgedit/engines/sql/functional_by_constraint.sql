@@ -1,0 +1,17 @@
+-- Finds: Properties that Wikidata's editors declare to have one value: single-value and single-best-value constraints
+-- of the newer snapshot, and of the older one for properties that the newer lacks. The same rows as
+-- cypher/read/functional_by_constraint.cypher for either snapshot, without labels.
+-- Reads: old_claims, new_claims, new_entities
+-- Returns: kgedit.engines.protocol.FUNCTIONAL_BY_CONSTRAINT
+WITH declared AS (
+    SELECT subject, object, separators FROM new_claims
+    WHERE property = 'P2302' AND rank <> 'deprecated' AND snak = 'value' AND object IN ('Q19474404', 'Q52060874')
+    UNION ALL
+    SELECT subject, object, separators FROM old_claims
+    WHERE property = 'P2302' AND rank <> 'deprecated' AND snak = 'value' AND object IN ('Q19474404', 'Q52060874')
+      AND subject NOT IN (SELECT id FROM new_entities)
+)
+SELECT DISTINCT subject AS property,
+       CASE object WHEN 'Q19474404' THEN 'single value' ELSE 'single best value' END AS "constraint",
+       coalesce(separators, []) AS separators
+FROM declared ORDER BY property, "constraint", separators

@@ -1,0 +1,47 @@
+"""A graph that holds a part of the snapshots is asked nothing about facts that did not change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from world.two_days import about, item, two_snapshots
+
+from kgedit.engines.graph import GraphEngine
+from kgedit.engines.store import StoreEngine
+from kgedit.graph.connection import Graph
+from kgedit.store.window import Window
+
+
+class ScopedGraph:
+    """Knows its scope and refuses every question."""
+
+    def __init__(self, **scope: Any) -> None:
+        self._scope = scope
+
+    def rows(self, cypher: str) -> list[dict[str, Any]]:
+        assert "(s:Snapshot)" in cypher
+        return [{"properties": self._scope}]
+
+    def table(self, cypher: str, parameters: object) -> pa.Table:
+        raise AssertionError((cypher, parameters))
+
+
+@pytest.mark.parametrize("scope", [{"properties": ["P6"]}, {"around_changes": True}, {"items_only": True}])
+def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, scope: dict[str, Any]) -> None:
+    towns = [item(f"Q{n}", about("P6", f"Q{n + 50}"), about("P17", "Q99"), label=f"Town {n}") for n in range(2, 6)]
+    people = [item(f"Q{n + 50}", label=f"Person {n}") for n in range(1, 6)] + [item("Q99", label="Norway")]
+    before = [item("Q1", about("P17", "Q99"), label="Town"), *towns, *people]
+    after = [item("Q1", about("P17", "Q99"), about("P6", "Q51"), label="Town"), *towns, *people]
+    edits = pa.table({"case_id": ["Q1:P6"], "subject": ["Q1"], "property": ["P6"]})
+    with Window(*two_snapshots(tmp_path, before, after), spill=tmp_path / "spill") as window:
+        engine, store = GraphEngine(cast(Graph, ScopedGraph(**scope))), StoreEngine()
+        found = engine.similar_subjects(window, edits, max_df=10, k=3, pool=2)
+        assert found == store.similar_subjects(window, edits, max_df=10, k=3, pool=2)
+        assert found.similar["subject"].to_pylist() == ["Q2", "Q3", "Q4"]
+        assert found.static["subject"].to_pylist() == ["Q2", "Q3"]
+        counted = engine.functional_by_data(window, edits, min_subjects=2)
+        assert counted.to_pylist() == [{"property": "P6", "subjects": 5, "functional": 1.0}]
+        assert engine.functional_by_constraint(window) == store.functional_by_constraint(window)
