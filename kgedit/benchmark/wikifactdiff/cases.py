@@ -3,8 +3,9 @@
 A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
 AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
 is no saying of what it would be the old answer.
-Its locality probe is the nearest neighbour's triple, as far as its object is none of the update's own. A question that
-fails a final filter is left out on every axis, and with the update's own question the case.
+Its locality probe is the nearest neighbour's triple whose object is none of the update's own, and which is not yet the
+probe of three other cases. A question that fails a final filter is left out on every axis, and with the update's own
+question the case.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from kgedit.benchmark.case_questions import judge_cases, judge_probes
 from kgedit.benchmark.final_filters import Words
-from kgedit.benchmark.wikifactdiff.workspace import read_table
+from kgedit.benchmark.locality import assign
+from kgedit.benchmark.wikifactdiff.workspace import count_rows, read_table
 from kgedit.benchmark.wording import persona_voiced
 from kgedit.prompts.dates import lead
+
+LOCALITY_USES = 3
+"""Most cases that one triple serves as locality probe: one answer that breaks must not weigh as much as ninety."""
 
 
 def make_cases(
@@ -62,11 +68,27 @@ def make_cases(
     )
     workspace.unregister("judged")
     counts = judged.counts | _judge_neighbours(workspace, words)
-    workspace.execute(_LOCALITY)
+    _choose_locality(workspace, seed)
     older, newer = (lead(day) for day in days) if days else ("", "")
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
     workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": older, "newer": newer})
     return counts
+
+
+def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """Table ``locality``: each case's nearest neighbour that is not the probe of LOCALITY_USES other cases already."""
+    workspace.execute(_CANDIDATES, {"seed": seed})
+    candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")
+    facts = count_rows(workspace, "(SELECT DISTINCT number FROM locality_candidate)")
+    assigned = assign(
+        candidates,
+        np.zeros(facts, dtype=np.int64),
+        cases=count_rows(workspace, "cases"),
+        max_uses=LOCALITY_USES,
+    )
+    workspace.register("assigned", assigned)
+    workspace.execute(_LOCALITY)
+    workspace.unregister("assigned")
 
 
 def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: Words) -> dict[str, dict[str, Any]]:
@@ -124,15 +146,24 @@ _NEIGHBOUR_QUESTIONS = """
     FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
 """
 
-_LOCALITY = """
-    CREATE TABLE locality AS
-    SELECT DISTINCT ON (case_id) case_id, n.neighbour AS subject, n.neighbour_label AS subject_label,
+_CANDIDATES = """
+    CREATE TABLE locality_candidate AS
+    WITH numbered AS (
+        SELECT *, row_number() OVER (ORDER BY md5(concat_ws('|', $seed, case_id)), case_id) - 1 AS number FROM cases
+    )
+    SELECT c.number AS place, c.case_id, dense_rank() OVER (ORDER BY n.neighbour, n.neighbour_property) - 1 AS number,
+           n.similarity AS score, n.place AS rank, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
            n.object_aliases, n.similarity, n.basis, n.question
-    FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
+    FROM numbered c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
           AND n.question IS NOT NULL
-    ORDER BY case_id, n.place
+"""
+
+_LOCALITY = """
+    CREATE TABLE locality AS
+    SELECT c.* EXCLUDE (place, number, score, rank) FROM locality_candidate c JOIN assigned a USING (place, number);
+    DROP TABLE locality_candidate
 """
 
 _KNOWN_FACTS = """

@@ -64,7 +64,7 @@ class Settings:
     """Settings that change the content of a timestep; all of them are recorded in it.
 
     Attributes:
-        seed: Chooses personas, random neighbours and the populations of the replacement set.
+        seed: Chooses personas, random neighbours, equally similar ones, and the populations of the replacement set.
         known_facts: Most facts of the older snapshot to write questions for.
         compat: Behaviour of other code (kgedit.benchmark.wikifactdiff.compat); None for the paper's.
         pageviews: Monthly files of page views; without any the popularity is null.
@@ -173,7 +173,7 @@ def _make_tables(
     compared = _find_updates(workspace, old, new, settings, selection)
     step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)
-    find_neighbours(workspace)
+    find_neighbours(workspace, seed=settings.seed)
     draw_random_neighbours(workspace, seed=settings.seed)
     step("wording questions", 4, _STEPS)
     words = RelationWords(

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from kgedit.benchmark.final_filters import gives_away
 from kgedit.benchmark.wikifactdiff.neighbours import (
     COSINE_UNIT,
     Nearest,
@@ -46,12 +47,15 @@ UNCHANGED_TRIPLES = """
 """Facts of groups that both snapshots have alike; of several objects the one whose id sorts first."""
 
 
-def find_neighbours(workspace: duckdb.DuckDBPyConnection, *, n: int = NEAREST_ENTITIES, k: int = TRIPLES) -> None:
+def find_neighbours(
+    workspace: duckdb.DuckDBPyConnection, *, seed: int | None = None, n: int = NEAREST_ENTITIES, k: int = TRIPLES
+) -> None:
     """Table ``nearest_triple`` (subject, property, place, neighbour, object, cosine), cosine in millionths.
 
     Args:
         workspace: With update_group, unchanged_triple, and ``document`` (id): the items of the older snapshot among
             which neighbours are sought.
+        seed: Orders entities that are equally similar; None for the order of their ids, as in Cypher.
         n: Most similar entities to look at for each subject.
         k: Triples for each update.
     """
@@ -67,13 +71,16 @@ def find_neighbours(workspace: duckdb.DuckDBPyConnection, *, n: int = NEAREST_EN
             WITH near AS (SELECT s.id AS subject, d.id AS neighbour, found.number AS number, cosine FROM found
                           JOIN sought s ON s.place = found.query JOIN numbered d ON d.number = found.number)
             SELECT g.subject, g.property,
-                   row_number() OVER (PARTITION BY g.subject, g.property ORDER BY cosine DESC, number) AS place,
-                   t.subject, t.object, cosine
+                   row_number() OVER (
+                       PARTITION BY g.subject, g.property
+                       ORDER BY cosine DESC, if($seed IS NULL, '', md5(concat_ws('|', $seed, g.subject, t.subject))),
+                                number
+                   ) AS place, t.subject, t.object, cosine
             FROM near JOIN update_group g ON g.subject = near.subject
             JOIN unchanged_triple t ON t.subject = near.neighbour AND t.property = g.property
             QUALIFY place <= $k
             """,
-            {"k": k},
+            {"k": k, "seed": seed},
         )
         workspace.unregister("found")
 
@@ -175,8 +182,8 @@ _FEATURES = f"""
 def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int, k: int = TRIPLES) -> None:
     """Table ``random_triple`` (subject, property, place, neighbour, neighbour_property, object).
 
-    For each update k triples from the nearest neighbours of all updates, none about its own subject. What is drawn
-    depends on the seed, the update and the set drawn from.
+    For each update k triples from the nearest neighbours of all updates, none about its own subject and none that names
+    one of its values. What is drawn depends on the seed, the update and the set drawn from.
     """
     workspace.execute(
         """
@@ -192,9 +199,13 @@ def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int, k
         ), once AS (
             SELECT d.subject, d.property, p.neighbour, p.property AS neighbour_property, p.object, min(draw) AS draw
             FROM drawn d JOIN pool p USING (number) WHERE p.neighbour <> d.subject GROUP BY ALL
+        ), apart AS (
+            SELECT once.* FROM once
+            ANTI JOIN update_object own ON own.subject = once.subject AND own.property = once.property
+                                       AND own.object IN (once.neighbour, once.object)
         )
         SELECT subject, property, row_number() OVER (PARTITION BY subject, property ORDER BY draw) AS place, neighbour,
-               neighbour_property, object FROM once QUALIFY place <= $k
+               neighbour_property, object FROM apart QUALIFY place <= $k
         """,
         {"seed": seed, "k": k},
     )
@@ -208,8 +219,8 @@ def similarity(cosine: str) -> str:
 def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
     """Tables ``document``, items with an article that are no pages of Wikimedia's, and ``unchanged_triple`` of them.
 
-    Only triples whose subject and property have labels and whose object can be told stay; ``triple_object`` has the
-    objects' words.
+    Only triples stay whose subject and property have labels, and whose object can be told and is not part of the
+    subject's label (New York City is a city). ``triple_object`` has the objects' words.
     """
     workspace.execute(
         """
@@ -244,4 +255,10 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
            OR object IN (FROM page)
            OR property IN (FROM unnamed_property)
         """
+    )
+    workspace.execute(
+        f"""
+        DELETE FROM unchanged_triple t USING known s, triple_object o
+        WHERE s.id = t.subject AND o.object = t.object AND {gives_away("s.label", "o.label")}
+        """  # noqa: S608 - our own names
     )
