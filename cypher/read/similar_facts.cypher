@@ -1,5 +1,5 @@
 // Finds: For many edits at once, unchanged facts of the same property about subjects like the edited one: as
-// similar_static_facts, without labels. A fact that several edited subjects share is looked up once.
+// similar_static_facts. A fact that several edited subjects share is looked up once.
 // Parameters:
 // $edits (maps): one {case_id, subject, property} for each edit
 // $from (date): older snapshot
@@ -9,8 +9,10 @@
 // Returns:
 // case_id: of the edit
 // subject: QID of the similar subject
+// subject_label: its label
 // property: PID of the edit
 // object: QID of its one current object of the property, in both snapshots
+// object_label: its label
 // score: similarity, as in similar_subjects
 MATCH (d:Snapshot {date: $from})
 WITH d.items AS items
@@ -44,15 +46,15 @@ WHERE none(x IN [other, object] WHERE EXISTS {
 UNWIND shared AS one
 UNWIND one[1] AS i
 WITH i, other, object, sum(one[0]) AS weight
-WITH i, other.id AS subject, object, weight ORDER BY weight DESC, subject
-WITH i, collect([subject, object, weight]) AS ranked
+WITH i, other, object, weight ORDER BY weight DESC, other.id
+WITH i, collect([other, object, weight]) AS ranked
 CALL (i) {
   MATCH (:Term {id: $edits[i].subject})-[h:FACT {property: $edits[i].property}]->(o)
   WHERE h.since <= $from < h.until OR h.since <= $to < h.until
   RETURN collect(o) AS own
 }
-WITH i, [one IN ranked WHERE one[0] <> $edits[i].subject AND NOT one[1] IN own][..$k] AS best
+WITH i, [one IN ranked WHERE one[0].id <> $edits[i].subject AND NOT one[1] IN own][..$k] AS best
 UNWIND best AS one
-RETURN $edits[i].case_id AS case_id, one[0] AS subject, $edits[i].property AS property, one[1].id AS object,
-       one[2] / 1e6 AS score
+RETURN $edits[i].case_id AS case_id, one[0].id AS subject, one[0].label AS subject_label,
+       $edits[i].property AS property, one[1].id AS object, one[1].label AS object_label, one[2] / 1e6 AS score
 ORDER BY property, case_id, score DESC, subject

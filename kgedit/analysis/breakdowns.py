@@ -15,13 +15,21 @@ from kgedit.analysis.cells import Cell, Change, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of, preset_scale, preset_unit
 from kgedit.records.cases import Axis
+from kgedit.records.scores import EvaluationStage
 
 Counts = Mapping[str, int]
 """Label or id -> how often a corpus names it, or a page was viewed."""
 
-BREAKDOWNS = ("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count", *NEIGHBOUR_BREAKDOWNS)
+LOCALITY_BASIS = "locality_basis"
+"""How locality probes were found."""
+
+BREAKDOWNS = (
+    *("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count", LOCALITY_BASIS),
+    *NEIGHBOUR_BREAKDOWNS,
+)
 """What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
 
+_STAGES: tuple[EvaluationStage, ...] = ("before", "own")
 _UNKNOWN = "not known"
 _DECILES = 10
 
@@ -33,6 +41,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         by: One of BREAKDOWNS.
         counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
     """
+    if by == LOCALITY_BASIS:
+        return locality_table(runs, preset)
     if by in NEIGHBOUR_BREAKDOWNS:
         return bleedover_split_table(runs, by, preset=preset, counts=counts)
     asked = asked_axes(runs, preset)
@@ -63,6 +73,32 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     if by.endswith("_count"):
         note += f" Tenths of the cases by how often the {by.partition('_')[0]} is counted, 1 the rarest."
     return Table(f"By {name}, preset {preset}", columns, tuple(rows), note)
+
+
+def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Locality before and after by how the probes were found; None where no run knows it."""
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        asked = (rows_of(run, stage, "locality", preset) for stage in _STAGES)
+        before, after = (_by_name(run, rows, "basis", preset) for rows in asked)
+        for basis in sorted(after.keys() - {_UNKNOWN}):
+            change = Change(found.mean if (found := before.get(basis)) else None, after[basis])
+            rows.append((number, run.spec.method, basis, after[basis].n, change))
+    if not rows:
+        return None
+    columns = (
+        *METHOD,
+        Column("basis", key=True),
+        Column("n", "count"),
+        Column("locality", preset_unit(runs, preset)),
+    )
+    note = (
+        f"{metrics_of(runs, preset)}, before any edit → right after a timestep's own edits; 95 % interval clustered by "
+        "relation. graph: the probe's subject shares rare facts with the edited one; label: their names are alike; "
+        "relation: another relation of the same family, about a subject of the same class; changed: the fact became "
+        "true in the window; nearest: most similar by WikiFactDiff's measure."
+    )
+    return Table(f"Locality by how the probe was found, preset {preset}", columns, tuple(rows), note)
 
 
 def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
@@ -105,9 +141,14 @@ def _changes(run: Run, axis: Axis, preset: str, groups: Mapping[int, str]) -> di
 
 def _by_group(run: Run, stage: Any, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, Estimate]:
     rows = rows_of(run, stage, axis, preset)
+    names = pa.array([groups.get(case) for case in rows["case"].to_pylist()], pa.string())
+    return _by_name(run, rows.append_column("group", names), "group", preset)
+
+
+def _by_name(run: Run, rows: pa.Table, column: str, preset: str) -> dict[str, Estimate]:
     values = rows["value"].to_numpy(zero_copy_only=False)
     relations = np.array(rows["relation"].to_pylist(), dtype=np.str_)
-    names = np.array([groups.get(case, _UNKNOWN) for case in rows["case"].to_pylist()], dtype=np.str_)
+    names = np.array([_UNKNOWN if name is None else name for name in rows[column].to_pylist()], dtype=np.str_)
     judged = ~np.isnan(values.astype(np.float64))
     found = {name: judged & (names == name) for name in np.unique(names)}
     scale = preset_scale([run], preset)

@@ -290,6 +290,7 @@ class Timestep:
                     (fact_in(row),),
                     changed=row["basis"] == CHANGED,
                     similarity=row["similarity"],
+                    basis=row["basis"],
                 ),
             )
 

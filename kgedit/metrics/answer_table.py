@@ -95,6 +95,7 @@ def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dic
         "neighbour_label": answer.neighbour.label,
         "similarity": answer.neighbour.similarity,
         "popularity": answer.neighbour.popularity,
+        "basis": answer.neighbour.basis,
         "bleedover": BLEEDOVER.judge(answer, earlier),
     }
 

@@ -35,6 +35,7 @@ ANSWERS = pa.schema(
         ("neighbour_label", pa.string()),
         ("similarity", pa.float64()),
         ("popularity", pa.float64()),
+        ("basis", pa.string()),
         ("bleedover", pa.float64()),
         ("unchanged", pa.float64()),
         ("scenario", pa.string()),
@@ -47,9 +48,9 @@ metric, null where it cannot judge. right: whether that is the best value; null 
 wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
 ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
 ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
-popularity: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability of its
-answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one that the
-unedited model gave, else 0; null where there is none to compare with.
+popularity, basis: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability
+of its answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one
+that the unedited model gave, else 0; null where there is none to compare with.
 scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
 
 CASES = pa.schema(

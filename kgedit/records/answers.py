@@ -39,12 +39,14 @@ class Neighbour:
         label: Its label.
         similarity: To the edit's subject, the higher the nearer; None where nobody knows.
         popularity: ln(median monthly views + 1); None where nobody knows.
+        basis: How it was found, such as "graph" (kgedit.records.cases.Probe); None where nobody knows.
     """
 
     subject: str
     label: str
     similarity: float | None
     popularity: float | None
+    basis: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,8 @@ class Probe:
         cloze: The same as a statement that breaks off where the answer stands; "" where there is none.
         similarity: Of a locality probe's subject to the edit's, the higher the nearer; None where nobody knows.
         popularity: Of a locality probe's subject, ln(median monthly views + 1); None where nobody knows.
+        basis: How a locality probe was found: "graph", "label", "relation", "changed", "nearest" or "random"
+            (docs/questions.md); None where nobody knows.
     """
 
     axis: Axis
@@ -85,6 +87,7 @@ class Probe:
     cloze: str = ""
     similarity: float | None = None
     popularity: float | None = None
+    basis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

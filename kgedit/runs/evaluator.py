@@ -289,5 +289,9 @@ def _neighbour(probe: Probe) -> Neighbour | None:
         return None
     fact = probe.facts[0]
     return Neighbour(
-        subject=fact.subject, label=fact.subject_label, similarity=probe.similarity, popularity=probe.popularity
+        subject=fact.subject,
+        label=fact.subject_label,
+        similarity=probe.similarity,
+        popularity=probe.popularity,
+        basis=probe.basis,
     )

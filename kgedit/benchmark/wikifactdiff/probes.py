@@ -49,6 +49,7 @@ def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe
                 cloze=row["cloze"] or "",
                 similarity=row["similarity"],
                 popularity=row["popularity"],
+                basis=row["basis"],
             ),
         )
 

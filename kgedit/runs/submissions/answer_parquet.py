@@ -17,6 +17,7 @@ _NEIGHBOUR = pa.struct(
         ("label", pa.string()),
         ("similarity", pa.float64()),
         ("popularity", pa.float64()),
+        ("basis", pa.string()),
     ]
 )
 _STRINGS = pa.list_(pa.string())

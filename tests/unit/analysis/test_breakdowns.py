@@ -12,11 +12,12 @@ from world.small_runs import T1, answer, write_run
 
 from kgedit.analysis.breakdowns import breakdown_table, tenths
 from kgedit.analysis.errors import error_table
+from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.analysis.unsolved import unsolved_table
 from kgedit.records.cases import Case, Fact
-from kgedit.records.runs import UNEDITED
+from kgedit.records.runs import UNEDITED, Neighbour
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.scoring import write_scores
@@ -137,3 +138,20 @@ def test_unsolved_is_what_no_model_and_no_run_answers(tmp_path: Path, run: Run) 
     every = unsolved_table(read_runs([run.folder, other, third]))
     assert every is not None
     assert every.texts()[0][-2:] == ("3", "0.0"), "each solves what the others do not"
+
+
+def test_locality_is_split_by_how_the_probe_was_found(tmp_path: Path) -> None:
+    answers = []
+    for number, (basis, text) in enumerate([("graph", "Oslo"), ("graph", "Bergen"), ("label", "Oslo"), (None, "Oslo")]):
+        neighbour = Neighbour(subject=f"Q{number}", label="", similarity=None, popularity=None, basis=basis)
+        same = {"axis": "locality", "answers": ("Oslo",), "question": f"{number}?", "neighbour": neighbour}
+        case_id = f"Q{100 + number}:P{number}:Q1"
+        answers += [answer(case_id, after=None, text="Oslo", **same), answer(case_id, text=text, **same)]
+    folder = write_run(tmp_path / "ft", answers)
+    write_scores(folder)
+    runs = read_runs([folder])
+    table = breakdown_table(runs, "locality_basis", preset="wild")
+    assert table is not None
+    shown = [(row[2], row[3], row[4].before, row[4].after.mean) for row in table.rows]
+    assert shown == [("graph", 2, 1.0, 0.5), ("label", 1, 1.0, 1.0)]
+    assert table.title in [other.title for other in report_tables(runs)]

@@ -154,7 +154,7 @@ def test_with_clozes_the_four_others_ask_for_generalization_and_neighbours_have_
     reply = Reply(text="", token_match=None, prompt_tokens=1, new_tokens=1, seconds=0.0)
     answer = to_answer(worded, reply, UNEDITED)
     assert answer.neighbour == Neighbour(
-        subject=near.facts[0].subject, label=near.facts[0].subject_label, similarity=0.5, popularity=None
+        subject=near.facts[0].subject, label=near.facts[0].subject_label, similarity=0.5, popularity=None, basis="graph"
     )
     update = word(small_model(), AskedProbe(case, asked[0]), PRESETS["cloze"], context=bare)
     assert to_answer(update, reply, UNEDITED).neighbour is None
