@@ -114,7 +114,8 @@ BY_TIME = (
     Rule("fixed since the subject began", "fixed_at_beginning AND subject_began_before", "backfill", 0.97),
     Rule("fixed, of a subject without dates", "fixed_at_beginning", "backfill", 0.9),
     Rule("rarely changes", "slow", "backfill", 0.75),
-    Rule("rank moved", "new_stated_before", "backfill", 0.7),
+    Rule("preferred rank moved on", "preferred_rank_moved", "update", 0.8),
+    Rule("stated before", "new_stated_before", "backfill", 0.7),
     Rule("outranked", "added > 0 AND old_still_stated", "update", 0.8),
     Rule("added without dates", "gone = 0", "backfill", 0.6),
 )

@@ -66,6 +66,8 @@ SNAPSHOT_SIGNALS = (
            "CASE WHEN p.old_object IS NOT NULL THEN coalesce(NOT c.deprecated, false) END"),
     Signal("new_stated_before", "the older snapshot states the new value, but not as current",
            "CASE WHEN p.new_object IS NOT NULL THEN b.object IS NOT NULL END"),
+    Signal("preferred_rank_moved", "the preferred rank went from the old value to the new one, and both stay stated",
+           "a.preferred AND d.preferred AND NOT b.preferred AND NOT c.preferred AND NOT c.deprecated"),
     Signal("held_earlier", "the new value was current in an earlier snapshot",
            "CASE WHEN p.new_object IS NOT NULL AND $earlier > 0 THEN h.object IS NOT NULL END"),
     # The subject, and what kind of property it is.
@@ -79,9 +81,9 @@ SNAPSHOT_SIGNALS = (
            "n.value_first > $old AND n.value_until <= $until"),
     Signal("date_before", "the new value is itself a date before the older snapshot", "n.value_until <= $old"),
 )  # fmt: skip
-"""``p`` the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``c`` and ``b`` the statements of
-the old value in the newer snapshot and of the new one in the older, ``h`` earlier facts, ``s`` the subject,
-``w`` and ``v`` containment. ``$until`` is the day after the newer snapshot."""
+"""``p`` the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``a`` and ``c`` the statements of
+the old value in the older and in the newer snapshot, ``b`` and ``d`` those of the new one, ``h`` earlier facts, ``s``
+the subject, ``w`` and ``v`` containment. ``$until`` is the day after the newer snapshot."""
 
 _PROPERTY_SIGNALS = tuple(
     Signal(name, meaning, f"p.property IN {ids(properties)}")
@@ -160,6 +162,8 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, 
         LEFT JOIN old_held o ON o.subject = p.subject AND o.property = p.property AND o.object = p.old_object
         LEFT JOIN new_stated c ON c.subject = p.subject AND c.property = p.property AND c.object = p.old_object
         LEFT JOIN old_stated b ON b.subject = p.subject AND b.property = p.property AND b.object = p.new_object
+        LEFT JOIN old_stated a ON a.subject = p.subject AND a.property = p.property AND a.object = p.old_object
+        LEFT JOIN new_stated d ON d.subject = p.subject AND d.property = p.property AND d.object = p.new_object
         LEFT JOIN held_earlier h ON h.subject = p.subject AND h.property = p.property AND h.object = p.new_object
         LEFT JOIN subject_dates s ON s.subject = p.subject
         LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object

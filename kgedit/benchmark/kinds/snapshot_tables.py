@@ -144,6 +144,7 @@ def _make_stated(connection: duckdb.DuckDBPyConnection) -> None:
             f"""
             CREATE TABLE {name}_stated AS
             SELECT subject, property, coalesce(target, term) AS object, bool_and(rank = 'deprecated') AS deprecated,
+                   bool_or(rank = 'preferred') AS preferred,
                    max(end_first) AS end_first, max(end_until) AS end_until,
                    bool_or(end_precision IS NOT NULL) AS ended
             FROM (SELECT *, {TERM} AS term FROM {name}_claims SEMI JOIN change USING (subject, property))

@@ -12,6 +12,7 @@ from world.small_runs import T1, answer, write_run
 
 from kgedit.analysis.breakdowns import breakdown_table, tenths
 from kgedit.analysis.errors import error_table
+from kgedit.analysis.overviews import runs_table
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
@@ -138,6 +139,12 @@ def test_unsolved_is_what_no_model_and_no_run_answers(tmp_path: Path, run: Run) 
     every = unsolved_table(read_runs([run.folder, other, third]))
     assert every is not None
     assert every.texts()[0][-2:] == ("3", "0.0"), "each solves what the others do not"
+
+
+def test_a_report_says_which_kinds_of_change_were_measured(run: Run) -> None:
+    (row,) = runs_table([run]).rows
+    kinds = [column.name for column in runs_table([run]).columns].index("kinds of change")
+    assert row[kinds] == "backfill 33 %, not judged 33 %, update 33 %"
 
 
 def test_locality_is_split_by_how_the_probe_was_found(tmp_path: Path) -> None:
