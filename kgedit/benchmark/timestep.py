@@ -231,9 +231,9 @@ class Timestep:
             archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
             two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
         """
-        from kgedit.benchmark.wikifactdiff.probes import subject_popularities
+        from kgedit.benchmark.wikifactdiff.probes import replaced, subject_popularities
 
-        popularity = subject_popularities(self)
+        popularity, replacements = subject_popularities(self), replaced(self)
         rows = self.table("cases").to_pylist()
         facts = {row["case_id"]: fact_in(row) for row in rows}
         probes: dict[str, list[Probe]] = defaultdict(list)
@@ -271,6 +271,7 @@ class Timestep:
                 popularity=popularity.get((row["subject"], row["property"])),
                 subject_aliases=tuple(row["subject_aliases"] or ()),
                 subject_description=row["subject_description"] or "",
+                in_replacement_set=replacements.get((row["subject"], row["property"])),
             )
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:

@@ -100,6 +100,7 @@ _MOST_FAILURES = 5
     default=None,
     help="Ask two-hop questions in other words as well, on an axis of their own.",
 )
+@click.option("--population", metavar="all|repl", help="repl: only WikiFactDiff's replacement set, WFD_repl.")
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
 @click.option("--sample", metavar="N", help="N cases of each timestep, drawn by --seed.")
 @click.option("--stratify", metavar="relation", help="A sample with each relation's share.")

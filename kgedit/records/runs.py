@@ -215,6 +215,7 @@ class RunSpec:
         neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
             has by itself.
         two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
+        population: "repl": only cases of WikiFactDiff's replacement set; None for all.
         limit: Largest number of cases of each timestep, the first of the file; None for all.
         sample: So many cases of each timestep, drawn by the seed; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
@@ -253,6 +254,7 @@ class RunSpec:
     archive_as: str | None = None
     neighbours: int | None = None
     two_hop_rephrases: bool = False
+    population: Literal["repl"] | None = None
     sample: int | None = None
     stratify: Literal["relation"] | None = None
     only_failed: bool = False

@@ -62,6 +62,9 @@ class GivenRun(BaseModel):
     two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
         None, description="ask two-hop questions in other words as well"
     )
+    population: Literal["all", "repl"] | None = Field(
+        None, description="repl: only the cases of WikiFactDiff's replacement set; default all"
+    )
     limit: _FromOne = Field(None, description="at most so many cases of each timestep")
     sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
     stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")

@@ -55,6 +55,8 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
                 f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
+        if spec.population == "repl":
+            cases = _replacements(cases, timestep.name)
         named = [case for case in cases if wanted is None or _names(case) & wanted]
         if not named:
             raise BenchmarkError(
@@ -73,6 +75,23 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             )
         )
     return chosen, counts
+
+
+def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
+    """The cases of WFD_repl.
+
+    Raises:
+        BenchmarkError: if there is none.
+    """
+    found = [case for case in cases if case.in_replacement_set]
+    if not found:
+        why = (
+            "says of no case whether it is in it. Take a timestep of --profile wikifactdiff, or its wikifactdiff.jsonl"
+            if all(case.in_replacement_set is None for case in cases)
+            else "holds none of its cases. Leave out --population"
+        )
+        raise BenchmarkError(f"--population repl takes WikiFactDiff's replacement set; the timestep {name} {why}.")
+    return found
 
 
 def leave_out_answered(

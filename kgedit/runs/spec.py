@@ -80,6 +80,7 @@ def write_spec(spec: RunSpec) -> str:
 
 _NOT_ALWAYS_THERE = (
     "archive_as",
+    "population",
     "neighbours",
     "two_hop_rephrases",
     "ability_tasks",
@@ -196,6 +197,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         archive_as=given.archive_as,
         neighbours=given.neighbours,
         two_hop_rephrases=bool(given.two_hop_rephrases),
+        population=None if given.population == "all" else given.population,
         limit=given.limit,
         sample=given.sample,
         stratify=given.stratify,

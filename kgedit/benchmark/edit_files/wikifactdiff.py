@@ -88,6 +88,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 scenario=scenario if scenario in SCORED else None,
                 static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
                 alternatives=texts_of(mapping_at(row, "alternatives").get(text_at(compared, "label"))),
+                in_replacement_set=_replacement(row),
             ),
             CaseDetails(
                 scenario=scenario,
@@ -96,6 +97,12 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                 other_objects=tuple(text_at(other, "id") or text_at(other, "label") for other in others),
             ),
         )
+
+
+def _replacement(row: Row) -> bool | None:
+    """Whether a row belongs to WFD_repl; published files say only that it is a replacement."""
+    said = row.get("in_replacement_set", row.get("is_replace"))
+    return said if isinstance(said, bool) else None
 
 
 def _count_malformed(row: Row, place: RowPlace) -> None:
@@ -227,6 +234,8 @@ WIKIFACTDIFF = EditFormat(
         "generalization_prompts",
         "subject_is_ph_new",
         "subject_popularity",
+        "is_replace",
+        "in_replacement_set",
         "scenario",
         "kind",
         *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
@@ -242,8 +251,6 @@ WIKIFACTDIFF = EditFormat(
         "random_neighborhood.subject.description": "no method reads it",
         "random_neighborhood.objects.object.description": "no method reads it",
         "relation_is_temp_func": "it follows from the relation",
-        "is_replace": "it follows from the objects",
-        "in_replacement_set": "it selects rows; a run takes all of them unless --only-cases names some",
         "projected": "it says how the snapshots were made",
     },
     read_row=_read_row,

@@ -62,6 +62,14 @@ def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
     return {(row["subject"], row["property"]): row["popularity"] for row in rows if row["popularity"] is not None}
 
 
+def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
+    """Subject and property of each update -> whether it belongs to WFD_repl, where the timestep tells it."""
+    if not has_own_tables(timestep):
+        return {}
+    rows = own_table(timestep, "updates").select(["subject", "property", "in_replacement_set"]).to_pylist()
+    return {(row["subject"], row["property"]): row["in_replacement_set"] for row in rows}
+
+
 def _read_neighbours(timestep: Timestep) -> pa.Table:
     # Timesteps of earlier versions do not tell popularity; it is then null.
     return pq.read_table(timestep.folder / "neighbours.parquet", schema=NEIGHBOURS)

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -241,3 +242,24 @@ def test_a_run_is_not_resumed_with_other_cases(world: tuple[dict[str, object], T
 
     with pytest.raises(SpecError, match="a run of other cases"):
         run(resolve(raw | {"only_cases": str(names)}), folder)
+
+
+@dataclass(frozen=True)
+class _Replacements(_Step):
+    """Every third case belongs to WFD_repl."""
+
+    def cases(self, **options: Any) -> list[Case]:
+        return [
+            replace(case, in_replacement_set=number % 3 == 0) for number, case in enumerate(super().cases(**options))
+        ]
+
+
+def test_the_replacement_set_is_taken_before_a_sample_is_drawn(tmp_path: Path) -> None:
+    spec = _spec(tmp_path / "step", population="repl", sample=20)
+    chosen, counts = choose_cases([_Replacements()], spec)
+    (drawn,) = chosen.values()
+    assert len(drawn) == 20
+    assert all(case.in_replacement_set for case in drawn)
+    assert counts[0].cases == 34
+    with pytest.raises(BenchmarkError, match="says of no case whether it is in it"):
+        choose_cases([_Step()], spec)
