@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kgedit.benchmark.qaedit.locality import LocalityDraw
     from kgedit.benchmark.qaedit.names import Names
     from kgedit.benchmark.qaedit.sources import QuestionFile
+    from kgedit.llm.instructions import Instructions
     from kgedit.llm.remote.client import ChatClient, Effort, Estimate
     from kgedit.llm.remote.server import ChatServer
 
@@ -35,6 +36,7 @@ class ModelHelp:
         prices: Table of prices; None for the shipped one.
         budget: Most dollars to spend; None for no limit.
         tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
+        prompts: Folder with subject.txt, rephrase.txt or category.txt in place of the shipped ones; None for those.
     """
 
     model: str
@@ -44,6 +46,17 @@ class ModelHelp:
     prices: Path | None = None
     budget: float | None = None
     tokenizer: str | None = None
+    prompts: Path | None = None
+
+    def instructions(self) -> Instructions:
+        """What the model is told.
+
+        Raises:
+            ModelError: if the folder holds what is no such file.
+        """
+        from kgedit.llm.instructions import read_instructions
+
+        return read_instructions("qaedit", self.prompts)
 
     def client(self) -> ChatClient:
         """What asks the server; replies are kept in the user's cache."""
@@ -119,9 +132,12 @@ def build_qaedit(
     told: dict[str, Any] = {}
     if model is not None:
         texts = read.questions["question"].to_pylist()
-        asked = ask_parts(model.client(), model.parts, texts, worded, model=model.model, progress=progress)
+        instructions = model.instructions()
+        asked = ask_parts(
+            model.client(), model.parts, texts, worded, model=model.model, instructions=instructions, progress=progress
+        )
         worded = list(asked.worded)
-        told = _told(model, asked.kept)
+        told = _told(model, asked.kept, instructions)
     built = build_rows(read.questions, worded, _draw(pool, size=locality_questions, seed=seed))
     _refuse_none(built, sources)
     settings = {"seed": seed, "limit": limit, "locality_questions": locality_questions}
@@ -143,7 +159,9 @@ def estimate_qaedit(
 
     texts = _read(sources, limit).questions["question"].to_pylist()
     counter = ByTokenizer(model.tokenizer) if model.tokenizer else ByCharacters()
-    return estimate_parts(model.client(), model.parts, texts, model=model.model, counter=counter)
+    return estimate_parts(
+        model.client(), model.parts, texts, model=model.model, instructions=model.instructions(), counter=counter
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +237,8 @@ def _provenance(
     }
 
 
-def _told(model: ModelHelp, kept: Mapping[str, int]) -> dict[str, Any]:
+def _told(model: ModelHelp, kept: Mapping[str, int], instructions: Instructions) -> dict[str, Any]:
     """What a model did, for the provenance; not what it cost, which depends on what was cached."""
-    return {"model": {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}}
+    told = {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}
+    own = {name: instructions.sha256(name) for name in instructions.own}
+    return {"model": told | ({"prompts": own} if own else {})}

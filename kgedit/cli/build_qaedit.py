@@ -30,6 +30,8 @@ _MODEL_OPTIONS = (
                  help="Environment variable that holds the server's key."),
     click.option("--tokenizer", metavar="NAME",
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
+    click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+                 help="Your own subject.txt, rephrase.txt or category.txt, in place of those under prompts/qaedit."),
     click.option("--estimate", is_flag=True, help="Say what the model would cost, and ask nobody."),
     click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the model costs more."),
     click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
@@ -134,6 +136,7 @@ def _helper(options: Mapping[str, Any]) -> ModelHelp | None:
         prices=options["prices"],
         budget=options["budget"],
         tokenizer=options["tokenizer"],
+        prompts=options["prompts"],
     )
 
 

@@ -28,6 +28,8 @@ _OPTIONS = (
     click.option("--judge-local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit."),
     click.option("--judge-tokenizer", metavar="NAME",
                  help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
+    click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+                 help="Your own verdict.txt or error_class.txt, in place of the shipped ones under prompts/judge."),
     click.option("--judge-errors", is_flag=True,
                  help="Ask a server's judge also what is wrong with each answer that it calls wrong."),
     click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
@@ -51,6 +53,7 @@ class JudgeOptions:
     judge_key: str
     judge_local: str | None
     judge_tokenizer: str | None
+    prompts: Path | None
     judge_errors: bool
     estimate: bool
     budget: float | None
@@ -72,6 +75,8 @@ class JudgeOptions:
             raise ModelError(f"{given[0]} names a judge, who judges only with --metric judge.")
         if len(given) > 1:
             raise ModelError("Give one judge: --judge-model for a server's, or --judge-local for one on this machine.")
+        if self.prompts and not given:
+            raise ModelError("--prompts is what a judge is told: name one with --judge-model or --judge-local.")
         if self.estimate and not self.judge_model:
             raise ModelError("--estimate is about a server's judge: give --metric judge --judge-model NAME.")
         if self.judge_errors and not self.judge_model:
@@ -106,6 +111,7 @@ class JudgeOptions:
             prices=self.prices or SHIPPED,
             budget=self.budget,
             tokenizer=self.judge_tokenizer,
+            prompts=self.prompts,
         )
 
 
@@ -122,7 +128,7 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
         elif options.judge_local:
             from kgedit.runs.judging import LocalModelJudge
 
-            judged = LocalModelJudge(model=options.judge_local).judge(runs, progress=progress)
+            judged = LocalModelJudge(model=options.judge_local, prompts=options.prompts).judge(runs, progress=progress)
             say(f"Judged by {options.judge_local}: {judged:,} distinct answers")
         else:
             say("No judge is named: the verdicts that are in the run folders are kept.")

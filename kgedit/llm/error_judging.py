@@ -8,13 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
-from kgedit.llm.contexts import read_template
 from kgedit.llm.judging import cut, fenced, one_line
 from kgedit.llm.remote.requests import ChatRequest, Message
 from kgedit.records.error_classes import ErrorClass
-from kgedit.resources import data_folder
 
 CLASSES: Mapping[str, ErrorClass] = {
     "REPETITION": "repetition",
@@ -49,9 +46,9 @@ class WrongAnswer:
         """SHA-256 of the content."""
         return hashlib.sha256(self._record().encode()).hexdigest()
 
-    def request(self, model: str) -> ChatRequest:
-        """What asks for its class."""
-        prompt = fenced(_template(), self._record())
+    def request(self, model: str, template: str) -> ChatRequest:
+        """What asks for its class, by the instructions "error_class"."""
+        prompt = fenced(template, self._record())
         return ChatRequest(model=model, messages=(Message("user", prompt),), max_tokens=_CLASS_TOKENS)
 
     def read(self, reply: str) -> ErrorClass | None:
@@ -68,13 +65,3 @@ class WrongAnswer:
                 "answer": cut(self.answer),
             }
         )
-
-
-def error_prompt_sha256() -> str:
-    """Hash of the instructions: classes under different ones do not compare."""
-    return hashlib.sha256(_template().encode()).hexdigest()
-
-
-@cache
-def _template() -> str:
-    return read_template(data_folder("prompts") / "judge" / "error_class.txt")

@@ -10,12 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Literal
 
-from kgedit.llm.contexts import read_template
 from kgedit.llm.remote.requests import ChatRequest, Message
-from kgedit.resources import data_folder
 
 Verdict = Literal["CORRECT", "INCORRECT"]
 
@@ -49,9 +46,9 @@ class Judgement:
         """SHA-256 of the content."""
         return hashlib.sha256(self._record().encode()).hexdigest()
 
-    def prompt(self) -> str:
-        """The text that asks for a verdict."""
-        return fenced(_template(), self._record())
+    def prompt(self, template: str) -> str:
+        """The text that asks for a verdict, by the instructions "verdict" (kgedit.llm.instructions)."""
+        return fenced(template, self._record())
 
     def _record(self) -> str:
         return one_line(
@@ -63,25 +60,15 @@ class Judgement:
         )
 
 
-def judge_request(judgement: Judgement, model: str) -> ChatRequest:
-    """The request for a verdict."""
-    return ChatRequest(model=model, messages=(Message("user", judgement.prompt()),), max_tokens=VERDICT_TOKENS)
+def judge_request(judgement: Judgement, model: str, template: str) -> ChatRequest:
+    """The request for a verdict, by the instructions "verdict"."""
+    return ChatRequest(model=model, messages=(Message("user", judgement.prompt(template)),), max_tokens=VERDICT_TOKENS)
 
 
 def read_verdict(text: str) -> Verdict | None:
     """The verdict that a reply is, in either case and with or without a full stop; None if it is anything else."""
     word = text.strip().removesuffix(".").upper()
     return next((verdict for verdict in VERDICTS if word == verdict), None)
-
-
-def prompt_sha256() -> str:
-    """Hash of the judge's instructions: verdicts under different ones do not compare."""
-    return hashlib.sha256(_template().encode()).hexdigest()
-
-
-@cache
-def _template() -> str:
-    return read_template(data_folder("prompts") / "judge" / "verdict.txt")
 
 
 def fenced(template: str, record: str) -> str:

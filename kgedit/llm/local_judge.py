@@ -31,6 +31,7 @@ class LocalJudge:
 
     Args:
         model: Asked in its chat template where it has one.
+        template: The instructions "verdict" (kgedit.llm.instructions).
         calibrated: Whether the model's own liking for either word is taken off.
 
     Attributes:
@@ -40,8 +41,8 @@ class LocalJudge:
         ModelError: if its tokenizer cannot tell the words apart.
     """
 
-    def __init__(self, model: LanguageModel, *, calibrated: bool = True) -> None:
-        self._model = model
+    def __init__(self, model: LanguageModel, template: str, *, calibrated: bool = True) -> None:
+        self._model, self._template = model, template
         chat = model.chat
         context = Context("chat", "{question}", in_chat=True) if chat else Context("judge", "{question}\n\n")
         self._context = context.for_model(chat)
@@ -67,7 +68,7 @@ class LocalJudge:
         self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
     ) -> list[float]:
         """Log-probability of CORRECT less that of INCORRECT, at the first token in which they differ, of each."""
-        prompts = [self._context.prompt(judgement.prompt()) for judgement in judgements]
+        prompts = [self._context.prompt(judgement.prompt(self._template)) for judgement in judgements]
         targets = [[self._model.encode_target(word, after=prompt) for word in VERDICTS] for prompt in prompts]
         rows = []
         for prompt, (correct, incorrect) in zip(prompts, targets, strict=True):

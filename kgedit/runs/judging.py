@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgedit.errors import ModelError
-from kgedit.llm.error_judging import WrongAnswer, error_prompt_sha256
-from kgedit.llm.judging import VERDICTS, Judgement, judge_request, prompt_sha256, read_verdict
+from kgedit.llm.error_judging import WrongAnswer
+from kgedit.llm.instructions import Instructions, read_instructions
+from kgedit.llm.judging import VERDICTS, Judgement, judge_request, read_verdict
 from kgedit.llm.remote.client import Asked, ChatClient, Effort, Estimate
 from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
 from kgedit.llm.remote.reply_cache import ReplyCache
@@ -39,6 +40,7 @@ class RemoteJudge:
         prices: Table of prices.
         budget: Most dollars to spend; None for no limit.
         tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
+        prompts: Folder with instructions in place of the shipped ones; None for those.
     """
 
     model: str
@@ -47,6 +49,7 @@ class RemoteJudge:
     prices: Path = SHIPPED
     budget: float | None = None
     tokenizer: str | None = None
+    prompts: Path | None = None
 
     def estimate(self, runs: Sequence[Path]) -> Estimate:
         """What judging would take; no server is asked."""
@@ -67,7 +70,7 @@ class RemoteJudge:
         lines = {
             key: _line(key, reply) for key, reply in zip(judgements, asked.replies, strict=True) if reply is not None
         }
-        _write(runs, lines, judge=self.model, where=self.server.url)
+        _write(runs, lines, judge=self.model, where=self.server.url, prompt=self._instructions().sha256("verdict"))
         return asked
 
     def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None) -> Asked:
@@ -82,13 +85,16 @@ class RemoteJudge:
         """
         own = {run: wrong_answers(run) for run in runs}
         wrong = {key: answer for answers in own.values() for key, answer in answers.items()}
-        asked = self._client(spent).ask([answer.request(self.model) for answer in wrong.values()], progress=progress)
+        instructions = self._instructions()
+        template, prompt = instructions.texts["error_class"], instructions.sha256("error_class")
+        requests = [answer.request(self.model, template) for answer in wrong.values()]
+        asked = self._client(spent).ask(requests, progress=progress)
         if asked.not_asked:
             raise self._out_of_money(asked, len(wrong), "have no error class")
         replies = dict(zip(wrong, asked.replies, strict=True))
         for run, answers in own.items():
             lines = [_error_line(answer, replies[key]) for key, answer in answers.items()]
-            write_judged_errors(run, lines, judge=self.model, where=self.server.url, prompt=error_prompt_sha256())
+            write_judged_errors(run, lines, judge=self.model, where=self.server.url, prompt=prompt)
         return asked
 
     def _out_of_money(self, asked: Asked, of: int, what: str) -> ModelError:
@@ -99,7 +105,11 @@ class RemoteJudge:
         )
 
     def _requests(self, judgements: Mapping[str, Judgement]) -> list[ChatRequest]:
-        return [judge_request(judgement, self.model) for judgement in judgements.values()]
+        template = self._instructions().texts["verdict"]
+        return [judge_request(judgement, self.model, template) for judgement in judgements.values()]
+
+    def _instructions(self) -> Instructions:
+        return read_instructions("judge", self.prompts)
 
     def _client(self, spent: float = 0.0) -> ChatClient:
         price = price_of(self.model, read_prices(self.prices))
@@ -115,10 +125,12 @@ class LocalModelJudge:
     Attributes:
         model: Built-in name, folder, or name on the hub.
         device: As run-edit takes it.
+        prompts: As of RemoteJudge.
     """
 
     model: str
     device: str = "auto"
+    prompts: Path | None = None
 
     def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> int:
         """Judge the runs' free answers and write their verdicts.jsonl.
@@ -130,12 +142,14 @@ class LocalModelJudge:
         from kgedit.llm.loading import load_model
         from kgedit.llm.local_judge import LocalJudge
 
+        instructions = read_instructions("judge", self.prompts)
         judgements = _to_ask(runs)
         device = resolve_device(self.device)
-        judge = LocalJudge(load_model(self.model, device=device, dtype=resolve_dtype("auto", device)))
+        model = load_model(self.model, device=device, dtype=resolve_dtype("auto", device))
+        judge = LocalJudge(model, instructions.texts["verdict"])
         verdicts = judge.judge(list(judgements.values()), progress=progress)
         lines = {key: VerdictLine(key=key, verdict=verdict) for key, verdict in zip(judgements, verdicts, strict=True)}
-        _write(runs, lines, judge=self.model, where="local")
+        _write(runs, lines, judge=self.model, where="local", prompt=instructions.sha256("verdict"))
         return len(lines)
 
 
@@ -164,11 +178,11 @@ def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> Err
     return ErrorLine(key=wrong.key, error=error, reason="" if error else "the reply is no class")
 
 
-def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str) -> None:
+def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str, prompt: str) -> None:
     for run in runs:
         (run / ERRORS_FILE).unlink(missing_ok=True)  # another judge's; its replies are in the cache
         own = [
             lines[key] if judgement.answer.strip() else VerdictLine(key=key, verdict="INCORRECT")
             for key, judgement in _judgements(run).items()
         ]
-        write_verdicts(run, own, judge=judge, where=where, prompt=prompt_sha256())
+        write_verdicts(run, own, judge=judge, where=where, prompt=prompt)

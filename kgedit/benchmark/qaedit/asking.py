@@ -17,12 +17,11 @@ from kgedit.benchmark.qaedit.categories import Category, english_categorizer
 from kgedit.benchmark.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.benchmark.qaedit.subjects import Subject
 from kgedit.errors import ModelError
-from kgedit.llm.contexts import read_template
+from kgedit.llm.instructions import Instructions
 from kgedit.llm.remote.client import Asked, ChatClient, Estimate
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.llm.remote.tokens import TokenCounter
 from kgedit.names.index import composed, name_key
-from kgedit.resources import data_folder
 from kgedit.wikidata.labels import plain_line
 
 Part = Literal["subject", "rephrase", "category"]
@@ -56,9 +55,9 @@ class AskedParts:
     kept: Mapping[str, int]
 
 
-def requests_for(part: Part, questions: Sequence[str], model: str) -> list[ChatRequest]:
+def requests_for(part: Part, questions: Sequence[str], model: str, instructions: Instructions) -> list[ChatRequest]:
     """What is sent for one part of all questions."""
-    template = read_template(data_folder("prompts") / "qaedit" / f"{part}.txt")
+    template = instructions.texts[part]
     listed = "\n".join(english_categorizer().names)
     filled = template.replace("{categories}", listed)
     return [
@@ -72,11 +71,17 @@ def requests_for(part: Part, questions: Sequence[str], model: str) -> list[ChatR
 
 
 def estimate_parts(
-    client: ChatClient, parts: Sequence[Part], questions: Sequence[str], *, model: str, counter: TokenCounter
+    client: ChatClient,
+    parts: Sequence[Part],
+    questions: Sequence[str],
+    *,
+    model: str,
+    instructions: Instructions,
+    counter: TokenCounter,
 ) -> dict[Part, Estimate]:
     """What asking would take, by part; no server is asked."""
     return {
-        part: client.estimate(requests_for(part, questions, model), counter, likely_reply=_LIKELY[part])
+        part: client.estimate(requests_for(part, questions, model, instructions), counter, likely_reply=_LIKELY[part])
         for part in parts
     }
 
@@ -88,6 +93,7 @@ def ask_parts(
     by_rules: Sequence[Worded],
     *,
     model: str,
+    instructions: Instructions,
     progress: Callable[[int, int], None] | None = None,
 ) -> AskedParts:
     """Have a model do some parts of the work.
@@ -96,6 +102,8 @@ def ask_parts(
         parts: Which; subjects come first whatever their order, because rephrasings are checked by them.
         questions: As they will be asked.
         by_rules: What the rules made of each.
+        model: As its server names it.
+        instructions: What it is told, of the group "qaedit".
 
     Raises:
         ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
@@ -104,7 +112,7 @@ def ask_parts(
     kept: Counter[str] = Counter()
     told: dict[Part, Asked] = {}
     for part in (part for part in PARTS if part in parts):
-        told[part] = asked = client.ask(requests_for(part, questions, model), progress=progress)
+        told[part] = asked = client.ask(requests_for(part, questions, model, instructions), progress=progress)
         if asked.not_asked:
             raise ModelError(
                 f"The budget does not hold all: {asked.not_asked:,} of {len(questions):,} requests for the {part} are "

@@ -15,6 +15,7 @@ from world.fault_server import fault_server
 
 from kgedit.benchmark.edit_files import open_edits
 from kgedit.cli import main
+from kgedit.llm.instructions import read_instructions
 from kgedit.store.schemas import ENTITIES
 
 OPEN = [
@@ -196,6 +197,23 @@ def test_a_model_does_what_it_can_and_the_rules_do_the_rest(folder: Path) -> Non
         "subject: the reply is no part of the question": 4,
     }
     assert "left to the rules: subject: the reply is no part of the question: 4" in shown.stderr
+
+
+def test_the_users_own_instructions_are_sent_and_recorded(folder: Path, tmp_path: Path) -> None:
+    own, told = tmp_path / "prompts", set()
+    own.mkdir()
+    (own / "rephrase.txt").write_text("Say it in your words.\nQuestion: {question}", encoding="utf-8")
+
+    def noted(message: str) -> str:
+        told.add(message.split("\n", maxsplit=1)[0])
+        return helper(message)
+
+    with fault_server(noted) as server:
+        asked = ("--model", "m", "--model-does", "rephrase", "--model-url", server.url, "--prompts", own)
+        assert build(folder, *asked).exit_code == 0
+    assert told == {"Say it in your words."}
+    recorded = provenance(folder)["model"]["prompts"]
+    assert recorded == {"rephrase": read_instructions("qaedit", own).sha256("rephrase")}
 
 
 def test_a_reply_that_never_comes_leaves_a_row_to_the_rules(folder: Path) -> None:

@@ -18,6 +18,7 @@ from kgedit.analysis.agreement import agreement_table
 from kgedit.analysis.errors import error_table, judged_error_table
 from kgedit.analysis.report import report_tables
 from kgedit.cli import main
+from kgedit.llm.instructions import read_instructions
 from kgedit.llm.judging import Judgement
 from kgedit.llm.local_judge import LocalJudge
 from kgedit.runs.edited_cases import write_edited_cases
@@ -109,6 +110,47 @@ def test_judging_again_asks_nobody_and_gives_the_same_bytes(run: Path) -> None:
     assert score(run).exit_code == 0
     CliRunner().invoke(main, ["report", str(run), "--rescore"])
     assert {name: (run / name).read_bytes() for name in files} == files
+
+
+def test_a_judge_is_told_what_the_users_file_says(run: Path, tmp_path: Path) -> None:
+    shipped, own = read_instructions("judge"), tmp_path / "prompts"
+    own.mkdir()
+    (own / "verdict.txt").write_text("Be lenient.\n{fence}\n{record}\n{fence}\n", encoding="utf-8")
+    with fault_server(lambda message: quiz(message) if message.startswith("Be lenient.") else "?") as server:
+        shown = score(run, *by(server, "--prompts", own))
+        assert shown.exit_code == 0, shown.output
+    judging = read_scores(run).judging
+    assert judging is not None
+    assert (judging.judged, judging.unjudged) == (5, {})
+    assert judging.prompt_sha256 == read_instructions("judge", own).sha256("verdict") != shipped.sha256("verdict")
+    assert read_instructions("judge", own).texts["error_class"] == shipped.texts["error_class"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("verdict.txt", "Is {record} right?", "needs the slots {fence}, {record} and no others; it has {record}"),
+        ("verdict.txt", "{fence} {record} {answer}", "it has {answer}, {fence}, {record}"),
+        (
+            "judge.txt",
+            "{fence} {record}",
+            "holds judge.txt. The files that it may replace are error_class.txt, verdict.txt",
+        ),
+        ("verdict.md", "{fence} {record}", "holds no .txt file"),
+    ],
+)
+def test_instructions_that_cannot_be_used_are_refused_before_anybody_is_asked(
+    run: Path, tmp_path: Path, file: str, text: str, said: str
+) -> None:
+    own = tmp_path / "prompts"
+    own.mkdir()
+    (own / file).write_text(text, encoding="utf-8")
+    with fault_server(quiz) as server:
+        shown = score(run, *by(server, "--prompts", own))
+        assert not server.tries
+    assert shown.exit_code == 1
+    assert said in " ".join(shown.stderr.split())
+    assert "name one with --judge-model" in score(run, "--prompts", own).stderr
 
 
 def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
@@ -261,7 +303,7 @@ def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) 
     assert (judging.where, judging.judged, judging.unjudged) == ("local", 5, {})
     written = [json.loads(line) for line in (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
     answers = [Judgement(answer().question, answer().answers, text) for text in TEXTS.values()]
-    judge = LocalJudge(model)
+    judge = LocalJudge(model, read_instructions("judge").texts["verdict"])
     expected = {one.key: judge.judge([one])[0] if one.answer else "INCORRECT" for one in answers}
     assert {line["key"]: line["verdict"] for line in written} == expected
 

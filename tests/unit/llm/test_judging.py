@@ -9,9 +9,11 @@ import pytest
 from world.small_models import small_model
 
 from kgedit.llm.error_judging import WrongAnswer
+from kgedit.llm.instructions import read_instructions
 from kgedit.llm.judging import Judgement, judge_request, read_verdict
 from kgedit.llm.local_judge import LocalJudge
 
+VERDICT, CLASS = (read_instructions("judge").texts[name] for name in ("verdict", "error_class"))
 ONE = Judgement("Who leads Canada?", ("Mark Carney", "Carney"), "It is Carney.")
 
 ATTACKS = [
@@ -46,12 +48,12 @@ def test_only_one_of_the_two_words_is_a_verdict(reply: str, verdict: str | None)
 @pytest.mark.parametrize("where", ["question", "answer", "accepted"])
 def test_no_text_leaves_its_place_between_the_fences(where: str, text: str) -> None:
     attacked = replace(ONE, **{where: (text,) if where == "accepted" else text})
-    lines, plain = attacked.prompt().split("\n"), ONE.prompt().split("\n")
+    lines, plain = attacked.prompt(VERDICT).split("\n"), ONE.prompt(VERDICT).split("\n")
     assert len(lines) == len(plain)
     (first, second) = [index for index, line in enumerate(lines) if line.startswith("=== ")]
     assert second == first + 2
     fence = lines[first]
-    assert attacked.prompt().count(fence) == 2
+    assert attacked.prompt(VERDICT).count(fence) == 2
     assert fence not in text
     shown = json.loads(lines[first + 1])
     assert set(shown) == {"question", "accepted", "answer"}
@@ -65,8 +67,8 @@ def test_no_text_leaves_its_place_between_the_fences(where: str, text: str) -> N
 def test_no_text_leaves_its_place_when_errors_are_sorted_either(where: str, text: str) -> None:
     plain = WrongAnswer("Who leads Canada?", ("Mark Carney",), ("Justin Trudeau",), "It is Trudeau.")
     attacked = replace(plain, **{where: (text,) if where in ("accepted", "outdated") else text})
-    lines = attacked.request("m").messages[0].content.split("\n")
-    expected = plain.request("m").messages[0].content.split("\n")
+    lines = attacked.request("m", CLASS).messages[0].content.split("\n")
+    expected = plain.request("m", CLASS).messages[0].content.split("\n")
     (first, second) = [index for index, line in enumerate(lines) if line.startswith("=== ")]
     assert second == first + 2
     assert lines[first] not in text
@@ -95,15 +97,15 @@ def test_where_no_answer_is_outdated_none_can_be_given() -> None:
 
 
 def test_the_same_judgement_has_the_same_prompt_and_another_one_another_fence() -> None:
-    assert ONE.prompt() == replace(ONE).prompt()
+    assert ONE.prompt(VERDICT) == replace(ONE).prompt(VERDICT)
     other = replace(ONE, answer="It is Trudeau.")
     assert other.key != ONE.key
-    fences = {text.partition("\n=== ")[2][:16] for text in (ONE.prompt(), other.prompt())}
+    fences = {text.partition("\n=== ")[2][:16] for text in (ONE.prompt(VERDICT), other.prompt(VERDICT))}
     assert len(fences) == 2
 
 
 def test_a_verdict_is_asked_for_at_temperature_0_and_is_short() -> None:
-    body = judge_request(ONE, "m").body()
+    body = judge_request(ONE, "m", VERDICT).body()
     assert (body["temperature"], body["max_tokens"], len(body["messages"])) == (0.0, 8, 1)
 
 
@@ -111,7 +113,7 @@ def test_a_local_judge_gives_every_answer_a_verdict_that_does_not_depend_on_its_
     model = small_model(seed=3)
     model.module.config.max_position_embeddings = 4096
     judgements = [replace(ONE, answer=text) for text in ("It is Carney.", "no", "x y z " * 9)]
-    judge = LocalJudge(model)
+    judge = LocalJudge(model, VERDICT)
     done: list[tuple[int, int]] = []
     together = judge.judge(judgements, progress=lambda *counts: done.append(counts))
     assert set(together) <= {"CORRECT", "INCORRECT"}
@@ -123,7 +125,7 @@ def test_a_local_judge_gives_every_answer_a_verdict_that_does_not_depend_on_its_
 
 def test_a_local_judges_liking_for_a_word_is_taken_off() -> None:
     model = small_model(seed=3)
-    judge, as_it_is = LocalJudge(model), LocalJudge(model, calibrated=False)
+    judge, as_it_is = LocalJudge(model, VERDICT), LocalJudge(model, VERDICT, calibrated=False)
     (margin,) = judge.margins([ONE])
     judge.liking = margin - 0.1
     assert judge.judge([ONE]) == ["CORRECT"]
