@@ -24,7 +24,7 @@ LOCALITY_BASIS = "locality_basis"
 """How locality probes were found."""
 
 BREAKDOWNS = (
-    *("relation", "tag", "kind", "year", "popularity", "subject_count", "object_count", LOCALITY_BASIS),
+    *("relation", "tag", "kind", "year", "category", "popularity", "subject_count", "object_count", LOCALITY_BASIS),
     *NEIGHBOUR_BREAKDOWNS,
 )
 """What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""

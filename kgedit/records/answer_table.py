@@ -69,10 +69,12 @@ CASES = pa.schema(
         ("object_label", pa.string()),
         ("old_answers", pa.list_(pa.string())),
         ("popularity", pa.float64()),
+        ("category", pa.string()),
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
-where the statement says neither. popularity: of the subject, as the timestep tells it."""
+where the statement says neither. popularity: of the subject, as the timestep tells it.
+category: the question's topic, in QAEdit files."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:

@@ -118,6 +118,7 @@ class Case:
         alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
         subject_aliases: Other names of the subject; none for cases of a file.
         subject_description: What tells the subject from others of its name; "" where nobody says.
+        category: The question's topic (QAEdit has ten); None where nobody says.
         in_replacement_set: Whether the case belongs to WFD_repl (WikiFactDiff, section 5); None where nobody says.
     """
 
@@ -142,6 +143,7 @@ class Case:
     alternatives: tuple[str, ...] = ()
     subject_aliases: tuple[str, ...] = ()
     subject_description: str = ""
+    category: str | None = None
     in_replacement_set: bool | None = None
 
 

@@ -61,6 +61,7 @@ def _row(case: Case) -> dict[str, object]:
         "object_label": fact.object_label,
         "old_answers": list(case.old_answers),
         "popularity": case.popularity,
+        "category": case.category,
     }
 
 

@@ -85,6 +85,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             old_objects=old_ids or tuple(f"old-{place.number}-{index}" for index in range(len(old))),
             old_answers=old,
             probes=probes,
+            category=text_at(row, "category") or None,
         ),
         CaseDetails(),
     )
@@ -169,6 +170,7 @@ EASYEDIT = EditFormat(
         "id",
         "source",
         "tag",
+        "category",
         "cloze",
         "aliases",
         "subject_id",
@@ -181,7 +183,6 @@ EASYEDIT = EditFormat(
         "cond": "prompt and both answers in one text, which MEND and SERAC train on",
         "projected": "it says how the snapshots were made",
         "portability.*": "no axis asks for what this group asks",
-        "category": "the question's topic, as build-qaedit tells it",
         **{f"{part}_by": "how build-qaedit made it" for part in ("subject", "rephrase", "category")},
     },
     read_row=_read_row,

@@ -44,8 +44,15 @@ def case(subject: str, relation: str, begun: str | None, kind: str | None) -> Ca
     )
 
 
-def write(folder: Path, said: list[str], *, before: str = "nobody", **spec: object) -> Path:
-    cases = [case(*told) for told in TOLD]
+def write(
+    folder: Path,
+    said: list[str],
+    *,
+    before: str = "nobody",
+    topics: tuple[str | None, ...] = (None,) * 3,
+    **spec: object,
+) -> Path:
+    cases = [replace(case(*told), category=topic) for told, topic in zip(TOLD, topics, strict=True)]
     answers = [answer(one.case_id, text=text) for one, text in zip(cases, said, strict=True)]
     unedited = [replace(one, model_state=UNEDITED, text=before) for one in answers]
     write_run(folder, [*unedited, *answers], **spec)
@@ -139,6 +146,13 @@ def test_unsolved_is_what_no_model_and_no_run_answers(tmp_path: Path, run: Run) 
     every = unsolved_table(read_runs([run.folder, other, third]))
     assert every is not None
     assert every.texts()[0][-2:] == ("3", "0.0"), "each solves what the others do not"
+
+
+def test_scores_by_the_category_of_a_qaedit_file(tmp_path: Path) -> None:
+    said = ["Justin Trudeau", "Stephen Harper", "Justin Trudeau"]
+    folder = write(tmp_path / "run", said, topics=("Sports", "Sports", "Others"))
+    found = shown(breakdown_table(read_runs([folder]), "category", preset="wild"), "update")
+    assert found == {"Sports": "0.0→50.0", "Others": "0.0→100.0"}
 
 
 def test_a_report_says_which_kinds_of_change_were_measured(run: Run) -> None:

@@ -100,8 +100,9 @@ def test_our_own_reader_reads_what_was_written(folder: Path) -> None:
         assert axes["update"].answers == (row["target"], *row["aliases"])
         assert axes["rephrase"].question == row["rephrase"]
         assert axes["locality"].question == row["locality"][0]["loc"]
+        assert case.category == row["category"]
     assert read.left_out == {}
-    assert {field.path for field in read.unused} == {"category", "category_by", "rephrase_by", "subject_by"}
+    assert {field.path for field in read.unused} == {"category_by", "rephrase_by", "subject_by"}
 
 
 def test_what_was_left_out_and_done_lies_beside_the_file(folder: Path) -> None:
