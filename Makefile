@@ -48,6 +48,7 @@ lint: $(READY)
 docs: $(READY)
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/methods_reference.py
+	$(BIN)/python docs/questions_reference.py
 
 # The quick tests with the oldest versions that pyproject.toml allows, on the oldest Python, in an environment of their
 # own. They need no server; what the dependencies depend on is the newest that fits.

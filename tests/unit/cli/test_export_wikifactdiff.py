@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -17,11 +16,14 @@ from world.documented_scenarios import cells, documented
 from world.dumps import hashes
 
 import kgedit
+from kgedit.benchmark.edit_files import open_edits
 from kgedit.benchmark.stream import Stream
 from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
 from kgedit.errors import BenchmarkError, DamagedFileError
 from kgedit.prompts.grammar import ANSWERS
+from kgedit.runs.selection import choose_cases
+from kgedit.runs.spec import resolve
 from kgedit.sample.generate import write_world
 from kgedit.sample.world import read_world
 
@@ -96,21 +98,23 @@ def test_cases_hold_their_answer_its_type_and_the_dates_of_their_statement(home:
     assert any(row["point_in_time"] for row in rows)
 
 
-def test_the_documented_lines_write_the_ids_of_the_replacement_set(
-    home: Path, results: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_replacement_set_is_the_same_in_the_timestep_and_in_its_published_form(
+    home: Path, results: list[Result]
 ) -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "wikifactdiff.md"
-    (lines,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    exec(compile(lines.replace("kgedit-data", str(home)), page.name, "exec"), {})
     timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
     chosen = {
         (row["subject"], row["property"])
         for row in own_table(timestep, "updates").to_pylist()
         if row["in_replacement_set"]
     }
-    ids = [case.case_id for case in timestep.cases() if (case.fact.subject, case.fact.property) in chosen]
-    assert Path("replacements.txt").read_text(encoding="utf-8").splitlines() == ids
+    assert chosen
+    for edits in (timestep, open_edits(timestep.folder / "wikifactdiff.jsonl")):
+        for case in edits.cases():
+            assert case.in_replacement_set == ((case.fact.subject, case.fact.property) in chosen)
+    spec = resolve({"timesteps": [str(timestep.folder)], "model": "tiny", "method": "none", "population": "repl"})
+    (cases,) = choose_cases([timestep], spec)[0].values()
+    assert {(case.fact.subject, case.fact.property) for case in cases} <= chosen
+    assert 0 < len(cases) < len(list(timestep.cases()))
 
 
 def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(

@@ -12,6 +12,7 @@ import click
 import pytest
 import yaml
 
+from kgedit.benchmark.export import QUERIES
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
 from kgedit.editing.deviations import Deviation, Deviations
@@ -24,6 +25,17 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 def test_the_reference_of_commands_is_current() -> None:
     written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["reference"]()
     assert (ROOT / "docs" / "commands.md").read_text(encoding="utf-8") == written, "run: make docs"
+
+
+def test_the_questions_of_an_export_are_all_shown_in_both_languages() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "questions_reference.py"))
+    page = (ROOT / "docs" / "reference" / "questions.md").read_text(encoding="utf-8")
+    assert page == written["reference"](), "run: make docs"
+    questions = written["QUESTIONS"]
+    assert {name for *_, cypher, _ in questions for name in cypher} == set(QUERIES)
+    assert {name for *_, sql in questions for name in sql} == {
+        path.stem for path in (ROOT / "kgedit/engines/sql").iterdir()
+    }
 
 
 def test_the_table_of_deviations_is_current() -> None:

@@ -1,0 +1,66 @@
+"""Writes docs/reference/questions.md: the questions of an export in Cypher and SQL, from the files: ``make docs``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kgedit.engines.store import read_sql
+from kgedit.graph.queries import read_query
+
+FILE = Path(__file__).parent / "reference" / "questions.md"
+
+QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "Which edges changed?",
+        "Subjects and properties whose current objects differ between the snapshots: the candidates for edits.",
+        ("changed_edges",),
+        ("changed_edges",),
+    ),
+    (
+        "How functional are their relations?",
+        "Asked with `--functional-by data` (the first file) or `constraints` (the second).",
+        ("functional_by_data", "functional_by_constraint"),
+        ("functional_by_data", "functional_by_constraint"),
+    ),
+    (
+        "Which new edges chain into two hops?",
+        "Pairs of new facts of which the second starts where the first ends.",
+        ("two_hop_changes",),
+        ("two_hop_changes",),
+    ),
+    (
+        "Which similar subjects should not change?",
+        "Unchanged facts of the edits' relations, and for each edit those about the most similar subjects: locality "
+        "probes. The graph is asked in batches of 1,000 edits, the store in batches of 8,000.",
+        ("static_facts", "similar_facts"),
+        ("static_facts", "shared_facts", "similar_facts"),
+    ),
+)
+"""Title, explanation, Cypher files, SQL files."""
+
+_HEAD = """\
+<!-- Written by docs/questions_reference.py from the query files (make docs). Changes made here are lost. -->
+
+# The four questions of an export
+
+`kgedit export-timestep --engine graph` asks them in Cypher, `--engine store` in SQL; the rows are the same
+([two engines](../graph.md#two-engines)). Cypher runs in Neo4j Browser and in `kgedit query NAME` as it is. SQL reads
+views (`kgedit.store.window`): `old_facts` and `new_facts` are the `facts.parquet` of the two snapshots, `old_entities`
+and `new_entities` their entities without redirects.
+"""
+
+
+def reference() -> str:
+    """The whole file."""
+    return _HEAD + "".join(_section(*question) for question in QUESTIONS)
+
+
+def _section(title: str, meaning: str, cypher: tuple[str, ...], sql: tuple[str, ...]) -> str:
+    texts = [("cypher", f"cypher/read/{name}.cypher", read_query(name).text) for name in cypher]
+    texts += [("sql", f"kgedit/engines/sql/{name}.sql", read_sql(name)) for name in sql]
+    blocks = "".join(f"\n`{path}`\n\n```{language}\n{text.strip()}\n```\n" for language, path, text in texts)
+    return f"\n## {title}\n\n{meaning}\n{blocks}"
+
+
+if __name__ == "__main__":
+    FILE.write_text(reference(), encoding="utf-8")
