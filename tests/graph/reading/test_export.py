@@ -220,6 +220,7 @@ def test_real_changes_become_questions(
 
 ENGINE_WINDOWS = [
     *(("sample", *step) for step in STEPS),
+    ("generated", *STEPS[0]),
     *(
         pytest.param(world, *step, marks=pytest.mark.shared)
         for world, *steps in (
