@@ -1,6 +1,6 @@
 """What the Cypher files must find, computed from the claims alone in DuckDB: the oracle of the graph tests.
 
-Written from the rules in words (docs/decisions, headers of the query files), and not from kgedit.store.facts: it
+Written from the rules in words (docs/decisions.md, headers of the query files), and not from kgedit.store.facts: it
 decides what is current by counting over pairs of statements, where the store takes statements away step by step.
 """
 

@@ -92,18 +92,6 @@ def test_no_method_nor_setting_is_missing_from_the_reference() -> None:
     assert int(counted[1]) == len(METHODS) - 1, "without `none`"
 
 
-def test_every_decision_is_in_the_index_under_its_date() -> None:
-    folder = ROOT / "docs" / "decisions"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    records = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
-    for record in records:
-        title, _, dated, *_ = record.read_text(encoding="utf-8").splitlines()
-        assert re.match(r"\d{4}-\d{2}-\d{2} · \w", dated), record.name
-        assert record.name.startswith(dated[:10])
-        assert f"- {dated[:10]} [{title.removeprefix('# ')}]({record.name})" in index
-    assert index.count("](") == len(records)
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
