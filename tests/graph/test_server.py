@@ -24,6 +24,7 @@ from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.bolt import answers
 from kgedit.graph.connection import Graph
+from kgedit.graph.managed.idle import WATCHER
 from kgedit.graph.managed.ports import is_free
 from kgedit.graph.managed.processes import find_process
 from kgedit.graph.managed.server import ManagedServer
@@ -224,7 +225,7 @@ def bytes_in(folder: Path) -> int:
 
 
 def watcher_runs(server: ManagedServer) -> bool:
-    return find_process(server.folder / "idle-stop.pid", "kgedit.graph.managed.idle") is not None
+    return find_process(server.folder / "idle-stop.pid", WATCHER) is not None
 
 
 def test_a_server_that_nobody_uses_stops_by_itself_and_its_watcher_with_it(
