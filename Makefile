@@ -62,12 +62,12 @@ test-lowest: $(READY)
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)
-	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/prompts tests/graph/reading/test_golden_queries.py
+	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/wording tests/graph/reading/test_golden_queries.py
 
 # Every method on a GPU and on the CPU, on the sample's timestep; writes docs/gpu.md.
 gpu-check: $(READY)
-	[ -d $(DEMO_HOME)/benchmark ] || $(MAKE) demo
-	KGEDIT_HOME=$(DEMO_HOME) $(BIN)/python docs/gpu_check.py $$(ls -d $(DEMO_HOME)/benchmark/*_* | tail -n 1)
+	[ -d $(DEMO_HOME)/timesteps ] || $(MAKE) demo
+	KGEDIT_HOME=$(DEMO_HOME) $(BIN)/python docs/gpu_check.py $$(ls -d $(DEMO_HOME)/timesteps/*_* | tail -n 1)
 
 bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -31,12 +31,12 @@ from numpy.typing import NDArray
 from sklearn.metrics import f1_score, precision_recall_curve
 from sklearn.model_selection import GroupKFold
 
-from kgedit.benchmark.kinds import RULES, judge_kinds, judge_with_classifier, read_labelled, train_classifier
-from kgedit.benchmark.kinds.columns import VALUES
-from kgedit.benchmark.kinds.features import Embedder
-from kgedit.benchmark.kinds.signals import signals_of_values
-from kgedit.benchmark.kinds.snapshot_tables import MAX_DEPTH
 from kgedit.llm.embeddings import load_embedder
+from kgedit.timesteps.kinds import RULES, judge_kinds, judge_with_classifier, read_labelled, train_classifier
+from kgedit.timesteps.kinds.columns import VALUES
+from kgedit.timesteps.kinds.features import Embedder
+from kgedit.timesteps.kinds.signals import signals_of_values
+from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH
 
 SHOWN = ("all", "string", "time", "quantity", "item")
 RECALL = 0.8

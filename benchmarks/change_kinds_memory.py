@@ -18,11 +18,11 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.kinds import describe_kinds
 from kgedit.store.engine import literal
 from kgedit.store.joining import CLAIMS_KEPT
 from kgedit.store.schemas import ENTITIES, FACTS
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.kinds import describe_kinds
 
 DATES = {"old": (20210104, "2021-01-04"), "new": (20230227, "2023-02-27")}
 FACTS_OF = """

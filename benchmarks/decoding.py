@@ -24,17 +24,17 @@ from pathlib import Path
 
 import torch
 
-from kgedit.benchmark.edit_files import EditFile
-from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Asked, Question, ask, end_of_answer
+from kgedit.llm.generation import PresetQuestion, Question, ask, end_of_answer
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import truncate
 from kgedit.records.runs import Preset
 from kgedit.runs.wording import asked_contexts
+from kgedit.timesteps.edit_files import EditFile
+from kgedit.timesteps.sample_facts import sample_facts
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "QAEdit_inter_1k.json"
 TIE = 1e-3
@@ -138,7 +138,7 @@ def measure(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn], *, opt
     measured, questions, backend = Measured(), prompts_of(model, preset, drawn), TransformersBackend(model)
 
     def run_ours() -> None:
-        asked = [Asked(question, preset) for question in questions]
+        asked = [PresetQuestion(question, preset) for question in questions]
         for batch in backend.plan(asked):
             replies = backend.ask([asked[index] for index in batch])
             measured.texts["ours"] |= {index: reply.text for index, reply in zip(batch, replies, strict=True)}

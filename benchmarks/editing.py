@@ -29,7 +29,6 @@ from pathlib import Path
 import torch
 from side_by_side import compare_all
 
-from kgedit.benchmark.edit_files import EditFile
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.fine_tuning import editor as fine_tuning
 from kgedit.editing.locate_then_edit.subject_prompts import subject_problem
@@ -41,6 +40,7 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.targets import TargetBatch
 from kgedit.records.cases import Case, Fact
+from kgedit.timesteps.edit_files import EditFile
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "counterfact-edit.json"
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 from generated_dumps import DATES, write_dumps
 from graph_costs import Meter
 
-from kgedit.benchmark.functional import BOUNDS
 from kgedit.engines.graph import GraphEngine
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
@@ -29,6 +28,7 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
+from kgedit.timesteps.functional import BOUNDS
 
 Question = Callable[[Engine, Window], pa.Table]
 

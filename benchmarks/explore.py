@@ -25,9 +25,9 @@ from typing import Any
 import duckdb
 from starlette.testclient import TestClient
 
-from kgedit.exploring.explorer import Explorer
-from kgedit.exploring.exports import ExportTask
-from kgedit.exploring.server import explore_app
+from kgedit.explorer.explorer import Explorer
+from kgedit.explorer.exports import ExportTask
+from kgedit.explorer.server import explore_app
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from kgedit.benchmark.relation_words import RelationWords, said_stems
-from kgedit.prompts.templates import ANY_CLASS, template_table
+from kgedit.timesteps.relation_words import RelationWords, said_stems
+from kgedit.wording.templates import ANY_CLASS, template_table
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ from retrieval_questions import questions_of, unanswerable
 from sklearn.linear_model import LogisticRegression
 
 from kgedit.clustered_statistics import clustered_interval
+from kgedit.graph_memory.gate import FEATURES, Gate, Logistic
+from kgedit.graph_memory.graph_memory import Finding, GraphMemory, Search
 from kgedit.llm.embeddings import Embedder, load_embedder
-from kgedit.memory.gate import FEATURES, Gate, Logistic
-from kgedit.memory.graph_memory import Finding, GraphMemory, Search
 
 OPEN = Search(gate=0.0)
 THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from made_up_facts import LACKING, SCHEMA
 
+from kgedit.graph_memory.relations import SLOT, CatalogueWordings, content_stems
 from kgedit.llm.embeddings import Embedder
-from kgedit.memory.relations import SLOT, CatalogueWordings, content_stems
-from kgedit.prompts.voices import voices
 from kgedit.records.cases import Case, Fact
 from kgedit.sample.world import read_world
+from kgedit.wording.voices import voices
 
 PAT = tuple(
     f"P{number}"

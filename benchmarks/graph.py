@@ -33,10 +33,9 @@ import graph_baseline
 import pyarrow as pa
 from generated_dumps import DATES, write_dumps
 from graph_costs import Cost, Meter, peak_memory
-from kgedit.loaders.wikidata_json import Parser
+from kgedit.loaders.wikidata_json import JsonParser
 
 import kgedit
-from kgedit.benchmark.export import Settings, export_timestep
 from kgedit.engines.graph import GraphEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
@@ -46,13 +45,14 @@ from kgedit.store.ingest import Load, ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import DumpFile
+from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 
 OLD, NEW = DATES[:2]
 QUERIES = ("changed_edges", "two_hop_changes")
 WARM_UPS, REPEATS = 3, 3
 COMPUTE = "kgedit.store.delta:write_delta,kgedit.store.versions:write_delta"
 VERIFY = "kgedit.graph.projection:_verify"
-LOCALITY = "kgedit.benchmark.export:find_locality"
+LOCALITY = "kgedit.timesteps.export:find_locality"
 
 Figures = dict[str, Cost]
 Facts = dict[str, Any]
@@ -106,15 +106,15 @@ def _job(path: Path, day: date) -> Load:
     return Load(
         date=day,
         loader="wikidata_json",
-        loader_version=Parser.version,
-        make_loader=partial(Parser, LoaderOptions()),
+        loader_version=JsonParser.version,
+        make_loader=partial(JsonParser, LoaderOptions()),
         options={"languages": ["en", "mul"], "wiki": "enwiki"},
         limit=None,
         redirects=path.with_name("redirects.tsv"),
-        bad_lines=Parser.bad_lines,
-        bad_statements=Parser.bad_statements,
+        bad_lines=JsonParser.bad_lines,
+        bad_statements=JsonParser.bad_statements,
         max_error_rate=0.0,
-        notes=Parser.notes,
+        notes=JsonParser.notes,
     )
 
 
@@ -170,10 +170,10 @@ def _export_apart(home: Path) -> dict[str, Any]:
 
 def _export(home: Path) -> None:
     """What that process does: export, then print costs and counts as one line of JSON."""
-    meter, folder = Meter(home), home / "benchmark"
+    meter, folder = Meter(home), home / "timesteps"
     old, new = list_snapshots(home)
     with Graph.open(home) as graph, meter.calls_of(LOCALITY, "export: locality"), meter.measure("export: all"):
-        export_timestep(GraphEngine(graph), old, new, folder, settings=Settings())
+        export_timestep(GraphEngine(graph), old, new, folder, settings=WikiBigEditSettings())
     manifest = json.loads((folder / "timestep.json").read_text(encoding="utf-8"))
     facts = {name: manifest.get(name) for name in ("funnel", "cases", "locality", "two_hops")}
     costs = {name: asdict(meter.total(name)) for name in meter.costs}

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from kgedit.loaders.wikidata_json import Parser
+from kgedit.loaders.wikidata_json import JsonParser
 
 from kgedit.sample.generate import write_world
 from kgedit.store.schemas import LoaderOptions
@@ -67,7 +67,7 @@ def with_json(path: Path) -> None:
             json.loads(line.rstrip(b",\n"))
 
 
-def to_parquet(path: Path, folder: Path, parser: Parser) -> None:
+def to_parquet(path: Path, folder: Path, parser: JsonParser) -> None:
     """What a worker process of load-dump does with each block."""
     for number, block in enumerate(DumpFile(path).blocks()):
         parsed = parser.parse(block)
@@ -85,7 +85,7 @@ def main() -> None:
         title, lines = entities(folder)
         dump = folder / "dump.json"
         megabytes = write_dump(dump, lines, given.megabytes * 1_000_000) / 1e6
-        parser = Parser(LoaderOptions())
+        parser = JsonParser(LoaderOptions())
         baseline = megabytes / seconds(lambda: with_json(dump))
         rate = megabytes / seconds(lambda: to_parquet(dump, folder, parser))
         print(f"{megabytes:,.0f} MB of JSON, {title} again and again; MB/s of one core's time:")

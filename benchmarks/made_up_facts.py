@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgedit.memory.learning import LEARNED
-from kgedit.prompts.templates import template_table
+from kgedit.graph_memory.learning import LEARNED
 from kgedit.records.cases import Case, Fact
+from kgedit.wording.templates import template_table
 
 _SYLLABLES = [
     consonant + vowel for consonant in (*"bdfghjklmnprstvz", "br", "dr", "gr", "st", "tr") for vowel in "aeio"
@@ -153,7 +153,7 @@ class MadeUpWorld:
         )
 
     def table(self, chosen: NDArray[np.int64], *, since: str = "2022-01-01") -> pa.Table:
-        """Some facts, or all in turn, with the schema kgedit.memory.learning.LEARNED."""
+        """Some facts, or all in turn, with the schema kgedit.graph_memory.learning.LEARNED."""
         columns: dict[str, list[str]] = {name: [] for name in LEARNED.names}
         for place, subject, thing in zip(
             self.schema[chosen].tolist(), self.subjects[chosen].tolist(), self.things[chosen].tolist(), strict=True

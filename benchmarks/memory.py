@@ -26,8 +26,8 @@ from retrieval_questions import Probing, questions_of, special_questions, unansw
 
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.graph_memory.graph_memory import Finding, GraphMemory, Search
 from kgedit.llm.embeddings import Embedder, Vectors, load_embedder
-from kgedit.memory.graph_memory import Finding, GraphMemory, Search
 from kgedit.records.cases import Case
 
 OPEN = Search(gate=0.0)

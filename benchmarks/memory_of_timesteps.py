@@ -1,6 +1,6 @@
 """What a memory of exported timesteps finds for their own questions, and to how many of others it says something.
 
-    OMP_NUM_THREADS=1 python benchmarks/memory_of_timesteps.py kgedit-data/benchmark/20210104_20230227
+    OMP_NUM_THREADS=1 python benchmarks/memory_of_timesteps.py kgedit-data/timesteps/20210104_20230227
 
 All cases of a timestep are learned. By axis: how often all facts needed are among the first 2, 4 and 8 rows with the
 gate off, rows taken, and the share that the gate lets pass; for locality that share should be small. "alias" asks the
@@ -16,11 +16,11 @@ from pathlib import Path
 
 from memory import OPEN, Timed, kept, share
 
-from kgedit.benchmark.timestep import Timestep
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.llm.embeddings import load_embedder
-from kgedit.memory.gate import read_gate
-from kgedit.memory.graph_memory import GraphMemory
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 
 def asked(cases: list[Case]) -> dict[str, list[tuple[str, tuple[str, ...]]]]:

@@ -28,9 +28,9 @@ import httpx2
 import numpy as np
 from made_up_facts import make_world
 
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.memory_file import write_memory_file
 from kgedit.llm.embeddings import load_embedder
-from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.memory_file import write_memory_file
 
 REPLY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Yes."}}]}).encode()
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kgedit.benchmark.wikifactdiff.nearest_triples import NEAREST_ENTITIES
-from kgedit.benchmark.wikifactdiff.neighbours import (
+from kgedit.timesteps.wikifactdiff.nearest_triples import NEAREST_ENTITIES
+from kgedit.timesteps.wikifactdiff.neighbours import (
     COSINE_UNIT,
     NeighbourIndex,
     inverse_frequencies,

@@ -30,15 +30,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.api.qaedit import build_qaedit
-from kgedit.benchmark.qaedit.build import word_by_rules
-from kgedit.benchmark.qaedit.categories import english_categorizer
-from kgedit.benchmark.qaedit.names import Names, read_names
-from kgedit.benchmark.qaedit.rephrasing import english_rephraser
-from kgedit.benchmark.qaedit.subjects import SubjectFinder
 from kgedit.names.index import NameIndex, composed
 from kgedit.proportions import wilson_interval
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.timesteps.qaedit.build import word_by_rules
+from kgedit.timesteps.qaedit.categories import english_categorizer
+from kgedit.timesteps.qaedit.names import Names, read_names
+from kgedit.timesteps.qaedit.rephrasing import english_rephraser
+from kgedit.timesteps.qaedit.subjects import SubjectFinder
 
 Row = dict[str, Any]
 

@@ -30,15 +30,15 @@ import numpy as np
 import pyarrow as pa
 from made_up_facts import make_world
 
-from kgedit.benchmark.labels import usable
-from kgedit.benchmark.relation_words import RelationWords
-from kgedit.benchmark.subjects import describe_subjects, is_id
-from kgedit.benchmark.wording import choose_templates, persona_voiced, word_cases
 from kgedit.hparams.in_context import RagSettings
-from kgedit.prompts.templates import ANY_CLASS, template_table
-from kgedit.prompts.voices import overlap, voices
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
+from kgedit.timesteps.labels import usable
+from kgedit.timesteps.relation_words import RelationWords
+from kgedit.timesteps.subjects import describe_subjects, is_id
+from kgedit.timesteps.wording import choose_templates, persona_voiced, word_cases
+from kgedit.wording.templates import ANY_CLASS, template_table
+from kgedit.wording.voices import overlap, voices
 
 LITERALS = ("quantity", "time")
 MADE_UP = "made-up"

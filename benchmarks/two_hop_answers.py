@@ -1,6 +1,6 @@
 """What a model answers to two-hop questions, and how many it answers where both facts were put ahead.
 
-    OMP_NUM_THREADS=1 python benchmarks/two_hop_answers.py kgedit-data/benchmark/20210104_20230227 --out runs
+    OMP_NUM_THREADS=1 python benchmarks/two_hop_answers.py kgedit-data/timesteps/20210104_20230227 --out runs
 
 Runs of graph_rag and rag on whole timesteps, of which only the two-hop questions are asked: all other edits are there
 to be mixed up. "both facts" counts the questions for which both cases were retrieved; "given both" is the share of
@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from two_hop_reading import wilson
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.cli import main as command
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 
 def only_two_hops() -> None:

@@ -1,6 +1,6 @@
 """What a model makes of what is ahead of a two-hop question: nothing, the nearest facts, both hops, both hops linked.
 
-    OMP_NUM_THREADS=1 python benchmarks/two_hop_reading.py kgedit-data/benchmark/20211230_20231230 --questions 120
+    OMP_NUM_THREADS=1 python benchmarks/two_hop_reading.py kgedit-data/timesteps/20211230_20231230 --questions 120
 
 Edits are few and rarely chain, so that all known facts of a timestep are edits here, next to its cases. Questions are
 two of them in one sentence, as many of each pair of relations as there is room for. The same questions are put under
@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing.editor import Prefix, PrefixPart
 from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.graph_rag import prefix_of
 from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.graph_memory.graph_memory import GraphMemory, Search
 from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import Embedder, load_embedder
 from kgedit.llm.free_answers import answer_freely
@@ -31,11 +31,11 @@ from kgedit.llm.generation import Question
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.tiny import Lesson, choose_lesson
-from kgedit.memory.graph_memory import GraphMemory, Search
 from kgedit.metrics.normalization import comparable
-from kgedit.prompts.templates import template_table
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.wording import choose_demonstrations
+from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.templates import template_table
 
 Layout = Callable[[Sequence[str]], list[Prefix]]
 

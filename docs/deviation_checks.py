@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from kgedit.benchmark.edit_files import open_edits
 from kgedit.editing import make_editor
 from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
@@ -35,6 +34,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.targets import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.runner import unasked
+from kgedit.timesteps.edit_files import open_edits
 
 MODEL = "smollm2-135m"
 EDITS = 20

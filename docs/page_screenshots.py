@@ -4,7 +4,7 @@ make browser
 export KGEDIT_HOME=demo-data
 kgedit up --method ft_m --method grace --method rag
 kgedit report demo-data/runs/* --html report.html
-kgedit describe demo-data/benchmark/20210104_20230227 --html changes.html
+kgedit describe demo-data/timesteps/20210104_20230227 --html changes.html
 kgedit leaderboard demo-data/runs --html leaderboard.html
 python docs/page_screenshots.py report.html changes.html leaderboard.html docs/pages
 python docs/page_screenshots.py --explore demo-data docs/pages

@@ -10,7 +10,7 @@ shift 2
 mkdir -p "$out"
 export OMP_NUM_THREADS=1
 export KGEDIT_HOME="$out/home"
-timestep="$KGEDIT_HOME/benchmark/20211230_20231230"
+timestep="$KGEDIT_HOME/timesteps/20211230_20231230"
 if [ ! -d "$timestep" ]; then
   for date in 2021-12-30 2023-12-30; do
     kgedit load-dump "$data/slices/pat/$(echo $date | tr -d -).json.gz" --date $date

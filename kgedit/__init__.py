@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
     from kgedit.api.sweeping import Sweep, sweep
-    from kgedit.benchmark.audit import Audit
-    from kgedit.benchmark.stream import Stream
-    from kgedit.benchmark.timestep import Timestep
     from kgedit.errors import (
-        BenchmarkError,
         DamagedFileError,
         GraphError,
         KgeditError,
@@ -37,18 +33,21 @@ if TYPE_CHECKING:
         SpecError,
         StoreError,
         SubmissionError,
+        TimestepError,
         UnknownNameError,
     )
     from kgedit.llm.language_model import LanguageModel
     from kgedit.records.cases import Case, Fact, KnownFact, Probe
     from kgedit.store.scope import Scope
     from kgedit.store.snapshots import Snapshot
+    from kgedit.timesteps.audit import Audit
+    from kgedit.timesteps.stream import Stream
+    from kgedit.timesteps.timestep import Timestep
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Audit",
-    "BenchmarkError",
     "Case",
     "DamagedFileError",
     "EditedModel",
@@ -74,6 +73,7 @@ __all__ = [
     "SubmissionError",
     "Sweep",
     "Timestep",
+    "TimestepError",
     "UnknownNameError",
     "__version__",
     "build_qaedit",
@@ -111,11 +111,11 @@ _MODULES = {
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
     "kgedit.api.sweeping": ("Sweep", "sweep"),
-    "kgedit.benchmark.audit": ("Audit",),
-    "kgedit.benchmark.stream": ("Stream",),
-    "kgedit.benchmark.timestep": ("Timestep",),
+    "kgedit.timesteps.audit": ("Audit",),
+    "kgedit.timesteps.stream": ("Stream",),
+    "kgedit.timesteps.timestep": ("Timestep",),
     "kgedit.errors": (
-        "BenchmarkError",
+        "TimestepError",
         "DamagedFileError",
         "GraphError",
         "KgeditError",

@@ -9,7 +9,7 @@ A message says what happened, where, and what to do next; the command line print
     ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
     ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
     ├── GraphError         the graph cannot be reached, started, written or read
-    ├── BenchmarkError     a timestep cannot be made or read
+    ├── TimestepError     a timestep cannot be made or read
     ├── ModelError         a language model cannot be found, loaded, placed on the device or asked
     ├── SpecError          a run spec is wrong (all its problems at once)
     └── SubmissionError    a run cannot go onto a leaderboard (all reasons at once)
@@ -125,7 +125,7 @@ class GraphError(KgeditError):
     """The graph server or its content refuses what was asked."""
 
 
-class BenchmarkError(KgeditError):
+class TimestepError(KgeditError):
     """A timestep cannot be made or read."""
 
 

@@ -108,7 +108,7 @@ class _Edge(NamedTuple):
     datatype: str
 
 
-class Parser:
+class KgtkParser:
     """Parses blocks of edges, grouped by entity."""
 
     source: ClassVar[str] = "https://kgtk.readthedocs.io/en/latest/specification/"
@@ -142,7 +142,7 @@ class Parser:
 class _Block:
     """What one block gives."""
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: KgtkParser) -> None:
         self.parser = parser
         self.counts: Counter[str] = Counter()
         self.words: dict[str, dict[str, list[tuple[str, str]]]] = {}

@@ -40,7 +40,7 @@ class _Sitelink(msgspec.Struct, gc=False):
     title: str
 
 
-class Parser:
+class JsonParser:
     """Parses blocks of whole lines. Languages and wiki fix its decoder, so that all other labels are skipped unread."""
 
     source = "https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kgedit.loaders.rdf_blocks import MALFORMED, NO_ENTITY, Block, Entity, RdfParser
-from kgedit.loaders.rdf_text import RDF
+from kgedit.rdf.blocks import MALFORMED, NO_ENTITY, RdfBlock, RdfEntity, RdfParser
+from kgedit.rdf.text import RDF
 from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
 
 
-class Parser(RdfParser):
+class FullRdfParser(RdfParser):
     """Parses blocks of whole entities of the full dump."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format"
@@ -31,6 +31,6 @@ class Parser(RdfParser):
     )
     datatypes_by_property: ClassVar[bool] = True
 
-    def statements_of(self, block: Block, name: str, entity: Entity) -> list[Statement]:
+    def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:
         """The statements behind the entity's p: triples."""
         return [made for property_id, node in entity.statements for made in block.statement(name, property_id, node)]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kgedit.loaders.rdf_blocks import MALFORMED, NO_ENTITY, Block, Entity, RdfParser
-from kgedit.loaders.rdf_text import RDF
+from kgedit.rdf.blocks import MALFORMED, NO_ENTITY, RdfBlock, RdfEntity, RdfParser
+from kgedit.rdf.text import RDF
 from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
 from kgedit.wikidata.patterns import is_property_id
 from kgedit.wikidata.rdf import parse_term, snak_of
@@ -19,7 +19,7 @@ NO_PRECISION, NO_UNIT = "date without precision", "quantity without unit"
 """Reasons for leaving a value out, on purpose."""
 
 
-class Parser(RdfParser):
+class TruthyParser(RdfParser):
     """Parses blocks of whole entities of the truthy dump; statement ids are made of subject, property and value."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format#Truthy_statements"
@@ -41,7 +41,7 @@ class Parser(RdfParser):
     )
     datatypes_by_property: ClassVar[bool] = True
 
-    def statements_of(self, block: Block, name: str, entity: Entity) -> list[Statement]:  # noqa: ARG002 - as in the base
+    def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:  # noqa: ARG002 - as in the base
         """A statement of normal rank for each value."""
         made = []
         for property_id, token in entity.direct:

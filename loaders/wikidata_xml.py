@@ -32,7 +32,7 @@ _TEXT_MODEL = "wikibase-item", "wikibase-property"
 _KINDS = {"Q": "item", "P": "property"}
 
 
-class Pages:
+class XmlPages:
     """Text between <page> and </page>."""
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
@@ -60,7 +60,7 @@ def _after_the_last_page(text: bytes) -> int:
     return 0 if end < 0 else end + len(b"</page>")
 
 
-class Parser:
+class XmlParser:
     """Parses blocks of whole pages."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Help:Export#Export_format"
@@ -76,7 +76,7 @@ class Parser:
     )
     bad_statements: ClassVar[tuple[str, ...]] = BAD_STATEMENTS
     notes: ClassVar[tuple[str, ...]] = LOADERS["wikidata_json"].notes
-    framing = Pages()
+    framing = XmlPages()
     lacks: ClassVar[tuple[str, ...]] = ("datatypes of properties that the dump does not hold",)
     datatypes_by_property: ClassVar[bool] = True
 

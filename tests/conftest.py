@@ -50,7 +50,7 @@ LONGEST = (
     "tests/unit/test_api_docs.py",
     "tests/packaging/",
     "tests/unit/llm/test_harness.py",
-    "tests/unit/serving/test_real_model_server.py",
+    "tests/unit/proxy/test_real_model_server.py",
 )
 """What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
 

@@ -1,5 +1,5 @@
 // Finds: What a question about some items may need: every fact between items on walks of one and two facts from them, those
-// that have ended too. kgedit.memory.graph_store ranks these walks by how like the question they are worded.
+// that have ended too. kgedit.graph_memory.graph_store ranks these walks by how like the question they are worded.
 // Parameters:
 // $subjects (ids): QIDs, such as those of memory_subjects
 // $date (date): snapshot; facts that were first seen later are left out

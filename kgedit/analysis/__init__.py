@@ -1,1 +1,1 @@
-"""Finished runs compared: tables, Markdown, CSV."""
+"""Tables, comparisons and rankings of finished runs."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kgedit.analysis.answers import estimate_of, rows_of
 from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
-from kgedit.analysis.cells import Cell, Change, Estimate
+from kgedit.analysis.cells import Cell, Estimate, MeanChange
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of, preset_scale, preset_unit
 from kgedit.records.cases import Axis
@@ -82,7 +82,7 @@ def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
         asked = (rows_of(run, stage, "locality", preset) for stage in _STAGES)
         before, after = (_by_name(run, rows, "basis", preset) for rows in asked)
         for basis in sorted(after.keys() - {_UNKNOWN}):
-            change = Change(found.mean if (found := before.get(basis)) else None, after[basis])
+            change = MeanChange(found.mean if (found := before.get(basis)) else None, after[basis])
             rows.append((number, run.spec.method, basis, after[basis].n, change))
     if not rows:
         return None
@@ -133,10 +133,10 @@ def _tenth(count: float, known: np.ndarray[Any, Any]) -> str:
     return str(1 + int(_DECILES * (low + high) / 2 / len(known)))
 
 
-def _changes(run: Run, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, Change]:
+def _changes(run: Run, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, MeanChange]:
     before, after = (_by_group(run, stage, axis, preset, groups) for stage in ("before", "own"))
     names = dict.fromkeys((*before, *after))
-    return {name: Change(found.mean if (found := before.get(name)) else None, after.get(name)) for name in names}
+    return {name: MeanChange(found.mean if (found := before.get(name)) else None, after.get(name)) for name in names}
 
 
 def _by_group(run: Run, stage: Any, axis: Axis, preset: str, groups: Mapping[int, str]) -> dict[str, Estimate]:

@@ -40,7 +40,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MeanChange:
     """Before any edit and after.
 
     Attributes:
@@ -52,7 +52,7 @@ class Change:
     after: Estimate | None
 
 
-Cell = str | int | float | None | Estimate | Change
+Cell = str | int | float | None | Estimate | MeanChange
 
 
 def estimate(score: Score | None) -> Estimate | None:
@@ -65,14 +65,14 @@ def mean(score: Score | None) -> float | None:
     return None if score is None else score.mean
 
 
-def change(before: Score | None, after: Score | None) -> Change | None:
+def change(before: Score | None, after: Score | None) -> MeanChange | None:
     """From one score to another; None where neither was measured."""
-    return Change(mean(before), estimate(after)) if before or after else None
+    return MeanChange(mean(before), estimate(after)) if before or after else None
 
 
 def count_of(cell: Cell) -> int | None:
     """Answers behind an estimate or a change."""
-    found = cell.after if isinstance(cell, Change) else cell
+    found = cell.after if isinstance(cell, MeanChange) else cell
     return found.n if isinstance(found, Estimate) else None
 
 
@@ -87,7 +87,7 @@ def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
             return NOTHING
         case str():
             return cell
-        case Change(before, after):
+        case MeanChange(before, after):
             return f"{as_text(before, unit)}→{as_text(after, unit, with_count=with_count)}"
         case Estimate(value, low, high, n):
             interval = "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
@@ -100,7 +100,7 @@ def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
 def as_values(cell: Cell) -> Any:
     """A cell for JSON: numbers, text, null, or a mapping of these."""
     match cell:
-        case Change(before, after):
+        case MeanChange(before, after):
             return {"before": _rounded(before), "after": as_values(after)}
         case Estimate(value, low, high, n):
             return {"mean": _rounded(value), "low": _rounded(low), "high": _rounded(high), "n": n}
@@ -113,7 +113,7 @@ def as_values(cell: Cell) -> Any:
 def flattened(cell: Cell) -> dict[str, Any]:
     """A cell for CSV: the values behind it by what follows the column's name."""
     match cell:
-        case Change(before, after):
+        case MeanChange(before, after):
             return {" before": _rounded(before), **flattened(after)}
         case Estimate(value, low, high, n):
             return {"": _rounded(value), " low": _rounded(low), " high": _rounded(high), " n": n}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from kgedit.analysis.cells import Change, Estimate, change, estimate, mean
+from kgedit.analysis.cells import Estimate, MeanChange, change, estimate, mean
 from kgedit.analysis.groups import RunGroup
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import (
@@ -86,13 +86,13 @@ def _models(runs: Sequence[Run]) -> str:
     return ", ".join(dict.fromkeys(run.model for run in runs))
 
 
-def _empty(run: Run, preset: str) -> Change | None:
+def _empty(run: Run, preset: str) -> MeanChange | None:
     before, after = (run.pooled(stage, "update", preset).get("empty") for stage in COMPARED_STAGES)
     found = change(before, after)
-    return None if found is None else Change(found.before, _without_interval(found))
+    return None if found is None else MeanChange(found.before, _without_interval(found))
 
 
-def _without_interval(found: Change) -> Estimate | None:
+def _without_interval(found: MeanChange) -> Estimate | None:
     return found.after and Estimate(found.after.mean)
 
 

@@ -1,1 +1,1 @@
-"""What Python users and commands call alike; `kgedit` itself offers the public names."""
+"""Functions shared by Python users and commands; `kgedit` exports the public names."""

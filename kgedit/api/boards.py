@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgedit.api.home_folder import read_date
 from kgedit.api.written_files import write_files
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.html_tables import html_table
 from kgedit.untrusted import is_web_address
 
@@ -96,7 +96,7 @@ def leaderboard(
         overwrite: Whether files with other content are replaced.
 
     Raises:
-        BenchmarkError: if a path holds no run, nothing can be ranked, or a file exists.
+        TimestepError: if a path holds no run, nothing can be ranked, or a file exists.
     """
     from kgedit.analysis.standings import standings_of
     from kgedit.runs.submissions.board import read_board
@@ -141,15 +141,15 @@ def submit(
 
     Raises:
         SubmissionError: with every reason for which the run is refused.
-        BenchmarkError: if the report is neither an address nor a file.
+        TimestepError: if the report is neither an address nor a file.
     """
-    from kgedit.records.submissions import Statement
+    from kgedit.records.submissions import SubmitterNote
     from kgedit.runs.submissions.checks import check_run
     from kgedit.runs.submissions.entries import write_entry
 
     address, page = _report(report)
     day = read_date(date).isoformat() if date else datetime.datetime.now(datetime.UTC).date().isoformat()
-    statement = Statement(submitter=submitter, date=day, report=address, note=" ".join(note.split()))
+    statement = SubmitterNote(submitter=submitter, date=day, report=address, note=" ".join(note.split()))
     checked = check_run(Path(run), timesteps=[Path(step) for step in timesteps])
     return write_entry(checked, Path(to), statement, report=page, overwrite=overwrite)
 
@@ -161,5 +161,5 @@ def _report(report: str | Path | None) -> tuple[str | None, Path | None]:
     if is_web_address(str(report)):
         return str(report), None
     if not Path(report).is_file():
-        raise BenchmarkError(f"{report} is neither an address (https://...) nor a file. Leave --report, or name one.")
+        raise TimestepError(f"{report} is neither an address (https://...) nor a file. Leave --report, or name one.")
     return None, Path(report)

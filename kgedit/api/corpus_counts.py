@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 
 
 def read_counts(path: Path) -> dict[str, int]:
@@ -17,12 +17,12 @@ def read_counts(path: Path) -> dict[str, int]:
             whose count is no number is a heading.
 
     Raises:
-        BenchmarkError: naming the first line that is no such pair.
+        TimestepError: naming the first line that is no such pair.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"The counts {path} cannot be read: {error}.") from error
+        raise TimestepError(f"The counts {path} cannot be read: {error}.") from error
     if path.suffix == ".json":
         return _from_json(text, path)
     lines = text.splitlines()
@@ -49,7 +49,7 @@ def _from_json(text: str, path: Path) -> dict[str, int]:
     return counts
 
 
-def _no_pair(path: Path, where: str) -> BenchmarkError:
-    return BenchmarkError(
+def _no_pair(path: Path, where: str) -> TimestepError:
+    return TimestepError(
         f"{where.capitalize()} of {path} is no label with a whole number. Give a line for each: label, tab, count."
     )

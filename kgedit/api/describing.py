@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.api.written_files import write_files
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 from kgedit.untrusted import is_web_address
 
@@ -27,11 +27,11 @@ def describe(path: str | Path, *, model: str | None = None) -> pa.Table:
         Columns part, name, value and share.
 
     Raises:
-        BenchmarkError: if there are no edits.
+        TimestepError: if there are no edits.
         ModelError: if the model cannot be found.
     """
-    from kgedit.benchmark.description import describe_edits
-    from kgedit.benchmark.edit_files import open_edits
+    from kgedit.timesteps.description import describe_edits
+    from kgedit.timesteps.edit_files import open_edits
 
     edits = open_edits(Path(path))
     if model is None:
@@ -64,18 +64,18 @@ def describe_page(
         What was written.
 
     Raises:
-        BenchmarkError: if there are no edits, such a file or folder exists, or `browser` is no http address.
+        TimestepError: if there are no edits, such a file or folder exists, or `browser` is no http address.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
-    from kgedit.benchmark.edit_files import open_edits
     from kgedit.pages.change_page import BROWSER, change_page
     from kgedit.pages.figure_files import write_figures
+    from kgedit.timesteps.edit_files import open_edits
 
     if browser is not None and not is_web_address(browser):
-        raise BenchmarkError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
+        raise TimestepError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
     html_file, folder = (None if one is None else Path(one) for one in (html, figures))
     if folder and folder.exists() and not overwrite:
-        raise BenchmarkError(f"{folder} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{folder} is there already. Replace it: --overwrite")
     command = shlex.join(["kgedit", "describe", str(path), "--html", str(html or "changes.html")])
     page = change_page(open_edits(Path(path)), command=command, browser=browser or BROWSER)
     written = write_files({html_file: page.html}, overwrite=overwrite) if html_file else []

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
 from kgedit.llm.free_answers import answer_freely, free_preset
 from kgedit.llm.generation import Question
 from kgedit.runs.evaluator import fit_prefix
 from kgedit.runs.wording import asked_contexts
+from kgedit.timesteps.sample_facts import sample_facts
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor

@@ -49,7 +49,7 @@ def make_case(*, prompt: str, subject: str, target: str) -> Case:
     Raises:
         SpecError: if the prompt or the target is empty.
     """
-    from kgedit.benchmark.edit_files.easyedit import case_of_row
+    from kgedit.timesteps.edit_files.easyedit import case_of_row
 
     missing = [name for name, text in (("prompt", prompt), ("target", target)) if not text.strip()]
     if missing:
@@ -181,8 +181,8 @@ def _own_settings(method: str, given: Mapping[str, Any] | None) -> dict[str, Any
 
 def _known(given: Iterable[KnownFact] | None, cases: list[Case]) -> list[KnownFact]:
     """Known facts without those that are edited, of which a case of the user's own tells the subject in words only."""
-    from kgedit.benchmark.sample_facts import sample_facts
     from kgedit.runs.runner import unasked
+    from kgedit.timesteps.sample_facts import sample_facts
 
     subjects = {case.fact.subject_label for case in cases}
     known = [fact for fact in sample_facts() if fact.fact.subject_label not in subjects] if given is None else given

@@ -12,8 +12,8 @@ from kgedit.extras import names_extra
 from kgedit.store.disk import disk_errors
 
 if TYPE_CHECKING:
-    from kgedit.exploring.exports import ExportTask
-    from kgedit.exploring.server import ExploreServer
+    from kgedit.explorer.exports import ExportTask
+    from kgedit.explorer.server import ExploreServer
 
 
 @names_extra
@@ -43,8 +43,8 @@ def explore_server(
         KgeditError: if the port is taken, or `browser` is no http address.
         MissingExtraError: if kgedit[serve] is not installed.
     """
-    from kgedit.exploring.explorer import Explorer
-    from kgedit.exploring.server import make_server
+    from kgedit.explorer.explorer import Explorer
+    from kgedit.explorer.server import make_server
     from kgedit.graph.browser_address import browser_of_home
     from kgedit.untrusted import is_web_address
 

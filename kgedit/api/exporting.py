@@ -10,17 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark import export as wikibigedit
-from kgedit.benchmark.kinds import check_kinds
-from kgedit.benchmark.profiles import check_profile, functional_by
-from kgedit.benchmark.stream import Stream, write_stream
-from kgedit.benchmark.timestep import Timestep, timestep_folder
-from kgedit.benchmark.wikifactdiff import export as wikifactdiff
 from kgedit.checksums import SUMS, write_checksums
 from kgedit.engines.graph import GraphEngine
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
@@ -28,6 +22,12 @@ from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
+from kgedit.timesteps import export as wikibigedit
+from kgedit.timesteps.kinds import check_kinds
+from kgedit.timesteps.profiles import check_profile, functional_by
+from kgedit.timesteps.stream import Stream, write_stream
+from kgedit.timesteps.timestep import Timestep, timestep_folder
+from kgedit.timesteps.wikifactdiff import export as wikifactdiff
 
 Told = Callable[[str, bool], None]
 """Told of each timestep's name, and whether it was there already and was kept."""
@@ -50,7 +50,7 @@ class ExportOptions:
     """How timesteps are made; the attributes are the arguments of `Home.export_timestep`.
 
     Raises:
-        BenchmarkError: if an option is not the profile's, or a kind is unknown.
+        TimestepError: if an option is not the profile's, or a kind is unknown.
     """
 
     profile: str = "wikibigedit"
@@ -85,7 +85,7 @@ class ExportOptions:
         _check_engine(self.profile, self.engine)
         functional_by(self.profile, self.functional_by)
         if self.kind_embedder and not self.labelled_changes:
-            raise BenchmarkError(
+            raise TimestepError(
                 "--kind-embedder is of use with --labelled-changes FILE only. Add that, or leave it out."
             )
 
@@ -94,9 +94,9 @@ class ExportOptions:
         """Of the forms beside the tables."""
         return [EXPORTERS[form] for form in ((self.profile,) if self.forms is None else self.forms)]
 
-    def wikibigedit(self) -> wikibigedit.Settings:
+    def wikibigedit(self) -> wikibigedit.WikiBigEditSettings:
         """The settings of that profile."""
-        return wikibigedit.Settings(
+        return wikibigedit.WikiBigEditSettings(
             seed=self.seed,
             known_facts=self.known_facts,
             templates=self.templates,
@@ -111,9 +111,9 @@ class ExportOptions:
             only=self.only,
         )
 
-    def wikifactdiff(self) -> wikifactdiff.Settings:
+    def wikifactdiff(self) -> wikifactdiff.WikiFactDiffSettings:
         """The settings of that profile."""
-        return wikifactdiff.Settings(
+        return wikifactdiff.WikiFactDiffSettings(
             seed=self.seed,
             known_facts=self.known_facts,
             compat=self.compat,
@@ -177,9 +177,9 @@ def choose_engine(home: Path, old: Snapshot, new: Snapshot) -> str:
 
 def _check_engine(profile: str, name: str) -> None:
     if name not in ENGINES:
-        raise BenchmarkError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
+        raise TimestepError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
     if profile == "wikifactdiff" and name == GraphEngine.name:
-        raise BenchmarkError("The profile wikifactdiff reads the store alone. Leave the engine out, or choose store.")
+        raise TimestepError("The profile wikifactdiff reads the store alone. Leave the engine out, or choose store.")
 
 
 def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:
@@ -195,11 +195,11 @@ def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwr
         told: Told of each timestep.
 
     Raises:
-        BenchmarkError: if the home has fewer than two snapshots, or a folder holds another timestep.
+        TimestepError: if the home has fewer than two snapshots, or a folder holds another timestep.
     """
     snapshots = list_snapshots(home)
     if len(snapshots) < 2:
-        raise BenchmarkError(
+        raise TimestepError(
             f"A stream needs two snapshots; {home} has {len(snapshots)}. Load more: kgedit load-dump PATH --date DATE"
         )
     pairs = list(pairwise(snapshots))
@@ -230,10 +230,10 @@ def keep_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, opt
     """The timestep in a folder that `export_pair` wrote with the same options.
 
     Raises:
-        BenchmarkError: if the folder holds anything else.
+        TimestepError: if the folder holds anything else.
     """
     if not is_exported(home, old, new, folder, options=options):
-        raise BenchmarkError(
+        raise TimestepError(
             f"{folder} exists and holds something else, or a timestep of other snapshots or options. Nothing was "
             "changed. To replace it, add --overwrite."
         )
@@ -262,7 +262,7 @@ def _is_same(folder: Path, described: dict[str, Any]) -> bool:
 def _refuse_others(folders: Sequence[Path], kept: Sequence[bool]) -> None:
     other = [folder for folder, is_kept in zip(folders, kept, strict=True) if folder.exists() and not is_kept]
     if other:
-        raise BenchmarkError(
+        raise TimestepError(
             f"{other[0]} holds another timestep, or one made with other settings or snapshots. Nothing was changed. "
             "To replace it, add --overwrite."
         )

@@ -13,7 +13,7 @@ from kgedit.api.live_progress import step_line
 from kgedit.extras import names_extra
 
 if TYPE_CHECKING:
-    from kgedit.graph.projection import Projected
+    from kgedit.graph.projection import GraphContent
     from kgedit.store.scope import Scope
     from kgedit.store.snapshots import Snapshot
 
@@ -141,7 +141,7 @@ class Home(HomeGraph, HomeTimesteps):
         return snapshots
 
     @names_extra
-    def drop_snapshot(self, date: Date, *, graph: bool = True, progress: Steps | None = None) -> Projected | None:
+    def drop_snapshot(self, date: Date, *, graph: bool = True, progress: Steps | None = None) -> GraphContent | None:
         """Remove a snapshot from the store; timesteps that were exported from it stay.
 
         Args:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgedit.graph.browser import BrowserPage
-    from kgedit.graph.projection import Projected
+    from kgedit.graph.projection import GraphContent
     from kgedit.graph.status import GraphStatus
     from kgedit.store.scope import Scope
 
@@ -30,7 +30,7 @@ class HomeGraph(HomeFolder):
     @names_extra
     def update_graph(
         self, *, rebuild: bool = False, scope: Scope | None = None, progress: Steps | None = None
-    ) -> Projected:
+    ) -> GraphContent:
         """Bring the graph up to date with the store; returns what it holds then.
 
         Args:
@@ -81,9 +81,9 @@ class HomeGraph(HomeFolder):
         return self._with_kinds(changes, older, newer) if kinds else changes
 
     def _with_kinds(self, changes: pa.Table, older: Date, newer: Date) -> pa.Table:
-        from kgedit.benchmark.kinds import describe_kinds
         from kgedit.store.engine import select
         from kgedit.store.snapshots import open_snapshot
+        from kgedit.timesteps.kinds import describe_kinds
 
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]

@@ -12,9 +12,9 @@ from kgedit.extras import names_extra
 from kgedit.resources import use_home
 
 if TYPE_CHECKING:
-    from kgedit.benchmark.audit import Audit
-    from kgedit.benchmark.stream import Stream
-    from kgedit.benchmark.timestep import Timestep
+    from kgedit.timesteps.audit import Audit
+    from kgedit.timesteps.stream import Stream
+    from kgedit.timesteps.timestep import Timestep
 
 
 class HomeTimesteps(HomeFolder):
@@ -82,7 +82,7 @@ class HomeTimesteps(HomeFolder):
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            BenchmarkError: if the folder holds anything else, the dates are reversed, the graph lacks a snapshot, or an
+            TimestepError: if the folder holds anything else, the dates are reversed, the graph lacks a snapshot, or an
                 option is not the profile's.
         """
         from kgedit.api.exporting import ExportOptions, export_pair, keep_exported
@@ -150,10 +150,11 @@ class HomeTimesteps(HomeFolder):
             told: Told of each timestep's name, and whether it was kept.
 
         Raises:
-            BenchmarkError: if there are fewer than two snapshots, a folder holds a timestep that was made otherwise,
+            TimestepError: if there are fewer than two snapshots, a folder holds a timestep that was made otherwise,
                 the graph lacks a snapshot, or an option is not the profile's.
         """
         from kgedit.api.exporting import ExportOptions, export_stream
+        from kgedit.timesteps.timestep_names import timesteps_folder
 
         options = ExportOptions(
             profile=profile,
@@ -174,18 +175,18 @@ class HomeTimesteps(HomeFolder):
             only=None if only is None else Path(only),
             engine=engine,
         )
-        benchmark = self.path / "benchmark" if out is None else Path(out)
+        folder = timesteps_folder(self.path) if out is None else Path(out)
         return export_stream(
-            self.path, benchmark, options=options, overwrite=overwrite, told=told or (lambda _name, _kept: None)
+            self.path, folder, options=options, overwrite=overwrite, told=told or (lambda _name, _kept: None)
         )
 
     def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
         """The timestep that `export_timestep` wrote into this home.
 
         Raises:
-            BenchmarkError: if there is none.
+            TimestepError: if there is none.
         """
-        from kgedit.benchmark.timestep import Timestep
+        from kgedit.timesteps.timestep import Timestep
         from kgedit.wikidata.times import day_number
 
         days = (day_number(read_date(older)), day_number(read_date(newer)))
@@ -203,12 +204,12 @@ class HomeTimesteps(HomeFolder):
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            BenchmarkError: if the file cannot be read, or the dates are reversed.
+            TimestepError: if the file cannot be read, or the dates are reversed.
         """
-        from kgedit.benchmark.audit import audit_edits
-        from kgedit.benchmark.edit_files import open_edits
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import list_snapshots, open_snapshot
+        from kgedit.timesteps.audit import audit_edits
+        from kgedit.timesteps.edit_files import open_edits
 
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         earlier = [snapshot for snapshot in list_snapshots(self.path) if snapshot.date < old.date]
@@ -217,6 +218,7 @@ class HomeTimesteps(HomeFolder):
             return audit_edits(open_edits(Path(path)), old, new, earlier, spill=spill)
 
     def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
-        from kgedit.benchmark.timestep import timestep_folder
+        from kgedit.timesteps.timestep import timestep_folder
+        from kgedit.timesteps.timestep_names import timesteps_folder
 
-        return timestep_folder(self.path / "benchmark", older, newer, profile)
+        return timestep_folder(timesteps_folder(self.path), older, newer, profile)

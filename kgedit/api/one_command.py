@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kgedit.api.home import Date, Home, Steps, folder_of
 from kgedit.api.live_progress import step_line
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def carry_out(
         tell(taken[-1])
     numbers = read_summary(inputs)
     if numbers is None:
-        raise BenchmarkError(f"{inputs.report} was changed while it was made. Give the same command again.")
+        raise TimestepError(f"{inputs.report} was changed while it was made. Give the same command again.")
     return Outcome(
         sentences=tuple(numbers["sentences"]),
         page=Path(numbers["page"]),

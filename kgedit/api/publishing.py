@@ -58,14 +58,14 @@ def publish(
 
     Raises:
         DamagedFileError: if a timestep is not what was exported.
-        BenchmarkError: if a timestep has no case or no checksums, a run is not of these timesteps, or the folder must
+        TimestepError: if a timestep has no case or no checksums, a run is not of these timesteps, or the folder must
             not be replaced.
     """
-    from kgedit.benchmark.timestep import Timestep
-    from kgedit.errors import BenchmarkError
+    from kgedit.errors import TimestepError
     from kgedit.exporters.publication.about import About, Publication
     from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
     from kgedit.exporters.publication.questions import publish_timestep
+    from kgedit.timesteps.timestep import Timestep
 
     path = Path(folder)
     refuse_to_replace(path.absolute(), overwrite=overwrite)
@@ -78,7 +78,7 @@ def publish(
     )
     steps = [Timestep.open(step) for step in timesteps]
     for unchecked in (step for step in steps if not step.has_checksums):
-        raise BenchmarkError(
+        raise TimestepError(
             f"{unchecked.folder}/timestep.json has no hashes of its tables: an earlier kgedit exported it. Export it "
             "again: kgedit export-timestep with --overwrite"
         )
@@ -91,11 +91,11 @@ def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
     """Scores of finished runs on these timesteps: rows of kgedit.records.result_table.RESULTS, in the reports' order.
 
     Raises:
-        BenchmarkError: if a run is not finished, or was made on other timesteps, or two have the same name.
+        TimestepError: if a run is not finished, or was made on other timesteps, or two have the same name.
     """
     import pyarrow as pa
 
-    from kgedit.errors import BenchmarkError
+    from kgedit.errors import TimestepError
     from kgedit.records.result_table import RESULTS
     from kgedit.runs.run_files import read_environment, read_runs
 
@@ -104,14 +104,14 @@ def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
     names = [run.folder.resolve().name for run in runs]
     twins = sorted({name for name in names if names.count(name) > 1})
     if twins:
-        raise BenchmarkError(f"Two runs are called {twins[0]}. Rename a folder: the name is what readers see.")
+        raise TimestepError(f"Two runs are called {twins[0]}. Rename a folder: the name is what readers see.")
     for run in runs:
         environment = read_environment(run.folder)
         made_on = environment.timesteps if environment else ()
         other = [step.name for step in made_on if step.sha256 not in hashes]
         if other or not made_on:
             what = f"on {', '.join(other)}, which is" if other else "on timesteps that it does not name, which are"
-            raise BenchmarkError(f"The run {run.folder} was made {what} not published here. Leave it out.")
+            raise TimestepError(f"The run {run.folder} was made {what} not published here. Leave it out.")
     return pa.Table.from_pylist([row for run in runs for row in _rows(run)], schema=RESULTS)
 
 
@@ -134,10 +134,10 @@ def _rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _checked_name(name: str) -> str:
-    from kgedit.errors import BenchmarkError
+    from kgedit.errors import TimestepError
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", name):
-        raise BenchmarkError(
+        raise TimestepError(
             f"'{name}' is no name of a data set: letters, digits, '-', '_' and '.' only. Give another: --name"
         )
     return name

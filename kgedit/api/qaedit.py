@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kgedit.benchmark.qaedit.asking import Part
-    from kgedit.benchmark.qaedit.build import BuiltRows
-    from kgedit.benchmark.qaedit.locality import LocalityDraw
-    from kgedit.benchmark.qaedit.names import Names
-    from kgedit.benchmark.qaedit.sources import QuestionFile
     from kgedit.llm.instructions import Instructions
-    from kgedit.llm.remote.client import ChatClient, Effort, Estimate
+    from kgedit.llm.remote.client import ChatClient, CostEstimate, Effort
     from kgedit.llm.remote.server import ChatServer
+    from kgedit.timesteps.qaedit.asking import Part
+    from kgedit.timesteps.qaedit.build import BuiltRows
+    from kgedit.timesteps.qaedit.locality import LocalityDraw
+    from kgedit.timesteps.qaedit.names import Names
+    from kgedit.timesteps.qaedit.sources import QuestionFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +114,14 @@ def build_qaedit(
         progress: Told of questions that a model has answered, and of all.
 
     Raises:
-        BenchmarkError: if a source cannot be read, gives no row, or `out` is there.
+        TimestepError: if a source cannot be read, gives no row, or `out` is there.
         StoreError: if a snapshot is not loaded.
         ModelError: if the model cannot be asked.
     """
-    from kgedit.benchmark.qaedit.asking import ask_parts
-    from kgedit.benchmark.qaedit.build import build_rows, word_by_rules
-    from kgedit.benchmark.qaedit.files import refuse_to_replace, write_rows
-    from kgedit.benchmark.qaedit.subjects import SubjectFinder
+    from kgedit.timesteps.qaedit.asking import ask_parts
+    from kgedit.timesteps.qaedit.build import build_rows, word_by_rules
+    from kgedit.timesteps.qaedit.files import refuse_to_replace, write_rows
+    from kgedit.timesteps.qaedit.subjects import SubjectFinder
 
     path = Path(out)
     refuse_to_replace(path, overwrite=overwrite)
@@ -148,14 +148,14 @@ def build_qaedit(
 @names_extra
 def estimate_qaedit(
     sources: Sequence[str | Path], model: ModelHelp, *, limit: int | None = None
-) -> dict[Part, Estimate]:
+) -> dict[Part, CostEstimate]:
     """What the model's part of the work would take; no server is asked.
 
     Raises:
-        BenchmarkError: if a source cannot be read.
+        TimestepError: if a source cannot be read.
     """
-    from kgedit.benchmark.qaedit.asking import estimate_parts
     from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer
+    from kgedit.timesteps.qaedit.asking import estimate_parts
 
     texts = _read(sources, limit).questions["question"].to_pylist()
     counter = ByTokenizer(model.tokenizer) if model.tokenizer else ByCharacters()
@@ -176,13 +176,13 @@ class _Read:
 def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
     import pyarrow as pa
 
-    from kgedit.benchmark.qaedit.build import distinct
-    from kgedit.benchmark.qaedit.sources import read_questions
-    from kgedit.errors import BenchmarkError
+    from kgedit.errors import TimestepError
+    from kgedit.timesteps.qaedit.build import distinct
+    from kgedit.timesteps.qaedit.sources import read_questions
 
     files = tuple(read_questions(Path(path), limit=limit) for path in paths)
     if not files:
-        raise BenchmarkError("No source is given. Name a file of questions and answers.")
+        raise TimestepError("No source is given. Name a file of questions and answers.")
     questions, repeated = distinct(pa.concat_tables(file.questions for file in files))
     return _Read(files, questions, repeated)
 
@@ -191,36 +191,36 @@ def _names(days: Sequence[str | datetime.date], home: str | Path | None, questio
     if not days:
         return None
     from kgedit.api.home_folder import read_date
-    from kgedit.benchmark.qaedit.names import read_names
     from kgedit.resources import home as default_home
     from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
+    from kgedit.timesteps.qaedit.names import read_names
 
     folder = default_home() if home is None else utf8_folder(home)
     return read_names([open_snapshot(folder, read_date(day)) for day in days], questions["question"])
 
 
 def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:
-    from kgedit.benchmark.qaedit.locality import LocalityDraw, LocalityQuestion
+    from kgedit.timesteps.qaedit.locality import LocalityDraw, LocalityQuestion
 
     columns = [pool.questions[name].to_pylist() for name in ("question", "answer")] if pool else [[], []]
     return LocalityDraw([LocalityQuestion(*pair) for pair in zip(*columns, strict=True)], size=size, seed=seed)
 
 
 def _refuse_none(built: BuiltRows, sources: Sequence[str | Path]) -> None:
-    from kgedit.errors import BenchmarkError
+    from kgedit.errors import TimestepError
 
     if not built.rows:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in built.left_out.items()) or "no question"
-        raise BenchmarkError(f"No question of {', '.join(map(str, sources))} became an edit: {reasons}.")
+        raise TimestepError(f"No question of {', '.join(map(str, sources))} became an edit: {reasons}.")
 
 
 def _provenance(
     read: _Read, pool: _Read | None, names: Sequence[str | datetime.date], *, settings: dict[str, Any], built: BuiltRows
 ) -> dict[str, Any]:
     from kgedit import __version__
-    from kgedit.benchmark.qaedit.build import category_counts
-    from kgedit.benchmark.qaedit.files import FORMAT, rules_hash
+    from kgedit.timesteps.qaedit.build import category_counts
+    from kgedit.timesteps.qaedit.files import FORMAT, rules_hash
 
     repeated = {"the same question twice": read.repeated} if read.repeated else {}
     return {

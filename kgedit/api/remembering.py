@@ -7,14 +7,14 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
-from kgedit.memory.building import BuiltMemory, MemoryBuilder, open_memory
-from kgedit.memory.findings import Search
-from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.intervals import Learned
+from kgedit.graph_memory.building import BuiltMemory, MemoryBuilder, open_memory
+from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.intervals import Learned
 from kgedit.records.steps import step
+from kgedit.timesteps.timestep import Timestep
 
 if TYPE_CHECKING:
     import uvicorn
@@ -74,7 +74,7 @@ def build_memory(
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:
     from kgedit.graph.finishing import open_finished
-    from kgedit.memory.graph_store import read_graph_facts
+    from kgedit.graph_memory.graph_store import read_graph_facts
 
     with open_finished(home) as graph:
         held = read_graph_facts(graph, as_of=as_of, properties=properties)
@@ -132,9 +132,9 @@ def memory_server(
     Raises:
         KgeditError: if the file holds no memory, or a setting is none.
     """
-    from kgedit.serving.placing import LAYOUTS, Placing
-    from kgedit.serving.proxy import ProxySettings
-    from kgedit.serving.server import make_server
+    from kgedit.proxy.placing import LAYOUTS, Placing
+    from kgedit.proxy.proxy import ProxySettings
+    from kgedit.proxy.server import make_server
 
     chosen = next((name for name in LAYOUTS if name == layout), None)
     if chosen is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.api.written_files import write_files
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 from kgedit.html_tables import html_table
 
@@ -96,7 +96,7 @@ def report(
         overwrite: Whether files of an earlier report with other content are replaced.
 
     Raises:
-        BenchmarkError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
+        TimestepError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.analysis.report import overview_tables, report_tables
@@ -107,7 +107,7 @@ def report(
     json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
     html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
     if figures_folder and figures_folder.exists() and not overwrite:
-        raise BenchmarkError(f"{figures_folder} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{figures_folder} is there already. Replace it: --overwrite")
     folders = _folders(runs)
     if rescore:
         _rescore(folders)
@@ -151,18 +151,16 @@ def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) ->
     """Counts of a corpus as a mapping.
 
     Raises:
-        BenchmarkError: if a breakdown is unknown or needs counts, or their file cannot be read.
+        TimestepError: if a breakdown is unknown or needs counts, or their file cannot be read.
     """
     from kgedit.analysis.breakdowns import BREAKDOWNS
     from kgedit.api.corpus_counts import read_counts
 
     for name in by:
         if name not in BREAKDOWNS:
-            raise BenchmarkError(f"Scores cannot be broken down by '{name}'. Take one of {', '.join(BREAKDOWNS)}.")
+            raise TimestepError(f"Scores cannot be broken down by '{name}'. Take one of {', '.join(BREAKDOWNS)}.")
         if name.endswith("_count") and counts is None:
-            raise BenchmarkError(
-                f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line."
-            )
+            raise TimestepError(f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line.")
     if isinstance(counts, str | Path):
         return read_counts(Path(counts))
     return counts or {}
@@ -172,11 +170,11 @@ def _clear(folder: Path, *, keep: Collection[Path], overwrite: bool) -> None:
     """Remove the tables of an earlier report that this one does not have.
 
     Raises:
-        BenchmarkError: if there are any and they are not to be replaced.
+        TimestepError: if there are any and they are not to be replaced.
     """
     others = [path for path in sorted(folder.glob("*.csv")) if path not in keep]
     if others and not overwrite:
-        raise BenchmarkError(f"{folder} is there already, with other tables. Replace it: --overwrite")
+        raise TimestepError(f"{folder} is there already, with other tables. Replace it: --overwrite")
     for path in others:
         path.unlink()
 

@@ -50,7 +50,7 @@ def run(
     Raises:
         SpecError: naming everything that is wrong with the spec.
         ModelError: if the model cannot be loaded.
-        BenchmarkError: if a timestep cannot be read.
+        TimestepError: if a timestep cannot be read.
     """
     from kgedit.runs import runner
     from kgedit.runs.scoring import write_scores
@@ -87,7 +87,7 @@ def read_run(folder: str | Path) -> Run:
     """A finished run.
 
     Raises:
-        BenchmarkError: if the folder holds no run, or one that is not finished.
+        TimestepError: if the folder holds no run, or one that is not finished.
     """
     from kgedit.runs.run_files import read_runs
 
@@ -99,7 +99,7 @@ def scores(runs: Run | str | Path | Iterable[Run | str | Path]) -> pa.Table:
     """Scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 % interval.
 
     Raises:
-        BenchmarkError: if a folder holds no finished run.
+        TimestepError: if a folder holds no finished run.
     """
     from kgedit.analysis.runs import Run
     from kgedit.analysis.score_table import score_table

@@ -15,7 +15,7 @@ from kgedit.extras import names_extra
 from kgedit.resources import use_home
 
 if TYPE_CHECKING:
-    from kgedit.benchmark.timestep import Timestep
+    from kgedit.timesteps.timestep import Timestep
 
 STATISTICS = pa.schema(
     [
@@ -101,8 +101,8 @@ def _moments(
 
 
 def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> Any:
-    from kgedit.benchmark.timestep import Timestep
     from kgedit.editing.corpora import corpus_of_facts, corpus_of_files
+    from kgedit.timesteps.timestep import Timestep
 
     if (timestep is None) == (not files):
         raise SpecError(["give either a timestep or text files"])

@@ -82,7 +82,7 @@ def sweep(
 
     Raises:
         SpecError: naming everything that is wrong with the spec, by line, and folders that hold other runs.
-        BenchmarkError: if edits cannot be read.
+        TimestepError: if edits cannot be read.
     """
     from kgedit.runs.sweeps.counting import SweepCounter
     from kgedit.runs.sweeps.execution import choose_runs, execute, in_order_of_work, inspect_runs

@@ -47,7 +47,7 @@ class AnswerPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class AnsweredUpdate:
     """One update question with its answers.
 
     Attributes:
@@ -126,7 +126,7 @@ def old_answers_known(answers: UpdateAnswers) -> Estimate | None:
     return Estimate(float(values.mean()), low, high, len(values))
 
 
-def choose_examples(runs: Sequence[UpdateAnswers], *, seed: int) -> list[Example]:
+def choose_examples(runs: Sequence[UpdateAnswers], *, seed: int) -> list[AnsweredUpdate]:
     """Some cases drawn by the seed from those that every run edited, with what each run's model answered.
 
     If no case is common to all runs, the first run's are drawn.
@@ -139,7 +139,7 @@ def choose_examples(runs: Sequence[UpdateAnswers], *, seed: int) -> list[Example
     drawn = random.Random(f"examples {seed}").sample(keys, min(EXAMPLES, len(keys)))
     old = runs[0].old_answers
     return [
-        Example(
+        AnsweredUpdate(
             question=runs[0].before[key].question,
             target=runs[0].before[key].answers[0],
             old_answers=old.get(key, ()),

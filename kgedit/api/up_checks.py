@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgedit.api.loading import check_loadable
 from kgedit.api.up_inputs import UpInputs
-from kgedit.errors import BenchmarkError, MissingExtraError, SpecError, StoreError
+from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.store.snapshots import open_snapshot
 
 _OF_EVERY_RUN = ("torch", "transformers", "tokenizers", "safetensors")
@@ -25,7 +25,7 @@ def check_inputs(inputs: UpInputs, *, track: str | None, overwrite: bool = False
     Raises:
         StoreError: if a state's day is not loaded, another dump is loaded under it, or the home cannot be written.
         SourceError: if a dump cannot be read.
-        BenchmarkError: if an option is not the profile's, or the timestep's folder holds something else.
+        TimestepError: if an option is not the profile's, or the timestep's folder holds something else.
         SpecError: naming everything that is wrong with the runs' specs.
         ModelError: if there is no such model.
         MissingExtraError: if a package that a step needs is not installed.
@@ -85,7 +85,7 @@ def _check_states(inputs: UpInputs, *, overwrite: bool) -> None:
 def _check_timestep(inputs: UpInputs, *, overwrite: bool) -> None:
     folder = inputs.timestep
     if folder.exists() and not overwrite and not (folder / "timestep.json").is_file():
-        raise BenchmarkError(
+        raise TimestepError(
             f"{folder} exists and is no timestep. Nothing was changed. Move it away, or replace it with --overwrite."
         )
 

@@ -19,7 +19,7 @@ from kgedit.api.running import read_run
 from kgedit.api.up_checks import check_inputs
 from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.api.up_steps import Step, steps_of, with_state
-from kgedit.errors import BenchmarkError, KgeditError
+from kgedit.errors import KgeditError, TimestepError
 from kgedit.machine import usable_cores
 from kgedit.runs.run_files import read_spec
 from kgedit.sample.generate import SNAPSHOT_DATES
@@ -294,7 +294,7 @@ def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
         return None
     try:
         return SweepCounter().edits_and_questions(resolve(inputs.raw_spec(inputs.runs[0])))
-    except BenchmarkError:
+    except TimestepError:
         return None
 
 

@@ -18,11 +18,12 @@ from kgedit.api.exporting import ExportOptions
 from kgedit.api.home import Date, read_date
 from kgedit.api.loading import DumpOptions
 from kgedit.api.up_runs import RunFields, choose_runs, missing_of_smollm2
-from kgedit.benchmark.timestep import timestep_folder
 from kgedit.engines.store import StoreEngine
-from kgedit.errors import BenchmarkError, SourceError
+from kgedit.errors import SourceError, TimestepError
 from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
+from kgedit.timesteps.timestep import timestep_folder
+from kgedit.timesteps.timestep_names import timesteps_folder
 from kgedit.wikidata.times import day_number
 
 SAMPLE_CASES = 30
@@ -72,12 +73,12 @@ class UpInputs:
 
     def __post_init__(self) -> None:
         if self.older.date >= self.newer.date:
-            raise BenchmarkError(
+            raise TimestepError(
                 f"The older state is of {self.older.date} and the newer one of {self.newer.date}. Give the older first."
             )
         pairs = [(run["model"], run["method"]) for run in self.runs]
         if len(set(pairs)) != len(pairs) or not pairs:
-            raise BenchmarkError("A model or a method is given twice, or none is. Give each --model and --method once.")
+            raise TimestepError("A model or a method is given twice, or none is. Give each --model and --method once.")
 
     @property
     def states(self) -> tuple[DatedState, DatedState]:
@@ -88,7 +89,7 @@ class UpInputs:
     def timestep(self) -> Path:
         """Folder of the timestep."""
         older, newer = (day_number(state.date) for state in self.states)
-        return timestep_folder(self.home / "benchmark", older, newer, self.profile)
+        return timestep_folder(timesteps_folder(self.home), older, newer, self.profile)
 
     @property
     def sample_folder(self) -> Path:
@@ -139,7 +140,7 @@ def read_inputs(
 
     Raises:
         SourceError: if a dump's day is not known, or only one state is given.
-        BenchmarkError: if the states are in the wrong order, or options do not fit.
+        TimestepError: if the states are in the wrong order, or options do not fit.
     """
     given = [_read_state(*one) for one in ((older, older_date, "--from"), (newer, newer_date, "--to"))]
     states = [state for state in given if state is not None]

@@ -21,7 +21,7 @@ from kgedit.api.reports import report
 from kgedit.api.running import read_run, run
 from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.api.up_runs import RunFields
-from kgedit.api.up_summary import Summary, summarize, write_summary
+from kgedit.api.up_summary import UpSummary, summarize, write_summary
 from kgedit.errors import GraphError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
@@ -203,7 +203,7 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(path.read_bytes())
     except ValueError:
         return None  # damaged: it is written again
-    made_of = Summary.made_of(inputs.timestep, run_folders(inputs))
+    made_of = UpSummary.made_of(inputs.timestep, run_folders(inputs))
     return found if isinstance(found, dict) and found.get("made_of") == made_of else None
 
 

@@ -17,13 +17,13 @@ import msgspec
 from kgedit import __version__
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
-from kgedit.api.up_answers import Example, UpdateAnswers, choose_examples, old_answers_known, read_update_answers
-from kgedit.benchmark.timestep import Timestep
+from kgedit.api.up_answers import AnsweredUpdate, UpdateAnswers, choose_examples, old_answers_known, read_update_answers
 from kgedit.checksums import decoding
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
 from kgedit.pages.report_views import MethodView, View, views_of
 from kgedit.records.runs import Selection
+from kgedit.timesteps.timestep import Timestep
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class MethodEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class UpSummary:
     """All of it.
 
     Attributes:
@@ -108,7 +108,7 @@ class Summary:
     made: dict[str, Any]
     changes: ChangeCounts
     effects: tuple[MethodEffect, ...]
-    examples: tuple[Example, ...]
+    examples: tuple[AnsweredUpdate, ...]
     sentences: tuple[str, ...]
     page: Path
     change_page: Path
@@ -124,7 +124,7 @@ class Summary:
         }
 
 
-def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path) -> Summary:
+def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path) -> UpSummary:
     """The summary of the runs on a timestep; the same runs give the same summary."""
     counts = _counts(Timestep.open(timestep), runs[0])
     measured = _measure(runs)
@@ -138,11 +138,11 @@ def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path)
         f"Every answer, with charts and tables, is on the page {page}; what changed is on {changes.name} beside it.",
     )
     folders = tuple(run.folder for run in runs)
-    made = Summary.made_of(timestep, folders)
-    return Summary(made, counts, effects, tuple(examples), sentences, page, changes, folders)
+    made = UpSummary.made_of(timestep, folders)
+    return UpSummary(made, counts, effects, tuple(examples), sentences, page, changes, folders)
 
 
-def write_summary(path: Path, summary: Summary) -> Path:
+def write_summary(path: Path, summary: UpSummary) -> Path:
     """Write a summary as JSON, whole or not at all."""
     record = {
         "made_of": summary.made,

@@ -13,28 +13,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.timestep import Timestep
-from kgedit.benchmark.verbalizing.comparing import Said, said_by_model, said_by_templates, side_by_side, summarize
-from kgedit.benchmark.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
-from kgedit.benchmark.verbalizing.prompting import prompts_version
-from kgedit.benchmark.verbalizing.rewording import (
+from kgedit.checksums import SUMS, write_checksums
+from kgedit.errors import TimestepError
+from kgedit.exporters import EXPORTERS
+from kgedit.files import replace_file
+from kgedit.llm.remote.client import ChatReplies
+from kgedit.store.disk import disk_errors
+from kgedit.store.files import replace_folder, write_json
+from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.verbalizing.comparing import Said, said_by_model, said_by_templates, side_by_side, summarize
+from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
+from kgedit.timesteps.verbalizing.prompting import prompts_version
+from kgedit.timesteps.verbalizing.rewording import (
     choose_wordings,
     count_wordings,
     reworded_tables,
     wordings_table,
 )
-from kgedit.benchmark.verbalizing.verbalizers import Progress, Replies, Verbalizer
-from kgedit.benchmark.verbalizing.wanted import AXES, Wanted, wanted_wordings
-from kgedit.checksums import SUMS, write_checksums
-from kgedit.errors import BenchmarkError
-from kgedit.exporters import EXPORTERS
-from kgedit.files import replace_file
-from kgedit.llm.remote.client import Asked
-from kgedit.prompts.voices import keyed_number
-from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json
-from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.verbalizing.verbalizers import Progress, Replies, Verbalizer
+from kgedit.timesteps.verbalizing.wanted import AXES, Wanted, wanted_wordings
+from kgedit.wording.voices import keyed_number
 
 WORDINGS_FILE = "wordings.parquet"
 
@@ -44,7 +44,7 @@ class WordingOptions:
     """What of a timestep is worded.
 
     Attributes:
-        axes: Of kgedit.benchmark.verbalizing.wanted.AXES.
+        axes: Of kgedit.timesteps.verbalizing.wanted.AXES.
         home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates describe.
         personas: Folder of persona catalogues; None for the shipped one.
         prompts: Folder of prompt files; None for the shipped ones.
@@ -83,7 +83,7 @@ class Verbalized:
 
     timestep: Timestep
     counts: dict[str, Any]
-    asked: Asked | None
+    asked: ChatReplies | None
 
 
 def verbalize(
@@ -100,13 +100,13 @@ def verbalize(
     Forms that lie beside the timestep's tables are written anew, other files are copied.
 
     Raises:
-        BenchmarkError: if the folder is there, or is the timestep's own.
+        TimestepError: if the folder is there, or is the timestep's own.
         ModelError: if the model cannot be asked; what it has worded so far is kept, in the cache.
     """
     if out.resolve() == timestep.folder.resolve():
-        raise BenchmarkError(f"{out} is the timestep itself. Name another folder with --out.")
+        raise TimestepError(f"{out} is the timestep itself. Name another folder with --out.")
     if out.exists() and not overwrite:
-        raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
     wanted = find_wanted(timestep, options)
     replies = verbalizer.word(wanted, progress=progress)
     chosen = choose_wordings(wanted, replies.replies, prompts=options.prompts)
@@ -172,14 +172,14 @@ class Comparison:
     """Verbalizers on the same facts.
 
     Attributes:
-        summary: As kgedit.benchmark.verbalizing.comparing.SUMMARY.
+        summary: As kgedit.timesteps.verbalizing.comparing.SUMMARY.
         questions: The first question of each, side by side.
         asked: What the servers among them took.
     """
 
     summary: pa.Table
     questions: pa.Table
-    asked: dict[str, Asked]
+    asked: dict[str, ChatReplies]
 
 
 def compare(
@@ -200,7 +200,7 @@ def compare(
     """
     wanted = find_wanted(timestep, options)
     said: dict[str, list[Said]] = {}
-    asked: dict[str, Asked] = {}
+    asked: dict[str, ChatReplies] = {}
     for name, verbalizer in verbalizers.items():
         if verbalizer is None:
             said[name] = said_by_templates(wanted)
@@ -220,23 +220,23 @@ def mine_clozes(
     prompts: Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> tuple[Mined, Asked | None]:
+) -> tuple[Mined, ChatReplies | None]:
     """Have a model state facts and write a catalogue with the templates mined from that.
 
     Args:
-        facts: From kgedit.benchmark.verbalizing.mining.facts_to_state.
+        facts: From kgedit.timesteps.verbalizing.mining.facts_to_state.
         out: The YAML file to write.
 
     Raises:
-        BenchmarkError: if the file is there, or no template was found.
+        TimestepError: if the file is there, or no template was found.
         ModelError: if the model cannot be asked.
     """
     if out.exists() and not overwrite:
-        raise BenchmarkError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
     replies = verbalizer.word(wanted_statements(facts), progress=progress)
     mined = mine(facts, replies.replies, prompts=prompts)
     if not mined.kept:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
-        raise BenchmarkError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
+        raise TimestepError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
     replace_file(out, mined_catalogue(mined, name="mined"))
     return mined, replies.asked

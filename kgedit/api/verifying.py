@@ -12,10 +12,11 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.timestep import EXPORT_AGAIN, table_checksums
 from kgedit.checksums import SUMS, Fault, find_faults, read_checksums, write_checksums
 from kgedit.errors import DamagedFileError, KgeditError
 from kgedit.store.snapshots import VERIFIED, how_to_reload
+from kgedit.timesteps.timestep import EXPORT_AGAIN, table_checksums
+from kgedit.timesteps.timestep_names import timesteps_folder
 
 VerifiedState = Literal["fine", "damaged", "no checksum"]
 
@@ -77,7 +78,7 @@ def _parts(home: Path) -> Iterator[_Part]:
     for folder in sorted((home / "snapshots").glob("[0-9]*")):
         found[folder] = _Part(folder, how_to_reload(folder), recordable=True)
     for name in ("timestep.json", "stream.json"):
-        for path in sorted((home / "benchmark").rglob(name)):
+        for path in sorted(timesteps_folder(home).rglob(name)):
             found[path.parent] = _Part(path.parent, EXPORT_AGAIN, recordable=True)
     for spec in sorted((home / "runs").rglob("spec.yaml")):
         found[spec.parent] = _Part(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.files import replace_file
 
 
@@ -20,11 +20,11 @@ def write_files(texts: Mapping[Path, str], *, overwrite: bool) -> list[Path]:
         The files, in the order given.
 
     Raises:
-        BenchmarkError: if a file has other content and is not to be replaced; then none is written.
+        TimestepError: if a file has other content and is not to be replaced; then none is written.
     """
     for path, text in texts.items():
         if path.exists() and not overwrite and not _holds(path, text):
-            raise BenchmarkError(f"{path} is there already, with other content. Replace it: --overwrite")
+            raise TimestepError(f"{path} is there already, with other content. Replace it: --overwrite")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)

@@ -1,4 +1,4 @@
-"""The command line. A command's module imports what it needs when it runs, so that --help stays fast."""
+"""The command line. Each command imports what it needs when it runs, so that --help stays fast."""
 
 from __future__ import annotations
 

@@ -14,12 +14,12 @@ from kgedit.cli.progress import say
 from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
-    from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
-    from kgedit.benchmark.verbalizing.wanted import Wanted
-    from kgedit.llm.remote.client import Asked, Estimate
+    from kgedit.llm.remote.client import ChatReplies, CostEstimate
+    from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
+    from kgedit.timesteps.verbalizing.wanted import Wanted
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
-"""Those of kgedit.benchmark.verbalizing.wanted, which a command does not import before it runs."""
+"""Those of kgedit.timesteps.verbalizing.wanted, which a command does not import before it runs."""
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -82,11 +82,11 @@ class ServerOptions:
         Args:
             url: Of its server; None for --base-url.
         """
-        from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
         from kgedit.llm.remote.batches import BatchWork
         from kgedit.llm.remote.client import Effort
         from kgedit.llm.remote.prices import SHIPPED
         from kgedit.llm.remote.server import OPENAI, ChatServer
+        from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
 
         where = (url or self.base_url or OPENAI).rstrip("/")
         return RemoteVerbalizer(
@@ -104,7 +104,7 @@ class ServerOptions:
 
     def local(self, model: str) -> LocalVerbalizer:
         """A model on this machine."""
-        from kgedit.benchmark.verbalizing.verbalizers import LocalVerbalizer
+        from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer
 
         return LocalVerbalizer(model=model, device=self.device, prompts=self.prompts)
 
@@ -131,7 +131,7 @@ def tell_without_asking(
     Raises:
         ModelError: if the model is no server's.
     """
-    from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
+    from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
 
     if not isinstance(verbalizer, RemoteVerbalizer):
         raise ModelError("--estimate and --dry-run are about a server's model: give --model NAME.")
@@ -143,7 +143,7 @@ def tell_without_asking(
         click.echo(line)
 
 
-def estimate_document(estimate: Estimate) -> dict[str, Any]:
+def estimate_document(estimate: CostEstimate) -> dict[str, Any]:
     """What asking would cost, for JSON; `dollars` is null where there is no price."""
     return {
         "calls": estimate.requests - estimate.cached,
@@ -155,7 +155,7 @@ def estimate_document(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def tell_estimate(estimate: Estimate) -> None:
+def tell_estimate(estimate: CostEstimate) -> None:
     """Print what asking would cost."""
     counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
     calls = estimate.requests - estimate.cached
@@ -165,7 +165,7 @@ def tell_estimate(estimate: Estimate) -> None:
     click.echo(f"cost: {money}")
 
 
-def tell_asked(asked: Asked, *, done: str = "Asked", what: str = "requests", failed: str = "No reply") -> None:
+def tell_asked(asked: ChatReplies, *, done: str = "Asked", what: str = "requests", failed: str = "No reply") -> None:
     """Say what asking took.
 
     Args:

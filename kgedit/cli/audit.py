@@ -16,12 +16,12 @@ from kgedit.cli.formats import rows_format
 from kgedit.cli.progress import say, steps
 
 if TYPE_CHECKING:
-    from kgedit.benchmark.audit import Audit
+    from kgedit.timesteps.audit import Audit
 
 _EPILOG = examples(
     "kgedit audit wiki_big_edit.json --from 2021-01-04 --to 2023-02-27",
     "kgedit audit wiki_big_edit.json --from 2021-01-04 --to 2023-02-27 --format csv",
-    "kgedit audit kgedit-data/benchmark/20210104_20230227 --from 2021-01-04 --to 2023-02-27",
+    "kgedit audit kgedit-data/timesteps/20210104_20230227 --from 2021-01-04 --to 2023-02-27",
 )
 
 

@@ -17,12 +17,12 @@ from kgedit.errors import ModelError
 from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:
-    from kgedit.benchmark.verbalizing.verbalizers import Verbalizer
+    from kgedit.timesteps.verbalizing.verbalizers import Verbalizer
 
 _TEMPLATES = "templates"
 
 _EPILOG = examples(
-    "kgedit compare-verbalizers kgedit-data/benchmark/20210104_20230227 --by templates --by local:smollm2-135m",
+    "kgedit compare-verbalizers kgedit-data/timesteps/20210104_20230227 --by templates --by local:smollm2-135m",
     "kgedit compare-verbalizers worded --by gpt-4o-mini --by qwen3@http://127.0.0.1:8000/v1 --questions",
 )
 
@@ -56,9 +56,9 @@ def compare_verbalizers(
     question, and the share of different pairs of words. Nothing is written but the cache of replies.
     """
     from kgedit.api.verbalizing import WordingOptions, compare
-    from kgedit.benchmark.timestep import Timestep
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
+    from kgedit.timesteps.timestep import Timestep
 
     options = ServerOptions(**asked_by)
     verbalizers = {without_credentials(name): _verbalizer(name, options) for name in dict.fromkeys(names)}

@@ -98,12 +98,12 @@ def snapshot_dates(_: click.Context) -> Iterable[str]:
     return [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in days]
 
 
-def _paths_of(marker: str, folder: str, *, by_name: bool = False) -> Complete:
+def _paths_of(marker: str, *folders: str, by_name: bool = False) -> Complete:
     """A completion that offers folders that hold a file: those beside the word, and those of the home.
 
     Args:
         marker: The file.
-        folder: Folder of the home that holds such folders.
+        folders: Folders of the home that hold such folders.
         by_name: Whether the command also takes the name of a folder of the home, which is then offered.
     """
 
@@ -115,7 +115,7 @@ def _paths_of(marker: str, folder: str, *, by_name: bool = False) -> Complete:
 
         begun = Path(f"{incomplete}x").parent
         near = Path().glob(f"{escape(str(begun))}/*/{marker}") if not begun.is_absolute() else begun.glob(f"*/{marker}")
-        own = [path.parent for path in (home() / folder).glob(f"*/{marker}")]
+        own = [path.parent for folder in folders for path in (home() / folder).glob(f"*/{marker}")]
         names_do = by_name and "/" not in incomplete
         found = sorted({*(str(path.parent) for path in near), *(one.name if names_do else str(one) for one in own)})
         items = [CompletionItem(name) for name in found if name.startswith(incomplete)]
@@ -128,14 +128,14 @@ def _paths_of(marker: str, folder: str, *, by_name: bool = False) -> Complete:
 runs = _paths_of("spec.yaml", "runs")
 """Folders of runs."""
 
-timesteps = _paths_of("timestep.json", "benchmark", by_name=True)
+timesteps = _paths_of("timestep.json", "timesteps", "benchmark", by_name=True)
 """Folders of timesteps, and the names of those in the home."""
 
 
 def properties(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Properties of the shipped templates, each with its label."""
-    from kgedit.prompts.catalogues import read_catalogue
     from kgedit.resources import data_folder
+    from kgedit.wording.catalogues import read_catalogue
 
     found: dict[str, str] = {}
     for path in sorted((data_folder("prompts") / "templates" / "en").glob("*.yaml")):
@@ -171,7 +171,7 @@ def source_formats(_: click.Context) -> Iterable[str]:
 @_offer
 def kinds(_: click.Context) -> Iterable[str]:
     """Kinds of change."""
-    from kgedit.benchmark.kinds import KINDS
+    from kgedit.timesteps.kinds import KINDS
 
     return KINDS
 

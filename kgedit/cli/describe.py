@@ -14,8 +14,8 @@ from kgedit.cli.formats import rows_format
 
 @click.command(
     epilog=examples(
-        "kgedit describe kgedit-data/benchmark/20210104_20230227",
-        "kgedit describe kgedit-data/benchmark/20210104_20230227 --html changes.html",
+        "kgedit describe kgedit-data/timesteps/20210104_20230227",
+        "kgedit describe kgedit-data/timesteps/20210104_20230227 --html changes.html",
         "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
     )
 )

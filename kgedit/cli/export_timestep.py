@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from kgedit.api.home import Home
-from kgedit.benchmark.profiles import COMPATS, PERSONA_STYLES, PROFILES
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
+from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 
 
 @click.command(
@@ -33,8 +33,8 @@ from kgedit.cli.progress import say, steps
 @click.option("--all", "stream", is_flag=True,
               help="Instead of two dates: the timesteps of all neighbouring snapshots, linked.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder to write. Default: $KGEDIT_HOME/benchmark/FROM_TO, or FROM_TO_wikifactdiff. "
-                   "With --all: the folder for these, by default $KGEDIT_HOME/benchmark.")  # fmt: skip
+              help="Folder to write. Default: $KGEDIT_HOME/timesteps/FROM_TO, or FROM_TO_wikifactdiff. "
+                   "With --all: the folder for these, by default $KGEDIT_HOME/timesteps.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip

@@ -16,7 +16,7 @@ from kgedit.resources import home
 from kgedit.store.scope import Scope
 
 if TYPE_CHECKING:
-    from kgedit.graph.summary import Summary
+    from kgedit.graph.summary import GraphSummary
 
 
 @click.group(cls=CommandGroup, epilog=examples("kgedit graph start"))
@@ -118,7 +118,7 @@ def status(as_json: bool) -> None:
         click.echo(f"KGEDIT_GRAPH_URI is set: commands use {state.outside} and not this server.", err=True)
 
 
-def _print_content(content: Summary) -> None:
+def _print_content(content: GraphSummary) -> None:
     click.echo(f"{'scope':<14} {content.scope}")
     click.echo(f"{'terms':<14} {content.terms:,}")
     click.echo(f"{'edges':<14} {content.facts:,} facts, {content.claims:,} versions of statements")

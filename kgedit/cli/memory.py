@@ -19,7 +19,7 @@ from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.errors import KgeditError
 
 if TYPE_CHECKING:
-    from kgedit.memory.asking import MemoryAnswer
+    from kgedit.graph_memory.asking import MemoryAnswer
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -51,7 +51,7 @@ def memory() -> None:
 
 @memory.command(
     epilog=examples(
-        "kgedit memory build --timestep kgedit-data/benchmark/20210104_20230227 --out facts.kgmemory",
+        "kgedit memory build --timestep kgedit-data/timesteps/20210104_20230227 --out facts.kgmemory",
         "kgedit memory build --home --as-of 2023-02-27 --out facts.kgmemory --overwrite",
         "kgedit memory build --base facts.kgmemory --timestep benchmark/20230227_20240603 --out new.kgmemory",
     )
@@ -132,9 +132,9 @@ def ask(
 ) -> None:
     """Print a question's facts, hop by hop, or why there are none."""
     from kgedit.api.remembering import load_memory
-    from kgedit.memory.asking import ask_memory
-    from kgedit.memory.dates import period_of
-    from kgedit.memory.findings import Search
+    from kgedit.graph_memory.asking import ask_memory
+    from kgedit.graph_memory.dates import period_of
+    from kgedit.graph_memory.findings import Search
 
     if as_of and period_of(as_of) is None:
         raise KgeditError(f"'{as_of}' is no date. Give YYYY, YYYY-MM or YYYY-MM-DD.")
@@ -209,7 +209,7 @@ def serve(
     SIGTERM: requests that are being answered are answered first.
     """
     from kgedit.api.remembering import memory_server
-    from kgedit.memory.findings import Search
+    from kgedit.graph_memory.findings import Search
 
     if host not in ("127.0.0.1", "::1", "localhost"):
         say(

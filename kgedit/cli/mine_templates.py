@@ -62,10 +62,10 @@ def mine_templates(
     template that is kept, with the number of facts that were stated so.
     """
     from kgedit.api.verbalizing import mine_clozes
-    from kgedit.benchmark.verbalizing.mining import facts_to_state, wanted_statements
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
     from kgedit.store.snapshots import open_snapshot
+    from kgedit.timesteps.verbalizing.mining import facts_to_state, wanted_statements
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

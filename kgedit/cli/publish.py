@@ -19,7 +19,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 
 @click.command(
     epilog=examples(
-        "kgedit publish changes-2023 --timestep kgedit-data/benchmark/20210104_20230227",
+        "kgedit publish changes-2023 --timestep kgedit-data/timesteps/20210104_20230227",
         "kgedit publish changes --timestep benchmark/20210104_20230227 --timestep benchmark/20230227_20240101 "
         "--runs runs/memit --url https://huggingface.co/datasets/me/changes",
     )

@@ -25,7 +25,7 @@ _PRESETS = "\n".join(
     for preset in PRESETS.values()
 )
 _EPILOG = examples(
-    "kgedit run-edit --timestep kgedit-data/benchmark/20211230_20231230 --model tiny --method ft_m",
+    "kgedit run-edit --timestep kgedit-data/timesteps/20211230_20231230 --model tiny --method ft_m",
     "kgedit run-edit --timestep A --timestep B --model smollm2-135m --method lora_merge --evaluate-earlier",
     "kgedit run-edit --timestep A --model tiny --method ft_m --protocol single --limit 20 --set steps=50",
     "kgedit run-edit --edits counterfact-edit.json --model smollm2-135m --method grace --limit 20 --preset few_shot",
@@ -40,7 +40,7 @@ Presets, with context, generation and metric:
 {_PRESETS}
 
 SPEC holds the same names; the flags win over it:
-  timesteps: [kgedit-data/benchmark/20211230_20231230]
+  timesteps: [kgedit-data/timesteps/20211230_20231230]
   model: smollm2-135m
   method: ft_m
   settings: {{steps: 25, learning_rate: 5e-4}}
@@ -244,8 +244,8 @@ def _tell_unused(paths: object) -> None:
     """What of files of edits becomes no part of a case; a file that cannot be read is the run's to report."""
     from contextlib import suppress
 
-    from kgedit.benchmark.edit_files import EditFile
     from kgedit.errors import KgeditError
+    from kgedit.timesteps.edit_files import EditFile
 
     for path in map(Path, map(str, paths if isinstance(paths, list) else [])):
         with suppress(KgeditError):

@@ -14,7 +14,7 @@ from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.errors import SpecError
 
 _EPILOG = examples(
-    "kgedit stats --model smollm2-135m --timestep kgedit-data/benchmark/20211230_20231230 --layers 4-8",
+    "kgedit stats --model smollm2-135m --timestep kgedit-data/timesteps/20211230_20231230 --layers 4-8",
     "kgedit stats --model smollm2-135m --text notes.txt --text more.txt --layers 5 --null-space 0.05",
     before="""\
 A run finds them when it reads the same text, tokens and length; for text files:

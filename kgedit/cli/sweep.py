@@ -29,7 +29,7 @@ SPEC has the fields of a run spec in its parts:
   presets: {my_preset: {context: ..., generation: ..., truncation: ..., metric: ...}}
   base:                        # every run's
     model: smollm2-135m
-    timesteps: [kgedit-data/benchmark/20211230_20231230]
+    timesteps: [kgedit-data/timesteps/20211230_20231230]
     presets: [synthetic, my_preset]
   grid:                        # a product of lists; or a list of such grids
     method: [rag]

@@ -1,4 +1,4 @@
-"""How options and arguments take a timestep; `kgedit.benchmark.timestep_names` finds the one that is meant."""
+"""How options and arguments take a timestep; `kgedit.timesteps.timestep_names` finds the one that is meant."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bar, say
 
 _EPILOG = examples(
-    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --estimate",
-    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --model gpt-4o-mini --batch --budget 2",
-    "kgedit verbalize kgedit-data/benchmark/20210104_20230227 --out worded --local smollm2-135m --limit 30",
+    "kgedit verbalize kgedit-data/timesteps/20210104_20230227 --out worded --model gpt-4o-mini --estimate",
+    "kgedit verbalize kgedit-data/timesteps/20210104_20230227 --out worded --model gpt-4o-mini --batch --budget 2",
+    "kgedit verbalize kgedit-data/timesteps/20210104_20230227 --out worded --local smollm2-135m --limit 30",
 )
 
 
@@ -64,8 +64,8 @@ def verbalize(
     """
     from kgedit.api.verbalizing import WordingOptions, find_wanted
     from kgedit.api.verbalizing import verbalize as worded
-    from kgedit.benchmark.timestep import Timestep
     from kgedit.resources import home
+    from kgedit.timesteps.timestep import Timestep
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

@@ -1,4 +1,4 @@
-"""Editing methods: `editor.py` says what a method is; each family of methods has a folder."""
+"""Editing methods: `editor.py` is the contract, and each family of methods has a folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
         "prompt": "kgedit.editing.in_context.prompt:Prompting",
         "ike": "kgedit.editing.in_context.ike:InContextEditing",
         "graph_rag": "kgedit.editing.in_context.graph_rag:GraphRetrieval",
-        "rag": "kgedit.editing.in_context.rag:Retrieval",
+        "rag": "kgedit.editing.in_context.rag:Rag",
         "rome": "kgedit.editing.locate_then_edit.rome:Rome",
         "r_rome": "kgedit.editing.locate_then_edit.rome:RRome",
         "c_rome": "kgedit.editing.locate_then_edit.rome:CRome",

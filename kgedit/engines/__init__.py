@@ -1,1 +1,1 @@
-"""Two engines for the questions that an export asks of a window: Cypher over the graph, or SQL over the store."""
+"""Answers to the four questions of an export: Cypher over the graph, or SQL over the store."""

@@ -17,7 +17,7 @@ from kgedit.engines.protocol import (
     SimilarSubjects,
 )
 from kgedit.engines.store import StoreEngine
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.graph.changes import changed_edges
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
@@ -51,7 +51,7 @@ class GraphEngine:
         loaded = {row["date"] for row in rows}
         for snapshot in (window.old, window.new):
             if snapshot.date not in loaded:
-                raise BenchmarkError(
+                raise TimestepError(
                     f"The graph lacks the snapshot of {snapshot.manifest['date']}. Give its load-dump command once "
                     "more, or export without the graph: --engine store"
                 )

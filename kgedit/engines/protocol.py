@@ -88,7 +88,7 @@ class Engine(Protocol):
         """Check that the engine holds both snapshots.
 
         Raises:
-            BenchmarkError: if it lacks one.
+            TimestepError: if it lacks one.
         """
         ...
 

@@ -1,10 +1,10 @@
-"""Writers of other people's forms, made from a finished timestep; each loses nothing silently."""
+"""Writers of other projects' formats from a finished timestep; each reports what its format cannot hold."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.registry import Registry
+from kgedit.timesteps.timestep import Timestep
 
 EXPORTERS: Registry[Callable[[Timestep], Path]] = Registry(
     "export form",

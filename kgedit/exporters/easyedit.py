@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kgedit.benchmark.edit_files.easyedit import PORTABILITY_AXES
-from kgedit.benchmark.timestep import Timestep
 from kgedit.records.cases import Axis, Case, Probe
 from kgedit.store.files import write_text
+from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
+from kgedit.timesteps.timestep import Timestep
 
 _GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.records.cases import Case
 from kgedit.store.files import write_text
+from kgedit.timesteps.timestep import Timestep
 
 
 def export(timestep: Timestep) -> Path:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.timestep import Timestep
-from kgedit.benchmark.wikifactdiff.tables import has_own_tables, own_table
-from kgedit.benchmark.wikifactdiff.wording import BLANK
 from kgedit.records.cases import Case
 from kgedit.store.files import write_text
+from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
+from kgedit.timesteps.wikifactdiff.wording import BLANK
 
 Row = dict[str, Any]
 

@@ -1,1 +1,1 @@
-"""What is fetched over the network, each into a file that load-dump reads: slices, items, dumps."""
+"""Downloads of dumps, items and slices into files that load-dump reads."""

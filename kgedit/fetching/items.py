@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
-from kgedit.fetching.pages import Pages
+from kgedit.fetching.pages import FetchedPages
 from kgedit.files import replace_file
 from kgedit.wikidata.patterns import is_entity_id
 
@@ -83,7 +83,7 @@ def fetch_items(
     if wrong or not order.ids:
         raise SourceError(f"Not an id of an item or a property: {', '.join(wrong[:5]) or 'none given'}. Write Q42.")
     plan = {name: str(getattr(order, name)) for name in order.__slots__ if name != "manners"}
-    fetching = _Fetching(order, Pages(target, plan, overwrite=overwrite), progress)
+    fetching = _Fetching(order, FetchedPages(target, plan, overwrite=overwrite), progress)
     fetching.fetch_all()
     if not fetching.names:
         raise SourceError(f"{order.site} has none of these items ({order.describe()}). Nothing was written.")
@@ -98,7 +98,7 @@ def fetch_items(
 class _Fetching:
     """One run of fetch_items."""
 
-    def __init__(self, order: ItemsOrder, pages: Pages, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, order: ItemsOrder, pages: FetchedPages, progress: Callable[[int, int], None] | None) -> None:
         self.pages = pages
         self.names: list[str] = []
         self.redirects: dict[str, str] = {}

@@ -14,7 +14,7 @@ from kgedit.files import replace_file
 from kgedit.store.slices import write_slice_note
 
 
-class Pages:
+class FetchedPages:
     """The pages of one file to be: a folder beside it, which goes when the file is whole.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
-from kgedit.fetching.pages import Pages, batches
+from kgedit.fetching.pages import FetchedPages, batches
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
 from kgedit.wikidata.patterns import is_entity_id
 from kgedit.wikidata.sites import site_address
@@ -92,7 +92,7 @@ def fetch_slice(
     if sum(one is not None for one in (order.ids, order.of_class, order.query)) != 1:
         raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
     plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"}
-    pages = Pages(target, plan, overwrite=overwrite)
+    pages = FetchedPages(target, plan, overwrite=overwrite)
     items = _items(order, pages)
     fetched = _Fetched()
     _fetch_entities(order, pages, "items", items, fetched, progress)
@@ -115,7 +115,7 @@ class _Fetched:
 
 def _fetch_entities(
     order: SliceOrder,
-    pages: Pages,
+    pages: FetchedPages,
     kind: str,
     ids: list[str],
     fetched: _Fetched,
@@ -137,7 +137,7 @@ def _fetch_entities(
 _PAGE_OF_IDS = 10_000
 
 
-def _items(order: SliceOrder, pages: Pages) -> list[str]:
+def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
     """The ids that are meant, in a fixed order."""
     if order.ids is not None:
         wrong = [one for one in order.ids if not _ID.fullmatch(one)]

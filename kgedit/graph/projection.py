@@ -34,7 +34,7 @@ from kgedit.wikidata.times import OPEN_END
 
 
 @dataclass(frozen=True, slots=True)
-class Projected:
+class GraphContent:
     """What the graph holds now.
 
     Attributes:
@@ -70,7 +70,7 @@ def bring_up_to_date(
     progress: WriteProgress,
     rebuild: bool = False,
     scope: Scope | None = None,
-) -> Projected:
+) -> GraphContent:
     """Write every snapshot that the graph lacks, in order of date.
 
     A managed graph that is empty, whose snapshots are not the store's oldest ones, or that holds the neighbourhood of
@@ -112,12 +112,12 @@ def bring_up_to_date(
         return _held(home, snapshots, chosen, rebuilt=0)
 
 
-def _held(home: Path, snapshots: Sequence[Snapshot], scope: Scope, *, rebuilt: int) -> Projected:
+def _held(home: Path, snapshots: Sequence[Snapshot], scope: Scope, *, rebuilt: int) -> GraphContent:
     newest = snapshots[-1].date
     with Graph.open(home) as graph:
         terms = graph.rows("MATCH (t:Term) RETURN count(t) AS terms")[0]["terms"]
         facts = graph.rows("MATCH (s:Snapshot {date: $date}) RETURN s.facts AS facts", {"date": newest})[0]["facts"]
-    return Projected(newest, facts, terms, rebuilt, scope)
+    return GraphContent(newest, facts, terms, rebuilt, scope)
 
 
 def empty_graph(home: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.managed.server import ManagedServer, Status
-from kgedit.graph.summary import Summary, summarize
+from kgedit.graph.summary import GraphSummary, summarize
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class GraphStatus:
 
     server: Status
     outside: str | None
-    content: Summary | None
+    content: GraphSummary | None
 
 
 def read_graph_status(home: Path) -> GraphStatus:

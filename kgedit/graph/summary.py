@@ -11,7 +11,7 @@ from kgedit.store.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class GraphSummary:
     """Content of a graph.
 
     Attributes:
@@ -37,7 +37,7 @@ def graph_scope(graph: Graph) -> Scope:
     return scope_from(rows[0]["properties"]) if rows else Scope()
 
 
-def summarize(graph: Graph) -> Summary:
+def summarize(graph: Graph) -> GraphSummary:
     """The content of a graph. Takes no longer however large it is."""
     snapshots = graph.rows(
         "MATCH (s:Snapshot) RETURN s.date AS date, CASE s.state WHEN 'complete' THEN s.facts END AS facts ORDER BY date"
@@ -46,7 +46,7 @@ def summarize(graph: Graph) -> Summary:
         name: graph.rows(f"MATCH {pattern} RETURN count(*) AS n")[0]["n"]
         for name, pattern in {"terms": "(:Term)", "facts": "()-[:FACT]->()", "claims": "()-[:CLAIM]->()"}.items()
     }
-    return Summary(
+    return GraphSummary(
         scope=graph_scope(graph).describe(),
         snapshots={row["date"]: row["facts"] for row in snapshots},
         terms=counts["terms"],

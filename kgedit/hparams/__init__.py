@@ -1,4 +1,4 @@
-"""Hyperparameters: typed settings, published values, and EasyEdit's files; nothing here needs torch."""
+"""Hyperparameters: typed settings, published values and EasyEdit's files. Nothing here needs torch."""
 
 from __future__ import annotations
 

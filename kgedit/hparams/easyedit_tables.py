@@ -17,7 +17,7 @@ Read = Callable[[Any], tuple[tuple[object, ...], str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EasyEditKey:
     """What becomes of one key: the settings that it gives, if any, and how its value is read."""
 
     targets: tuple[str, ...]
@@ -34,19 +34,19 @@ def _plain(value: object) -> object:
         return value.lower()
 
 
-def _to(name: str) -> Rule:
+def _to(name: str) -> EasyEditKey:
     """The same value under kgedit's name."""
-    return Rule((name,), lambda value: ((value,), ""))
+    return EasyEditKey((name,), lambda value: ((value,), ""))
 
 
-def _only(reason: str, *expected: object) -> Rule:
+def _only(reason: str, *expected: object) -> EasyEditKey:
     """No counterpart: the user is told the reason, unless the value is what kgedit does anyway."""
-    return Rule((), lambda value: ((), "" if _plain(value) in expected else reason))
+    return EasyEditKey((), lambda value: ((), "" if _plain(value) in expected else reason))
 
 
-def _unused() -> Rule:
+def _unused() -> EasyEditKey:
     """A key that EasyEdit's method reads no more than ours does."""
-    return Rule((), lambda value: ((), ""))  # noqa: ARG005 - the shape of Read
+    return EasyEditKey((), lambda value: ((), ""))  # noqa: ARG005 - the shape of Read
 
 
 def _one_block(value: Any) -> tuple[tuple[object, ...], str]:
@@ -233,16 +233,16 @@ _LOCATE = {
     "v_weight_decay": _to("weight_decay"),
     "clamp_norm_factor": _to("clamp"),
     "kl_factor": _to("drift_weight"),
-    "context_template_length_params": Rule(("prompts", "prefix_tokens"), _random_prefixes),
+    "context_template_length_params": EasyEditKey(("prompts", "prefix_tokens"), _random_prefixes),
     "fact_token": _only("kgedit edits at the subject's last token", "subject_last"),
     "layer_selection": _only("kgedit edits every layer that is named", "all"),
-    "rewrite_module_tmp": Rule((), _rewritten),
+    "rewrite_module_tmp": EasyEditKey((), _rewritten),
     "mom2_adjustment": _only("kgedit always makes use of the statistics", True),
     "mom2_dataset": _only("kgedit's statistics are of the timestep's known facts, or a text: --set corpus=FILE"),
     "mom2_n_samples": _only(_NO_TOKENS),
 }
-_ROME = {**_LOCATE, "layers": Rule(("layer",), _one_block)}
-_SPREAD = {**_LOCATE, "layers": Rule(("layers",), _several_blocks)}
+_ROME = {**_LOCATE, "layers": EasyEditKey(("layer",), _one_block)}
+_SPREAD = {**_LOCATE, "layers": EasyEditKey(("layers",), _several_blocks)}
 
 _TUNING = {
     **_COMMON,
@@ -253,9 +253,9 @@ _TUNING = {
 }
 _FT = {
     **_TUNING,
-    "layers": Rule(("layer",), _one_block),
-    "norm_constraint": Rule(("norm",), bound),
-    "rewrite_module_tmp": Rule((), _rewritten),
+    "layers": EasyEditKey(("layer",), _one_block),
+    "norm_constraint": EasyEditKey(("norm",), bound),
+    "rewrite_module_tmp": EasyEditKey((), _rewritten),
     "objective_optimization": _only("expected prompt_last or target_new; taken as target_new",
                                     "prompt_last", "target_new"),
 }  # fmt: skip
@@ -267,14 +267,14 @@ _LORA = {
     "lora_alpha": _to("alpha"),
     "lora_dropout": _to("dropout"),
     "layers": _only("kgedit adapts every block", []),
-    "target_modules": Rule((), _query_and_value),
+    "target_modules": EasyEditKey((), _query_and_value),
     "norm_constraint": _only("kgedit sets an adapter no bound", False),
     "lora_type": _only("kgedit has plain LoRA only", "lora"),
 }
 
 _GRACE = {
     **_COMMON,
-    "inner_params": Rule(("layer",), _inner_block),
+    "inner_params": EasyEditKey(("layer",), _inner_block),
     "edit_lr": _to("learning_rate"),
     "n_iter": _to("steps"),
     "eps": _to("radius"),
@@ -291,28 +291,28 @@ _GRACE = {
 
 _WISE = {
     **_COMMON,
-    "inner_params": Rule(("layer", "matrix"), _layer_and_matrix),
+    "inner_params": EasyEditKey(("layer", "matrix"), _layer_and_matrix),
     "edit_lr": _to("learning_rate"),
     "n_iter": _to("steps"),
-    "act_margin": Rule(("alpha", "beta", "gamma", "unit", "margin_weight"), _margins),
+    "act_margin": EasyEditKey(("alpha", "beta", "gamma", "unit", "margin_weight"), _margins),
     "act_ratio": _to("ratio"),
     "mask_ratio": _to("share"),
     "save_freq": _to("shard"),
     "merge_freq": _to("merge_every"),
     "densities": _to("density"),
     "weights": _only("kgedit merges copies with equal weights", 1),
-    "merge_alg": Rule(("merge",), _merge),
-    "norm_constraint": Rule(("clamp",), bound),
+    "merge_alg": EasyEditKey(("merge",), _merge),
+    "norm_constraint": EasyEditKey(("clamp",), bound),
     "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
     "retrieve": _to("retrieve"),
-    "replay": Rule(("replay",), _replay),
+    "replay": EasyEditKey(("replay",), _replay),
     "load_path": _only("kgedit begins without edits; a run resumes by itself", None, "none"),
 }
 
 _ONE_WAY = "kgedit's network is built one way: shared, two low-rank residual layers, normalised, for both parts"
 _MEND = {
     **_COMMON,
-    "inner_params": Rule(("blocks", "matrices"), _last_blocks),
+    "inner_params": EasyEditKey(("blocks", "matrices"), _last_blocks),
     "rank": _to("rank"),
     "lr": _to("learning_rate"),
     "edit_lr": _to("edit_rate"),
@@ -342,11 +342,11 @@ _MEND = {
     "mlp_class": _only(_ONE_WAY, "idmlp"),
 }  # fmt: skip
 
-_IKE = {**_COMMON, "k": _to("k"), "sentence_model_name": Rule(("embedder",), _embedder)}
+_IKE = {**_COMMON, "k": _to("k"), "sentence_model_name": EasyEditKey(("embedder",), _embedder)}
 
 _ULTRAEDIT = {
     **_COMMON,
-    "inner_params": Rule(("layers", "matrices"), _inner_matrices),
+    "inner_params": EasyEditKey(("layers", "matrices"), _inner_matrices),
     "lr": _to("learning_rate"),
     "batch_size": _to("batch"),
     "token": _only("kgedit's keys are read where the answer is predicted", "mask"),
@@ -355,7 +355,7 @@ _ULTRAEDIT = {
     "no_grad_layers": _only("kgedit needs no such list", None, "none"),
 }
 
-TABLES: dict[str, Mapping[str, Rule]] = {
+TABLES: dict[str, Mapping[str, EasyEditKey]] = {
     "FT": _FT,
     "LORA": _LORA,
     "ROME": _ROME,
@@ -364,7 +364,7 @@ TABLES: dict[str, Mapping[str, Rule]] = {
     "ALPHAEDIT": {
         **_SPREAD,
         "mom2_update_weight": _unused(),
-        "nullspace_threshold": Rule(("threshold", "relative"), _threshold),
+        "nullspace_threshold": EasyEditKey(("threshold", "relative"), _threshold),
         "L2": _to("penalty"),
     },
     "GRACE": _GRACE,

@@ -1,4 +1,4 @@
-"""Language models: loading, asking, judging, and the surgery that editors do on them."""
+"""Language models: loading, prompting, decoding, judging, and access to their layers for editors."""
 
 import logging
 

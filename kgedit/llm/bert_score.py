@@ -248,7 +248,7 @@ def read_baseline(path: Path, layer: int) -> BertScore:
 
 
 def rescaled(score: BertScore, baseline: BertScore) -> BertScore:
-    """The score with the baseline as 0 and 1 as 1, each of the three by its own."""
+    """The score with the baseline as 0 and 1, each of the three by its own."""
     return BertScore(
         precision=_rescaled(score.precision, baseline.precision),
         recall=_rescaled(score.recall, baseline.recall),

@@ -52,7 +52,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PresetQuestion:
     """A question with the way in which it is put."""
 
     question: Question
@@ -97,10 +97,10 @@ def plan_batches(
     model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int
 ) -> list[list[int]]:
     """Indexes of the questions, in batches of similar length, longest first; see `plan`."""
-    return plan(model, [Asked(question, preset) for question in questions], batch_tokens=batch_tokens)
+    return plan(model, [PresetQuestion(question, preset) for question in questions], batch_tokens=batch_tokens)
 
 
-def plan(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int) -> list[list[int]]:
+def plan(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tokens: int) -> list[list[int]]:
     """Indexes of the questions, in batches of one generation each, of similar length, longest first.
 
     Args:
@@ -124,10 +124,10 @@ def ask(
     model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int = BATCH_TOKENS
 ) -> list[Reply]:
     """Ask questions under one preset; see `ask_each`."""
-    return ask_each(model, [Asked(question, preset) for question in questions], batch_tokens=batch_tokens)
+    return ask_each(model, [PresetQuestion(question, preset) for question in questions], batch_tokens=batch_tokens)
 
 
-def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int = BATCH_TOKENS) -> list[Reply]:
+def ask_each(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tokens: int = BATCH_TOKENS) -> list[Reply]:
     """Ask questions, each under its own preset.
 
     Args:
@@ -157,7 +157,7 @@ def ask_each(model: LanguageModel, asked: Sequence[Asked], *, batch_tokens: int 
     ]
 
 
-def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
+def _fed(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: int) -> list[Reply]:
     """Replies by teacher forcing: gold and old answers of all questions in one forward pass."""
     prompts = [model.encode(one.question.prompt) for one in asked]
     targets = [_targets(model, one.question, one.question.fed) for one in asked]
@@ -181,7 +181,7 @@ def _fed(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> lis
     return replies
 
 
-def _decoded(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) -> list[Reply]:
+def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: int) -> list[Reply]:
     """Replies by free decoding."""
     golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
     ends = {truncation: end_of_answer(model, truncation) for truncation in {one.preset.truncation for one in asked}}
@@ -201,7 +201,7 @@ def _decoded(model: LanguageModel, asked: Sequence[Asked], batch_tokens: int) ->
 
 
 def free_reply(
-    model: LanguageModel, asked: Asked, ids: Sequence[int], gold: Sequence[int], *, prompt_tokens: int
+    model: LanguageModel, asked: PresetQuestion, ids: Sequence[int], gold: Sequence[int], *, prompt_tokens: int
 ) -> Reply:
     """What freely decoded tokens say; `seconds` is yet to be told."""
     truncation, question = asked.preset.truncation, asked.question

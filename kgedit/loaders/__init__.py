@@ -1,4 +1,4 @@
-"""Readers of source formats. In a checkout their files lie in the top-level folder ``loaders/``."""
+"""Readers of source formats. A checkout has their files in the top-level folder ``loaders/``."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ if (_checkout / "wikidata_json.py").is_file():
 LOADERS: Registry[type[Loader]] = Registry(
     "source format",
     {
-        "kgtk": "kgedit.loaders.kgtk:Parser",
-        "wikidata_json": "kgedit.loaders.wikidata_json:Parser",
-        "wikidata_rdf": "kgedit.loaders.wikidata_rdf:Parser",
-        "wikidata_truthy": "kgedit.loaders.wikidata_truthy:Parser",
-        "wikidata_xml": "kgedit.loaders.wikidata_xml:Parser",
+        "kgtk": "kgedit.loaders.kgtk:KgtkParser",
+        "wikidata_json": "kgedit.loaders.wikidata_json:JsonParser",
+        "wikidata_rdf": "kgedit.loaders.wikidata_rdf:FullRdfParser",
+        "wikidata_truthy": "kgedit.loaders.wikidata_truthy:TruthyParser",
+        "wikidata_xml": "kgedit.loaders.wikidata_xml:XmlParser",
     },
     group="kgedit.loaders",
 )

@@ -9,8 +9,8 @@ import re
 
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
-from kgedit.loaders.rdf_documents import document_form
-from kgedit.loaders.rdf_text import TURTLE
+from kgedit.rdf.documents import document_form
+from kgedit.rdf.text import TURTLE
 from kgedit.store.framing import without_mark
 from kgedit.store.sources import DumpFile, is_page
 

@@ -1,4 +1,4 @@
-"""Metrics: one file each, a row each in METRICS; scores.py applies them to a run."""
+"""Metrics, each registered in METRICS; scores.py applies them to the answers of a run."""
 
 from __future__ import annotations
 

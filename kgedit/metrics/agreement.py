@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kgedit.clustered_statistics import Floats, Integers, clustered_interval
-from kgedit.metrics.judged import Asked, Judged, pool
+from kgedit.metrics.judged import AnswerGroup, Judged, pool
 from kgedit.records.scores import Agreement
 
 RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
@@ -29,7 +29,7 @@ def cohens_kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
     return float(((first == second).mean() - expected) / (1 - expected))
 
 
-def agreements(groups: Mapping[Asked, Judged], presets: Sequence[str]) -> tuple[Agreement, ...]:
+def agreements(groups: Mapping[AnswerGroup, Judged], presets: Sequence[str]) -> tuple[Agreement, ...]:
     """Each rule against the judge, over all answers of a preset; none where nobody judged."""
     found = []
     for preset in presets:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kgedit.clustered_statistics import Floats, Integers
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.metrics import METRICS
 from kgedit.metrics.contract import Earlier, Metric
 from kgedit.metrics.scenarios import NAMES as SCENARIOS
@@ -44,7 +44,7 @@ timestep of the run puts the question out of date.
 """
 
 
-class Asked(NamedTuple):
+class AnswerGroup(NamedTuple):
     """What a group of answers is about."""
 
     model_state: ModelState
@@ -96,7 +96,7 @@ def judge_answers(
     *,
     before: Mapping[BeforeKey, Earlier],
     also: Sequence[str] = (),
-) -> dict[Asked, Judged]:
+) -> dict[AnswerGroup, Judged]:
     """Judge every answer by its preset's own metric and by the side metrics that apply to it.
 
     Args:
@@ -109,12 +109,12 @@ def judge_answers(
         The groups in the order of their first answer.
 
     Raises:
-        BenchmarkError: if an answer's preset is unknown, or its metric does not fit.
+        TimestepError: if an answer's preset is unknown, or its metric does not fit.
     """
-    growing: dict[Asked, _Growing] = {}
+    growing: dict[AnswerGroup, _Growing] = {}
     relations: dict[str, int] = {}
     for answer in answers:
-        asked = Asked(answer.model_state, answer.timestep, answer.axis, answer.preset)
+        asked = AnswerGroup(answer.model_state, answer.timestep, answer.axis, answer.preset)
         group = growing.get(asked)
         if group is None:
             group = growing[asked] = _Growing(_metrics_for(answer, own_metrics, also))
@@ -133,13 +133,13 @@ def judge_answers(
 
 def _metrics_for(answer: Answer, own_metrics: Mapping[str, str], also: Sequence[str]) -> tuple[Metric, ...]:
     if answer.preset not in own_metrics:
-        raise BenchmarkError(
+        raise TimestepError(
             f"answers.jsonl has the preset '{answer.preset}', which spec.yaml in the same folder does not. "
             "Put back the spec.yaml of this run."
         )
     own = METRICS[own_metrics[answer.preset]]
     if not own.applies_to(answer):
-        raise BenchmarkError(
+        raise TimestepError(
             f"The preset '{answer.preset}' asks by {answer.generation} on the axis {answer.axis}, which its metric "
             f"{own.name} cannot judge. Choose another metric for the preset in the run spec."
         )

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kgedit.metrics.judged import EXPIRES, FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, Asked, Judged
+from kgedit.metrics.judged import EXPIRES, FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, AnswerGroup, Judged
 from kgedit.records.cases import AXES, TWO_HOP_AXES, Axis
 from kgedit.records.runs import ModelState
-from kgedit.records.scores import Retention, Retrieval
+from kgedit.records.scores import Retention, RetrievalScore
 
 
 def mean_of_lasting(group: Judged) -> float | None:
@@ -23,7 +23,7 @@ def mean_of_lasting(group: Judged) -> float | None:
 
 
 def retention(
-    groups: Mapping[Asked, Judged], *, learned: list[str], timesteps: list[str], presets: list[str]
+    groups: Mapping[AnswerGroup, Judged], *, learned: list[str], timesteps: list[str], presets: list[str]
 ) -> list[Retention]:
     """The matrix of each axis and preset.
 
@@ -39,7 +39,9 @@ def retention(
     for axis in AXES:
         for preset in presets:
             matrix = tuple(
-                tuple(_cell(groups.get(Asked(ModelState(last), timestep, axis, preset))) for timestep in timesteps)
+                tuple(
+                    _cell(groups.get(AnswerGroup(ModelState(last), timestep, axis, preset))) for timestep in timesteps
+                )
                 for last in learned
             )
             if any(cell is not None for row in matrix for cell in row):
@@ -70,7 +72,7 @@ def _summary(axis: Axis, preset: str, matrix: tuple[tuple[float | None, ...], ..
     )
 
 
-def retrieval(asked: Asked, group: Judged) -> Retrieval:
+def retrieval(asked: AnswerGroup, group: Judged) -> RetrievalScore:
     """How often the group's questions found what they needed."""
     first = (group.found & FIRST_HOP) > 0
     known = (group.found & SECOND_HOP_KNOWN) > 0
@@ -79,7 +81,7 @@ def retrieval(asked: Asked, group: Judged) -> Retrieval:
     complete = (first & second)[known] if two_hops else first
     values = (group.values[known] if two_hops else group.values)[complete, 0]
     values = values[~np.isnan(values)]
-    return Retrieval(
+    return RetrievalScore(
         last_timestep=asked.model_state.timestep or "",
         timestep=asked.timestep,
         axis=asked.axis,

@@ -1,7 +1,7 @@
 """Scores of WikiFactDiff's other scenarios, where no old answer stands against a new one.
 
 An answer is held against alternatives instead: objects of the same relation, about as frequent, that are not and were
-not right of the subject (kgedit.benchmark.edit_files.alternatives). docs/evaluation.md gives the reasons.
+not right of the subject (kgedit.timesteps.edit_files.alternatives). docs/evaluation.md gives the reasons.
 """
 
 from __future__ import annotations

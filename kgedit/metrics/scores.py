@@ -13,7 +13,7 @@ from kgedit.metrics import METRICS
 from kgedit.metrics.ability import ability_scores, task_scores
 from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
-from kgedit.metrics.judged import Asked, BeforeKey, Judged, judge_answers, pool
+from kgedit.metrics.judged import AnswerGroup, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
 from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
@@ -25,7 +25,7 @@ from kgedit.records.scores import (
     Encoding,
     EvaluationStage,
     Judging,
-    Retrieval,
+    RetrievalScore,
     RunScores,
     Score,
 )
@@ -61,7 +61,7 @@ def score_answers(
         encoding: What the BERTScores come from that the answers carry; None where they carry none.
 
     Raises:
-        BenchmarkError: if an answer's preset is unknown or its metric does not fit.
+        TimestepError: if an answer's preset is unknown or its metric does not fit.
     """
     survey = _Survey(read_answers())
     own_metrics = {preset.name: preset.metric for preset in presets}
@@ -127,21 +127,21 @@ class _Survey:
         self.learned = list(learned)
         self.timesteps = self.learned + sorted(asked - set(learned))
 
-    def stage(self, asked: Asked) -> EvaluationStage:
+    def stage(self, asked: AnswerGroup) -> EvaluationStage:
         """When a group's questions were asked."""
         return stage_of(asked.model_state, asked.timestep, self.timesteps)
 
-    def belongs(self, asked: Asked, stage: EvaluationStage) -> bool:
+    def belongs(self, asked: AnswerGroup, stage: EvaluationStage) -> bool:
         """Whether a group counts for a pooled stage."""
         if stage == "final":
             return bool(self.learned) and asked.model_state == ModelState(self.learned[-1])
         return self.stage(asked) == stage
 
-    def covers_all_learned(self, groups: list[Asked]) -> bool:
+    def covers_all_learned(self, groups: list[AnswerGroup]) -> bool:
         """Whether these groups ask all of several learned timesteps: with one, "final" would only repeat "own"."""
         return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
 
-    def sort_key(self, asked: Asked, presets: list[str]) -> tuple[int, ...]:
+    def sort_key(self, asked: AnswerGroup, presets: list[str]) -> tuple[int, ...]:
         """Sorting key of a group: last timestep, edits of it (all of them last), timestep, axis, preset."""
         state = asked.model_state
         last = -1 if state.timestep is None else self.timesteps.index(state.timestep)
@@ -175,7 +175,7 @@ def _remember(answer: Answer, before: dict[BeforeKey, Earlier]) -> None:
 
 
 def _scores(
-    stage: EvaluationStage, model_state: ModelState | None, timestep: str | None, *, asked: Asked, group: Judged
+    stage: EvaluationStage, model_state: ModelState | None, timestep: str | None, *, asked: AnswerGroup, group: Judged
 ) -> list[Score]:
     scores = []
     for index, metric in enumerate(group.metrics):
@@ -204,7 +204,7 @@ def _scores(
     return scores
 
 
-def _pooled(groups: Mapping[Asked, Judged], survey: _Survey, presets: list[str]) -> list[Score]:
+def _pooled(groups: Mapping[AnswerGroup, Judged], survey: _Survey, presets: list[str]) -> list[Score]:
     scores = []
     for stage in POOLED_STAGES:
         for axis in AXES:
@@ -220,7 +220,7 @@ def _pooled(groups: Mapping[Asked, Judged], survey: _Survey, presets: list[str])
     return scores
 
 
-def _retrievals(groups: Mapping[Asked, Judged]) -> tuple[Retrieval, ...]:
+def _retrievals(groups: Mapping[AnswerGroup, Judged]) -> tuple[RetrievalScore, ...]:
     return tuple(
         retrieval(asked, group)
         for asked, group in groups.items()

@@ -1,1 +1,1 @@
-"""Names in texts: an index of labels and aliases that finds them as whole words, and forgives one wrong letter."""
+"""Index of labels and aliases that finds names in texts as whole words, with at most one wrong letter."""

@@ -1,1 +1,1 @@
-"""Results and changes as pages: one HTML file each, and every figure as SVG and PNG."""
+"""Results and changes as HTML pages of one file each, and every figure as SVG and PNG."""

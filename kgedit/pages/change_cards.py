@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.dropped import read_dropped
-from kgedit.benchmark.edit_files import Edits
-from kgedit.benchmark.timestep import Timestep
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.cases import Case, Fact, Probe
+from kgedit.timesteps.dropped import read_dropped
+from kgedit.timesteps.edit_files import Edits
+from kgedit.timesteps.timestep import Timestep
 
 MOST_DROPPED = 20_000
 """Dropped changes that a page holds, shared out evenly among the reasons; counts are always of all."""

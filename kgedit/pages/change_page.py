@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kgedit.benchmark.edit_files import Edits
-from kgedit.benchmark.timestep import Timestep
 from kgedit.graph.browser import saved_query
 from kgedit.pages.change_cards import Card, CardData, read_cards, shown_dropped
 from kgedit.pages.change_figures import ChangeFigure, change_figures, confidence_word
@@ -18,6 +16,8 @@ from kgedit.pages.exhibits import in_days
 from kgedit.pages.report_page import Page
 from kgedit.pages.shell import render
 from kgedit.pages.verdict import Piece
+from kgedit.timesteps.edit_files import Edits
+from kgedit.timesteps.timestep import Timestep
 
 BROWSER = "http://localhost:7474/browser/"
 """Where Neo4j Browser answers unless it is told otherwise."""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.answers import rows_of
 from kgedit.analysis.breakdowns import breakdown_table
-from kgedit.analysis.cells import Change, Estimate
+from kgedit.analysis.cells import Estimate, MeanChange
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
 from kgedit.analysis.errors import error_table
@@ -158,7 +158,7 @@ def _breakdown(view: View, table: Table, by: str, role: str) -> Drawing | None:
     sizes: dict[str, int] = {}
     for row in table.rows:
         number, group, count, cell = row[0], str(row[2]), row[3], row[at]
-        if isinstance(number, int) and isinstance(cell, Change) and cell.after:
+        if isinstance(number, int) and isinstance(cell, MeanChange) and cell.after:
             found = HeatCell(cell.after.mean, cell.after.n, tooltip=f"{names[number - 1]}, {group}: {told(cell.after)}")
             cells.setdefault(group, {})[number] = found
             sizes[group] = max(sizes.get(group, 0), count if isinstance(count, int) else 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.runs import Run
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.pages.report_views import run_names
 from kgedit.records.runs import RunEnvironment
 from kgedit.runs.run_files import read_environment
@@ -67,7 +67,7 @@ def commands_of(runs: Sequence[Run]) -> str:
 def _environment(run: Run) -> RunEnvironment | None:
     try:
         return read_environment(run.folder)
-    except BenchmarkError:
+    except TimestepError:
         return None  # an earlier version's: the page then says less, the numbers are the same
 
 

@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VerdictSentence:
     """A sentence with its headline.
 
     Attributes:
@@ -61,7 +61,7 @@ class Verdict:
     """
 
     lead: tuple[Piece, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[VerdictSentence, ...]
     cautions: tuple[str, ...]
 
 
@@ -191,7 +191,7 @@ def _names(names: Sequence[str]) -> str:
     return " and ".join(names) if len(names) < 3 else f"{len(names)} other methods"
 
 
-def _updates(view: View, tests: Sequence[_Test]) -> Iterator[Finding]:
+def _updates(view: View, tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
     """The highest update score against the others."""
     if not tests:
         return
@@ -200,7 +200,9 @@ def _updates(view: View, tests: Sequence[_Test]) -> Iterator[Finding]:
     if not asked or not asked.after:
         return
     if not asked.after.mean:
-        yield Finding("No method answers any update.", f"The highest score is {told(asked.after)}.", "comparison")
+        yield VerdictSentence(
+            "No method answers any update.", f"The highest score is {told(asked.after)}.", "comparison"
+        )
         return
     nearest, significant = tests[0], sum(test.is_significant and test.first is best for test in tests)
     said = (
@@ -209,11 +211,11 @@ def _updates(view: View, tests: Sequence[_Test]) -> Iterator[Finding]:
     )
     if not significant:
         said += f" {best.name} has the highest score; no difference is significant."
-        yield Finding("No significant difference in updates.", said, "comparison")
+        yield VerdictSentence("No significant difference in updates.", said, "comparison")
         return
     others = "the other method" if len(tests) == 1 else f"{significant} of {len(tests)} other methods"
     said += f" Significantly higher than {others}."
-    yield Finding(f"{best.name} has the highest update score.", said, "comparison")
+    yield VerdictSentence(f"{best.name} has the highest update score.", said, "comparison")
 
 
 def _counts(result: PairedResult) -> str:
@@ -223,7 +225,7 @@ def _counts(result: PairedResult) -> str:
     return f" ({result.only_second} right that the other misses, {result.only_first} the other way round)"
 
 
-def _damages(tests: Sequence[_Test]) -> Iterator[Finding]:
+def _damages(tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
     """How methods differ in the unrelated answers that they leave unchanged."""
     if not tests or not any(test.result.difference.mean for test in tests):
         return
@@ -237,7 +239,7 @@ def _damages(tests: Sequence[_Test]) -> Iterator[Finding]:
     if len(tests) > 1:
         said += f" {len(significant)} of {len(tests)} pairs of methods differ significantly."
     title = "The methods differ in damage." if significant else "No significant difference in damage."
-    yield Finding(title, said, "tradeoff")
+    yield VerdictSentence(title, said, "tradeoff")
 
 
 def _difference(test: _Test) -> str:
@@ -247,7 +249,7 @@ def _difference(test: _Test) -> str:
     return f"{100 * found.mean:+.1f} points{ends}"
 
 
-def _wear(view: View) -> Iterator[Finding]:
+def _wear(view: View) -> Iterator[VerdictSentence]:
     """The same method with each edit undone, and with edits piled up."""
     by_name: dict[str, dict[str, MethodView]] = {}
     for method in view.edited:
@@ -267,11 +269,11 @@ def _wear(view: View) -> Iterator[Finding]:
                 f"{_share(together.mean, together.n)} after {edits:,} edits"
                 f"{' under teacher forcing' if piled.forced else ''}."
             )
-            yield Finding("Sequential edits overwrite one another.", said, "comparison")
+            yield VerdictSentence("Sequential edits overwrite one another.", said, "comparison")
             return
 
 
-def _emptiness(view: View) -> Iterator[Finding]:
+def _emptiness(view: View) -> Iterator[VerdictSentence]:
     """Empty answers: a format that the model does not follow, or one that it lost."""
     worst = max(view.edited, key=lambda one: one.empty.after.mean if one.empty.after else 0.0, default=None)
     if worst is None or not worst.empty.after or worst.empty.after.mean < 0.1:
@@ -280,10 +282,10 @@ def _emptiness(view: View) -> Iterator[Finding]:
     share = _share(worst.empty.after.mean, worst.empty.after.n)
     had = f", {_share(before.mean, before.n)} before any edit" if before else ""
     title = "Some answers are empty." if worst.empty.after.mean < 0.5 else "Most answers are empty."
-    yield Finding(title, f"{worst.name} returns an empty answer for {share} of the updates{had}.", "answers")
+    yield VerdictSentence(title, f"{worst.name} returns an empty answer for {share} of the updates{had}.", "answers")
 
 
-def _retrieval(view: View) -> Iterator[Finding]:
+def _retrieval(view: View) -> Iterator[VerdictSentence]:
     for method in view.edited:
         items = [
             item
@@ -305,11 +307,11 @@ def _retrieval(view: View) -> Iterator[Finding]:
             said = (
                 f"{method.name} put the fact into the prompt of {_share(item.first_hop, item.n)} of update questions."
             )
-            yield Finding(title, said + used, "retrieval")
+            yield VerdictSentence(title, said + used, "retrieval")
             return
 
 
-def _forgetting(view: View) -> Iterator[Finding]:
+def _forgetting(view: View) -> Iterator[VerdictSentence]:
     found = [
         (item.forgetting, method.name)
         for method in view.edited
@@ -319,7 +321,9 @@ def _forgetting(view: View) -> Iterator[Finding]:
     if found:
         most, name = max(found)
         title = "Later timesteps undo earlier ones." if most >= 0.05 else "Later timesteps leave earlier ones intact."
-        yield Finding(title, f"{name} forgets {100 * most:.1f} points of its best score on average.", "forgetting")
+        yield VerdictSentence(
+            title, f"{name} forgets {100 * most:.1f} points of its best score on average.", "forgetting"
+        )
 
 
 def _cautions(view: View) -> Iterator[str]:

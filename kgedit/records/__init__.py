@@ -1,1 +1,1 @@
-"""The records that cross borders between parts: small frozen dataclasses, never dictionaries."""
+"""Small frozen dataclasses that pass between packages."""

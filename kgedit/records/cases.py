@@ -110,7 +110,7 @@ class Case:
         point_in_time: When it says that the fact held, likewise.
         as_of: Day on which the fact holds, that of the newer snapshot (YYYY-MM-DD); None for cases of a file that does
             not say.
-        kind: What the change was ("update", "backfill", ...: kgedit.benchmark.kinds); None where nobody judged it.
+        kind: What the change was ("update", "backfill", ...: kgedit.timesteps.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
         popularity: Of the subject, ln(median monthly views + 1); None where nobody knows.
         scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.

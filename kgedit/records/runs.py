@@ -27,9 +27,9 @@ __all__ = [
     "BertScore",
     "EditCost",
     "EditFailure",
-    "EditedModel",
     "HashedInput",
     "JudgedAnswer",
+    "ModelRecord",
     "ModelState",
     "Neighbour",
     "Order",
@@ -99,7 +99,7 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditedModel:
+class ModelRecord:
     """The model of a run, as it was before any edit.
 
     Attributes:
@@ -159,7 +159,7 @@ class RunEnvironment:
     threads: int
     git_commit: str | None
     seed: int
-    model: EditedModel
+    model: ModelRecord
     source: str
     settings: dict[str, Setting]
     timesteps: tuple[HashedInput, ...]

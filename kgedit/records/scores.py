@@ -101,7 +101,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retrieval:
+class RetrievalScore:
     """How often a retrieval method put the needed facts into the prompt (WikiBigEdit, figure 6).
 
     Attributes:
@@ -329,7 +329,7 @@ class RunScores:
     timesteps: tuple[str, ...]
     scores: tuple[Score, ...]
     retention: tuple[Retention, ...]
-    retrieval: tuple[Retrieval, ...]
+    retrieval: tuple[RetrievalScore, ...]
     speed: tuple[Speed, ...]
     edits: EditTotals
     judging: Judging | None = None

@@ -31,7 +31,7 @@ class SubmittedTimestep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class SubmitterNote:
     """What the submitter says; it is no part of what the run is known by.
 
     Attributes:
@@ -67,7 +67,7 @@ class Submission:
 
     format: str
     name: str
-    statement: Statement
+    statement: SubmitterNote
     spec: RunSpec
     environment: RunEnvironment
     preparation: Preparation | None

@@ -125,7 +125,7 @@ def read_bertscores(run_folder: Path) -> BertScores | None:
     """The BERTScores of a run; None where it was not measured.
 
     Raises:
-        BenchmarkError: if a line cannot be read.
+        TimestepError: if a line cannot be read.
     """
     again = "measure again: kgedit score RUN --metric bertscore"
     read = read_headed(run_folder / FILE, Encoding, _Line, holds="BERTScores", again=again)

@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 
-from kgedit.benchmark.edit_files import Edits
 from kgedit.editing.editor import Editor
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import device_name
-from kgedit.records.runs import EditedModel, HashedInput, RunEnvironment, RunSpec
+from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment, RunSpec
+from kgedit.timesteps.edit_files import Edits
 
 _PACKAGES = (
     "kgedit",
@@ -49,7 +49,7 @@ def describe_environment(
         threads=torch.get_num_threads(),
         git_commit=_git_commit(),
         seed=spec.seed,
-        model=EditedModel(
+        model=ModelRecord(
             name=model.name,
             class_name=type(model.module).__name__,
             revision=model.revision,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.llm.error_judging import WrongAnswer
 from kgedit.records.answer_table import case_hash
 from kgedit.records.cases import EDIT_AXES
@@ -76,11 +76,11 @@ def wrong_answers(run: Path) -> dict[str, WrongAnswer]:
     """Distinct answers of a run that a judge called wrong and that say something, by key.
 
     Raises:
-        BenchmarkError: if nobody has judged the run.
+        TimestepError: if nobody has judged the run.
     """
     verdicts = read_verdicts(run)
     if verdicts is None:
-        raise BenchmarkError(f"Nobody has judged {run}, so no answer is known to be wrong. Judge it first.")
+        raise TimestepError(f"Nobody has judged {run}, so no answer is known to be wrong. Judge it first.")
     outdated = old_answers(read_edited_cases(run))
     found = (wrong_answer(answer, outdated) for answer in verdicts.on(read_answers(run)))
     return {wrong.key: wrong for wrong in found if wrong is not None and _class_unasked(wrong) is None}
@@ -102,7 +102,7 @@ def read_judged_errors(run: Path) -> JudgedErrors | None:
     """The classes that a judge gave; None where it was not asked for any.
 
     Raises:
-        BenchmarkError: if a line cannot be read.
+        TimestepError: if a line cannot be read.
     """
     read = read_headed(run / FILE, JudgeLine, ErrorLine, holds="error classes", again=JUDGE_AGAIN)
     if read is None:

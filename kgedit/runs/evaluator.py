@@ -15,7 +15,7 @@ from kgedit.editing.editor import Editor, Prefix
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import Asked, Question, longest
+from kgedit.llm.generation import PresetQuestion, Question, longest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.replies import Reply
 from kgedit.records.cases import LOCALITY_AXES, Case, Probe
@@ -48,9 +48,9 @@ class WordedProbe:
     preset: Preset
 
     @property
-    def put(self) -> Asked:
+    def put(self) -> PresetQuestion:
         """What is asked of the model."""
-        return Asked(self.question, self.preset)
+        return PresetQuestion(self.question, self.preset)
 
 
 class Evaluator:
@@ -167,7 +167,7 @@ def _chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
         yield some
 
 
-def cached_replies(backend: Backend, asked: Sequence[Asked], cache: AnswerCache) -> list[Reply]:
+def cached_replies(backend: Backend, asked: Sequence[PresetQuestion], cache: AnswerCache) -> list[Reply]:
     """Replies of the unedited model to one batch: all from the cache, or else all asked, as an unbroken run asks them.
 
     Replies from the cache took no time: their seconds are 0, for they were another run's, perhaps on another machine.

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.files import replace_file
 from kgedit.llm.jsonl import read_lines
 
@@ -33,7 +33,7 @@ def read_headed(
         again: What makes it anew, for the message.
 
     Raises:
-        BenchmarkError: if a line cannot be read.
+        TimestepError: if a line cannot be read.
     """
     try:
         rows = read_lines(path)
@@ -42,4 +42,4 @@ def read_headed(
         others = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[line])  # type: ignore[valid-type]
         return msgspec.json.decode(rows[0], type=head), others
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"{path} holds no {holds}: {error}. Delete it and {again}") from error
+        raise TimestepError(f"{path} holds no {holds}: {error}. Delete it and {again}") from error

@@ -13,7 +13,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.error_judging import WrongAnswer
 from kgedit.llm.instructions import Instructions, read_instructions
 from kgedit.llm.judging import VERDICTS, Judgement, judge_request, read_verdict
-from kgedit.llm.remote.client import Asked, ChatClient, Effort, Estimate
+from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effort
 from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
 from kgedit.llm.remote.reply_cache import ReplyCache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall
@@ -51,13 +51,13 @@ class RemoteJudge:
     tokenizer: str | None = None
     prompts: Path | None = None
 
-    def estimate(self, runs: Sequence[Path]) -> Estimate:
+    def estimate(self, runs: Sequence[Path]) -> CostEstimate:
         """What judging would take; no server is asked."""
         counter: TokenCounter = ByTokenizer(self.tokenizer) if self.tokenizer else ByCharacters()
         requests = self._requests(_to_ask(runs))
         return self._client().estimate(requests, counter, likely_reply=VERDICTS[1])
 
-    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> Asked:
+    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> ChatReplies:
         """Judge the runs' free answers and write their verdicts.jsonl.
 
         Raises:
@@ -73,14 +73,16 @@ class RemoteJudge:
         _write(runs, lines, judge=self.model, where=self.server.url, prompt=self._instructions().sha256("verdict"))
         return asked
 
-    def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None) -> Asked:
+    def judge_errors(
+        self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None
+    ) -> ChatReplies:
         """Ask what is wrong with the answers that were called wrong, and write the runs' judged_errors.jsonl.
 
         Args:
             spent: Dollars of the budget that are gone.
 
         Raises:
-            BenchmarkError: if a run has no verdicts.
+            TimestepError: if a run has no verdicts.
             ModelError: as `judge`.
         """
         own = {run: wrong_answers(run) for run in runs}
@@ -97,7 +99,7 @@ class RemoteJudge:
             write_judged_errors(run, lines, judge=self.model, where=self.server.url, prompt=prompt)
         return asked
 
-    def _out_of_money(self, asked: Asked, of: int, what: str) -> ModelError:
+    def _out_of_money(self, asked: ChatReplies, of: int, what: str) -> ModelError:
         return ModelError(
             f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {of:,} answers {what}, "
             f"${asked.dollars or 0:.4f} are spent. What was judged is kept and costs nothing when the command is given "

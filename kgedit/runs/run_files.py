@@ -15,7 +15,7 @@ import yaml
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.checksums import SUMS, check_folder, decoding, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.files import sync
 from kgedit.near_names import near_names
 from kgedit.records.answer_table import ANSWERS
@@ -58,24 +58,24 @@ def read_spec(folder: Path) -> RunSpec:
     """The run's spec as it was resolved.
 
     Raises:
-        BenchmarkError: if the folder holds no run, or its spec cannot be read.
+        TimestepError: if the folder holds no run, or its spec cannot be read.
     """
     path = require_run(folder)
     try:
         return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), RunSpec)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"{path} is no spec of a run: {error}. Run kgedit run-edit into a new folder.") from error
+        raise TimestepError(f"{path} is no spec of a run: {error}. Run kgedit run-edit into a new folder.") from error
 
 
 def require_run(folder: Path) -> Path:
     """The run's spec.yaml, which a run writes first.
 
     Raises:
-        BenchmarkError: with the runs there are, if the folder is not a run.
+        TimestepError: with the runs there are, if the folder is not a run.
     """
     path = folder / "spec.yaml"
     if not path.is_file():
-        raise BenchmarkError(_why_no_run(folder))
+        raise TimestepError(_why_no_run(folder))
     return path
 
 
@@ -96,7 +96,7 @@ def read_answers(folder: Path) -> Iterator[Answer]:
     """Every line of answers.jsonl, in file order.
 
     Raises:
-        BenchmarkError: if there is no such file, or a line is no Answer.
+        TimestepError: if there is no such file, or a line is no Answer.
     """
     return _lines(folder / "answers.jsonl", Answer)
 
@@ -105,7 +105,7 @@ def read_edit_costs(folder: Path) -> Iterator[EditCost]:
     """Every line of edits.jsonl, in file order; none where a run has made no edit.
 
     Raises:
-        BenchmarkError: if a line is no EditCost.
+        TimestepError: if a line is no EditCost.
     """
     path = folder / "edits.jsonl"
     return _lines(path, EditCost) if path.is_file() else iter(())
@@ -115,7 +115,7 @@ def read_ability(folder: Path) -> Iterator[AbilityMeasurement]:
     """Every line of ability.jsonl, in file order; none where the run did not measure it.
 
     Raises:
-        BenchmarkError: if a line is no AbilityMeasurement.
+        TimestepError: if a line is no AbilityMeasurement.
     """
     path = folder / "ability.jsonl"
     return _lines(path, AbilityMeasurement) if path.is_file() else iter(())
@@ -125,7 +125,7 @@ def read_ability_tasks(folder: Path) -> Iterator[TaskMeasurement]:
     """Every line of ability_tasks.jsonl, in file order; none where the run did not measure any.
 
     Raises:
-        BenchmarkError: if a line is no TaskMeasurement.
+        TimestepError: if a line is no TaskMeasurement.
     """
     path = folder / "ability_tasks.jsonl"
     return _lines(path, TaskMeasurement) if path.is_file() else iter(())
@@ -135,7 +135,7 @@ def read_preparation(folder: Path) -> Preparation | None:
     """The content of prepared.json; None where a run has not come that far.
 
     Raises:
-        BenchmarkError: if it cannot be read.
+        TimestepError: if it cannot be read.
     """
     return _record(folder / "prepared.json", Preparation)
 
@@ -144,7 +144,7 @@ def read_environment(folder: Path) -> RunEnvironment | None:
     """The content of environment.json; None where there is none.
 
     Raises:
-        BenchmarkError: if it cannot be read.
+        TimestepError: if it cannot be read.
     """
     return _record(folder / "environment.json", RunEnvironment)
 
@@ -153,18 +153,18 @@ def read_scores(folder: Path) -> RunScores:
     """The content of scores.json, which a run writes last.
 
     Raises:
-        BenchmarkError: if the folder holds no run, or a run that is not finished, or answers newer than the scores.
+        TimestepError: if the folder holds no run, or a run that is not finished, or answers newer than the scores.
     """
     path = require_finished(folder)
     again = f"Measure it again: kgedit report --rescore {folder}"
     try:
         scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
     except msgspec.DecodeError as error:
-        raise BenchmarkError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
+        raise TimestepError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
     if scores.intervals != INTERVAL_METHOD:
-        raise BenchmarkError(f"{path} holds intervals of another method than this kgedit's. {again}")
+        raise TimestepError(f"{path} holds intervals of another method than this kgedit's. {again}")
     if scores.answers_sha256 != answers_sha256(folder):
-        raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
+        raise TimestepError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     return scores
 
 
@@ -175,17 +175,17 @@ def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
         answers_sha256: Of the answers.jsonl that it must have been made from.
 
     Raises:
-        BenchmarkError: if there is none, or it was made from other answers or by an earlier version.
+        TimestepError: if there is none, or it was made from other answers or by an earlier version.
     """
     path = folder / "answers.parquet"
     again = f"Measure it again: kgedit report --rescore {folder}"
     if not path.is_file():
-        raise BenchmarkError(f"The run {folder} has no answers.parquet: an earlier kgedit scored it. {again}")
+        raise TimestepError(f"The run {folder} has no answers.parquet: an earlier kgedit scored it. {again}")
     with decoding(path, fix=again):
         schema = pq.read_schema(path)
     made_from = (schema.metadata or {}).get(b"answers_sha256", b"").decode()
     if not schema.equals(ANSWERS) or made_from != answers_sha256:
-        raise BenchmarkError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
+        raise TimestepError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     with decoding(path, fix=again):
         return pq.read_table(path)
 
@@ -194,7 +194,7 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
     """Finished runs, each once, in the order of reports.
 
     Raises:
-        BenchmarkError: if a folder holds no run, or a run that is not finished.
+        TimestepError: if a folder holds no run, or a run that is not finished.
     """
     different = {folder.resolve(): folder for folder in folders}
     return in_report_order(_read_run(folder) for folder in different.values())
@@ -213,12 +213,12 @@ def require_finished(folder: Path) -> Path:
     """The run's scores.json, which is written last.
 
     Raises:
-        BenchmarkError: if the folder holds no run, or a run that is not finished.
+        TimestepError: if the folder holds no run, or a run that is not finished.
     """
     path = folder / "scores.json"
     if not path.is_file():
         read_spec(folder)
-        raise BenchmarkError(
+        raise TimestepError(
             f"The run {folder} is not finished: it has no scores.json. "
             "Give its kgedit run-edit command again: that resumes it."
         )
@@ -229,11 +229,11 @@ def answers_sha256(folder: Path) -> str:
     """SHA-256 of answers.jsonl.
 
     Raises:
-        BenchmarkError: if there is no such file.
+        TimestepError: if there is no such file.
     """
     path = folder / "answers.jsonl"
     if not path.is_file():
-        raise BenchmarkError(f"The run {folder} has no answers.jsonl. Start it: kgedit run-edit")
+        raise TimestepError(f"The run {folder} has no answers.jsonl. Start it: kgedit run-edit")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -243,19 +243,19 @@ def _record(path: Path, kind: type[Record]) -> Record | None:
         return msgspec.json.decode(path.read_bytes(), type=kind) if path.is_file() else None
     except msgspec.DecodeError as error:
         message = f"{path} is no {kind.__name__} of this kgedit: {error}. Run kgedit run-edit into a new folder."
-        raise BenchmarkError(message) from error
+        raise TimestepError(message) from error
 
 
 def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
     if not path.is_file():
-        raise BenchmarkError(f"The run {path.parent} has no {path.name}. Start it: kgedit run-edit")
+        raise TimestepError(f"The run {path.parent} has no {path.name}. Start it: kgedit run-edit")
     decoder = msgspec.json.Decoder(kind)
     with path.open("rb") as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield decoder.decode(line)
             except msgspec.DecodeError as error:
-                raise BenchmarkError(
+                raise TimestepError(
                     f"Line {number} of {path} is no {kind.__name__}: {error}. "
                     "If the run was interrupted there, resume it; else restore the file."
                 ) from error

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.benchmark.edit_files import Edits, open_edits
-from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.editing.saved import save_edited
@@ -22,7 +20,7 @@ from kgedit.errors import SpecError
 from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import NO_LIMIT, Backend, Placement
+from kgedit.llm.backends.contract import NO_LIMIT, Backend, DevicePlacement
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
@@ -46,6 +44,8 @@ from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.runs.wording import asked_contexts, training_contexts
 from kgedit.runs.written_keys import WrittenKeys
+from kgedit.timesteps.edit_files import Edits, open_edits
+from kgedit.timesteps.sample_facts import sample_facts
 
 RunProgress = Callable[[str, int, int], None]
 """Progress callback of a run: stage, steps done, number of steps."""
@@ -96,7 +96,7 @@ def run(
         spec.backend_url,
         batch_tokens=spec.batch_tokens,
         spending=spending or NO_LIMIT,
-        placement=Placement(spec.device, spec.dtype, spec.trust_remote_code),
+        placement=DevicePlacement(spec.device, spec.dtype, spec.trust_remote_code),
     )
     contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
     resolved = _resolve_settings(spec, model)

@@ -39,7 +39,7 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
         also: Names of metrics to judge by beside those that every run is scored by.
 
     Raises:
-        BenchmarkError: if the folder is no run, or a line of its files cannot be read.
+        TimestepError: if the folder is no run, or a line of its files cannot be read.
     """
     spec = read_spec(run_folder)
     verdicts = read_verdicts(run_folder) if "judge" in also else None
@@ -73,7 +73,7 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
             scored by before.
 
     Raises:
-        BenchmarkError: as measure_run.
+        TimestepError: as measure_run.
     """
     path = run_folder / "scores.json"
     scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from kgedit.benchmark.edit_files import Edits
-from kgedit.errors import BenchmarkError, SpecError
+from kgedit.errors import SpecError, TimestepError
 from kgedit.files import replace_file
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends.contract import Backend
@@ -24,6 +23,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.cases import Case
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
 from kgedit.runs.evaluator import AskedProbe, cached_replies, to_answer, word
+from kgedit.timesteps.edit_files import Edits
 
 Advance = Callable[[int], None]
 
@@ -35,7 +35,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
 
     Raises:
         SpecError: if two timesteps have the same name, or the file of cases cannot be read.
-        BenchmarkError: if nothing of a timestep is left.
+        TimestepError: if nothing of a timestep is left.
     """
     wanted = _read_names(Path(spec.only_cases)) if spec.only_cases else None
     chosen: dict[str, list[Case]] = {}
@@ -51,7 +51,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             )
         )
         if not cases:
-            raise BenchmarkError(
+            raise TimestepError(
                 f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
@@ -59,7 +59,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             cases = _replacements(cases, timestep.name)
         named = [case for case in cases if wanted is None or _names(case) & wanted]
         if not named:
-            raise BenchmarkError(
+            raise TimestepError(
                 f"{spec.only_cases} names no case of the timestep {timestep.name}. Name one, or leave it."
             )
         drawn = _ordered(_drawn(named, spec, timestep.name), spec)
@@ -81,7 +81,7 @@ def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
     """The cases of WFD_repl.
 
     Raises:
-        BenchmarkError: if there is none.
+        TimestepError: if there is none.
     """
     found = [case for case in cases if case.in_replacement_set]
     if not found:
@@ -90,7 +90,7 @@ def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
             if all(case.in_replacement_set is None for case in cases)
             else "holds none of its cases. Leave out --population"
         )
-        raise BenchmarkError(f"--population repl takes WikiFactDiff's replacement set; the timestep {name} {why}.")
+        raise TimestepError(f"--population repl takes WikiFactDiff's replacement set; the timestep {name} {why}.")
     return found
 
 
@@ -113,14 +113,14 @@ def leave_out_answered(
         advance: Called with how many more questions have been answered.
 
     Raises:
-        BenchmarkError: if the model answers every case of a timestep.
+        TimestepError: if the model answers every case of a timestep.
     """
     asked = [_update_probe(case) for own in cases.values() for case in own]
     known = _answered(asked, model, backend, preset, context=context, cache=cache, advance=advance)
     left = {name: [case for case in own if (name, case.case_id) not in known] for name, own in cases.items()}
     for name, own in left.items():
         if not own:
-            raise BenchmarkError(
+            raise TimestepError(
                 f"The model answers all {len(cases[name])} cases that were drawn of {name}, so --only-failed leaves "
                 "none. Draw more, or edit without it."
             )

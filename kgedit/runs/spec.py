@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kgedit.benchmark.timestep_names import find_timestep
 from kgedit.editing import METHODS
-from kgedit.errors import BenchmarkError, ModelError, SpecError, UnknownNameError
+from kgedit.errors import ModelError, SpecError, TimestepError, UnknownNameError
 from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
 from kgedit.hparams.settings import Settings, given_model, read_settings
@@ -26,6 +25,7 @@ from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.chosen_presets import default_presets, problems_of_context, read_presets
 from kgedit.runs.given_run import GivenRun, read_given
 from kgedit.runs.wording import ASKED
+from kgedit.timesteps.timestep_names import find_timestep
 from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ def _edits(given: str, problems: list[str]) -> str | None:
         return given
     try:
         found = find_timestep(given)
-    except BenchmarkError as error:
+    except TimestepError as error:
         problems.append(f"timesteps: {error}")
         return None
     return given if found == path else str(found)

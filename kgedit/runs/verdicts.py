@@ -96,7 +96,7 @@ def read_verdicts(run_folder: Path) -> Verdicts | None:
     """The verdicts of a run; None where nobody has judged it.
 
     Raises:
-        BenchmarkError: if a line cannot be read.
+        TimestepError: if a line cannot be read.
     """
     read = read_headed(run_folder / FILE, JudgeLine, VerdictLine, holds="verdicts", again=JUDGE_AGAIN)
     if read is None:

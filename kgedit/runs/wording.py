@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.llm.contexts import Context, read_context
 from kgedit.records.cases import KnownFact
 from kgedit.records.runs import Preset
@@ -21,7 +21,7 @@ def asked_contexts(presets: Sequence[Preset], known: Sequence[KnownFact]) -> dic
         known: Facts that may be shown as demonstrations: none that a question asks for.
 
     Raises:
-        BenchmarkError: if there are fewer facts than a preset is to show.
+        TimestepError: if there are fewer facts than a preset is to show.
     """
     return {
         preset.name: read_context(preset.context).with_demonstrations(choose_demonstrations(known, preset))
@@ -33,13 +33,13 @@ def choose_demonstrations(known: Iterable[KnownFact], preset: Preset) -> tuple[t
     """Pairs of question and answer drawn by the preset's seed, of different relations as far as there are.
 
     Raises:
-        BenchmarkError: if there are fewer facts than the preset shows.
+        TimestepError: if there are fewer facts than the preset shows.
     """
     if not preset.shots:
         return ()
     relations = {(fact.question, fact.answer): fact.fact.property for fact in known}
     if len(relations) < preset.shots:
-        raise BenchmarkError(
+        raise TimestepError(
             f"The preset {preset.name} shows {preset.shots} known facts, and there are {len(relations)} that no "
             "question asks for. Take fewer: --preset few_shot:N"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgedit.sample.values import datavalue, mentioned
-from kgedit.sample.world import Entity, Mention, Reach, Statement, World, wrong
+from kgedit.sample.world import DatedValue, Reach, SampleEntity, SampleStatement, World, wrong
 
 
 def check_world(world: World) -> None:
@@ -38,7 +38,7 @@ def check_world(world: World) -> None:
             _check_place(name, place, world)
 
 
-def _check_statement(statement: Statement, entity: Entity, world: World) -> None:
+def _check_statement(statement: SampleStatement, entity: SampleEntity, world: World) -> None:
     for property_id, value in _values(statement):
         described = world.entities.get(property_id)
         if described is None or described.datatype is None:
@@ -56,17 +56,17 @@ def _check_statement(statement: Statement, entity: Entity, world: World) -> None
             _check_mention(*mention, value, seen=seen, world=world)
 
 
-def _values(statement: Statement) -> Iterator[tuple[str, Mention]]:
+def _values(statement: SampleStatement) -> Iterator[tuple[str, DatedValue]]:
     """Each property of a statement with each of its values; a main value reaches up to its successor."""
     for place, value in enumerate(statement.values):
         later = statement.values[place + 1 :]
         last = later[0].reach.first - 1 if later else value.reach.last
-        yield statement.property, Mention(value.text, value.line, Reach(value.reach.first, last))
+        yield statement.property, DatedValue(value.text, value.line, Reach(value.reach.first, last))
     for qualifier in (*statement.qualifiers, *statement.references):
         yield qualifier.property, qualifier.value
 
 
-def _check_mention(identifier: str, label: str, value: Mention, *, seen: list[int], world: World) -> None:
+def _check_mention(identifier: str, label: str, value: DatedValue, *, seen: list[int], world: World) -> None:
     named = world.entities.get(identifier)
     if named is None:
         raise wrong(value.line, f"{identifier} {label} is not in the world")

@@ -19,7 +19,7 @@ from typing import Any
 from kgedit.files import replace_file
 from kgedit.sample.check import check_world
 from kgedit.sample.values import datavalue
-from kgedit.sample.world import Entity, Qualifier, Statement, World, read_world
+from kgedit.sample.world import Qualifier, SampleEntity, SampleStatement, World, read_world
 
 SNAPSHOT_DATES = (date(2021, 1, 4), date(2023, 2, 27), date(2024, 6, 3))
 """The dates of the three snapshots, oldest first."""
@@ -77,7 +77,7 @@ def dump_lines(world: World) -> list[list[str]]:
     return snapshots
 
 
-def _entity(entity: Entity, number: int, world: World) -> dict[str, Any]:
+def _entity(entity: SampleEntity, number: int, world: World) -> dict[str, Any]:
     labels = dict(entity.other_labels)
     if (label := entity.label_in(number)) is not None:
         labels["en"] = label
@@ -94,7 +94,7 @@ def _entity(entity: Entity, number: int, world: World) -> dict[str, Any]:
     return body
 
 
-def _claims(entity: Entity, number: int, world: World) -> dict[str, list[dict[str, Any]]]:
+def _claims(entity: SampleEntity, number: int, world: World) -> dict[str, list[dict[str, Any]]]:
     claims: dict[str, list[dict[str, Any]]] = {}
     copies: Counter[tuple[str, str]] = Counter()
     for statement in entity.statements:
@@ -106,7 +106,7 @@ def _claims(entity: Entity, number: int, world: World) -> dict[str, list[dict[st
     return claims
 
 
-def _claim(statement: Statement, guid: str, number: int, world: World) -> dict[str, Any]:
+def _claim(statement: SampleStatement, guid: str, number: int, world: World) -> dict[str, Any]:
     claim: dict[str, Any] = {
         "mainsnak": _snak(statement.property, statement.value_in(number), world, hashed=False),
         "type": "statement",

@@ -38,7 +38,7 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class DatedValue:
     """A value as written, the snapshots in which it holds, and the line on which it stands."""
 
     text: str
@@ -51,11 +51,11 @@ class Qualifier:
     """A property with a value: a qualifier, or a snak of a reference."""
 
     property: str
-    value: Mention
+    value: DatedValue
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SampleStatement:
     """One statement through all snapshots; its GUID follows from `values[0]` and never changes.
 
     Attributes:
@@ -69,8 +69,8 @@ class Statement:
     """
 
     property: str
-    values: tuple[Mention, ...]
-    ranks: tuple[Mention, ...]
+    values: tuple[DatedValue, ...]
+    ranks: tuple[DatedValue, ...]
     qualifiers: tuple[Qualifier, ...]
     references: tuple[Qualifier, ...]
     reach: Reach
@@ -86,7 +86,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class SampleEntity:
     """An item or a property.
 
     Attributes:
@@ -103,13 +103,13 @@ class Entity:
     """
 
     id: str
-    labels: tuple[Mention, ...]
+    labels: tuple[DatedValue, ...]
     other_labels: tuple[tuple[str, str], ...]
     description: str
     aliases: tuple[str, ...]
     article: str | None
     datatype: str | None
-    statements: tuple[Statement, ...]
+    statements: tuple[SampleStatement, ...]
     reach: Reach
     line: int
 
@@ -131,7 +131,7 @@ class World:
     """
 
     dates: tuple[str, ...]
-    entities: dict[str, Entity]
+    entities: dict[str, SampleEntity]
     redirects: dict[str, tuple[str, int]]
     cases: dict[int, tuple[str, tuple[str, ...]]]
     scenarios: dict[str, tuple[str, ...]]
@@ -151,7 +151,7 @@ def read_world(path: Path = SOURCE) -> World:
     if not isinstance(tree, yaml.MappingNode):
         raise wrong(1, "the file is not a mapping of snapshots, redirects, cases, properties and items")
     parts = {key.value: value for key, value in tree.value}
-    entities: dict[str, Entity] = {}
+    entities: dict[str, SampleEntity] = {}
     nodes = [*_groups(parts["properties"]), *_groups(parts["items"])]
     for group, head, body, shared in nodes:
         entity = _entity(head, body, shared, datatype=group if head.value.startswith("P") else None)
@@ -185,7 +185,7 @@ def _groups(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node, _Pairs
                 yield name.value, key, value, shared
 
 
-def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str | None) -> Entity:
+def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str | None) -> SampleEntity:
     matched = _HEAD.fullmatch(head.value)
     if not matched:
         raise wrong(_line(head), f"'{head.value}' is not an id followed by a label")
@@ -200,7 +200,7 @@ def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str |
     for key, value in shared:
         if key.value not in given:
             own += [_statement(key.value, text, _line(head)) for text, _ in _texts(value)]
-    return Entity(
+    return SampleEntity(
         id=identifier,
         labels=_labels(label, fields.get("renamed"), _line(head)),
         other_labels=tuple((key.value, value.value) for key, value in getattr(fields.get("labels"), "value", ())),
@@ -214,13 +214,13 @@ def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str |
     )
 
 
-def _about(node: yaml.Node) -> tuple[str, dict[str, str], list[Statement]]:
+def _about(node: yaml.Node) -> tuple[str, dict[str, str], list[SampleStatement]]:
     """The description, the clauses that are no statements, and the statements of an `about` line."""
     if not isinstance(node, yaml.ScalarNode):
         raise wrong(_line(node), "an entity with fields needs an `about`")
     description, *clauses = _clauses(node.value)
     short: dict[str, str] = {}
-    statements: list[Statement] = []
+    statements: list[SampleStatement] = []
     for clause in clauses:
         word, _, rest = clause.partition(" ")
         if _is_property(word):
@@ -241,8 +241,8 @@ def _texts(node: yaml.Node) -> list[tuple[str, int]]:
     return [(each.value, _line(each)) for each in nodes]
 
 
-def _labels(label: str, renamed: yaml.Node | None, line: int) -> tuple[Mention, ...]:
-    first = () if label == _NO_LABEL else (Mention(label, line),)
+def _labels(label: str, renamed: yaml.Node | None, line: int) -> tuple[DatedValue, ...]:
+    first = () if label == _NO_LABEL else (DatedValue(label, line),)
     return first + tuple(_mention(text, at) for text, at in (_texts(renamed) if renamed is not None else ()))
 
 
@@ -258,15 +258,15 @@ def _reach(text: str, line: int) -> Reach:
     return Reach(int(first), int(last or 3) if dots else int(first))
 
 
-def _mention(text: str, line: int) -> Mention:
+def _mention(text: str, line: int) -> DatedValue:
     """A value that may end in "@RANGE"."""
     value, at, reach = text.rpartition(" @")
-    return Mention(value, line, _reach(reach, line)) if at else Mention(text, line)
+    return DatedValue(value, line, _reach(reach, line)) if at else DatedValue(text, line)
 
 
-def _statement(property_id: str, text: str, line: int) -> Statement:
+def _statement(property_id: str, text: str, line: int) -> SampleStatement:
     first, *rest = _clauses(text)
-    values, ranks = [Mention(first, line)], []
+    values, ranks = [DatedValue(first, line)], []
     qualifiers, references = [], []
     reach = Reach()
     for clause in rest:
@@ -284,7 +284,7 @@ def _statement(property_id: str, text: str, line: int) -> Statement:
             ranks.append(_mention(tail, line))
         else:
             raise wrong(line, f"'{clause}' is no clause of a statement")
-    return Statement(property_id, tuple(values), tuple(ranks), tuple(qualifiers), tuple(references), reach, line)
+    return SampleStatement(property_id, tuple(values), tuple(ranks), tuple(qualifiers), tuple(references), reach, line)
 
 
 def _redirect(node: yaml.Node) -> tuple[str, int]:

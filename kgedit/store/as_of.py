@@ -25,7 +25,7 @@ from kgedit.wikidata.times import DAY, MONTH
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class StatementRule:
     """What becomes of a statement on a day.
 
     Attributes:
@@ -41,35 +41,35 @@ class Placement:
     placed: bool
 
 
-PLACEMENTS: tuple[Placement, ...] = (
-    Placement("its item came into being later", "subject_comes > $date", stays=False, placed=True),
-    Placement("begins later", "since_first > $date", stays=False, placed=True),
-    Placement("its value is a later date", "value_comes > $date", stays=False, placed=True),
-    Placement(
+PLACEMENTS: tuple[StatementRule, ...] = (
+    StatementRule("its item came into being later", "subject_comes > $date", stays=False, placed=True),
+    StatementRule("begins later", "since_first > $date", stays=False, placed=True),
+    StatementRule("its value is a later date", "value_comes > $date", stays=False, placed=True),
+    StatementRule(
         "came with the end of its item, which is later",
         f"property IN {TRUE_SINCE_THE_END} AND item_ends > $date",
         stays=False,
         placed=True,
     ),
-    Placement(
+    StatementRule(
         "no start, and its object came into being later",
         "since_precision IS NULL AND object_comes > $date",
         stays=False,
         placed=True,
     ),
-    Placement("ended at an unknown time: no fact on any day", "end_precision = -1", stays=True, placed=False),
-    Placement("had ended, or ends that day", "end_until <= $date OR end_is_today", stays=True, placed=True),
-    Placement("ends in a span of time that holds the day", "end_first <= $date", stays=True, placed=False),
-    Placement(
+    StatementRule("ended at an unknown time: no fact on any day", "end_precision = -1", stays=True, placed=False),
+    StatementRule("had ended, or ends that day", "end_until <= $date OR end_is_today", stays=True, placed=True),
+    StatementRule("ends in a span of time that holds the day", "end_first <= $date", stays=True, placed=False),
+    StatementRule(
         "begins in a span of time that holds the day",
         f"since_precision < {DAY} AND since_until > $date",
         stays=True,
         placed=False,
     ),
-    Placement("holds, and began at an unknown time", "since_precision = -1", stays=True, placed=False),
-    Placement("holds since its start or point in time", "since_precision IS NOT NULL", stays=True, placed=True),
-    Placement("holds until its end, and has no start", "end_precision IS NOT NULL", stays=True, placed=False),
-    Placement("no dates: holds on every day", "true", stays=True, placed=False),
+    StatementRule("holds, and began at an unknown time", "since_precision = -1", stays=True, placed=False),
+    StatementRule("holds since its start or point in time", "since_precision IS NOT NULL", stays=True, placed=True),
+    StatementRule("holds until its end, and has no start", "end_precision IS NOT NULL", stays=True, placed=False),
+    StatementRule("no dates: holds on every day", "true", stays=True, placed=False),
 )
 """The first that holds decides. "Since" is the start time, or else the point in time."""
 
@@ -135,7 +135,7 @@ without it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Projected:
+class ProjectedEntities:
     """A group of whole entities as of a day.
 
     Attributes:
@@ -162,7 +162,9 @@ def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, firs
     connection.execute(_BEGUN.format(claims=claims), {"first": first})
 
 
-def project(connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table, *, date: int) -> Projected:
+def project(
+    connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table, *, date: int
+) -> ProjectedEntities:
     """Some whole entities with all their claims, as of a day.
 
     Args:
@@ -185,7 +187,7 @@ def project(connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: p
     counts = {row["values"]: row["counts"] for row in pc.value_counts(judged["placement"]).to_pylist()}
     staying = pa.array([place for place, placement in enumerate(PLACEMENTS) if placement.stays])
     kept = judged.filter(pc.is_in(judged["placement"], value_set=staying.cast(judged["placement"].type)))
-    return Projected(
+    return ProjectedEntities(
         claims=kept.select(claims.schema.names).cast(claims.schema),
         entities=begun.select(entities.schema.names).cast(entities.schema),
         placements=Counter({PLACES[place]: count for place, count in counts.items()}),

@@ -1,1 +1,1 @@
-"""Wikidata's own rules: ids with a meaning, times, what holds at a date."""
+"""Wikidata's rules: ids with a meaning, times and values."""

@@ -32,7 +32,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL
 _ESCAPED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
 
 
-class Term:
+class RdfTerm:
     """An RDF term.
 
     Attributes:
@@ -51,7 +51,7 @@ class Term:
         self.datatype = datatype
 
 
-def parse_term(token: bytes) -> Term:
+def parse_term(token: bytes) -> RdfTerm:
     """A term of N-Triples.
 
     Raises:
@@ -62,10 +62,10 @@ def parse_term(token: bytes) -> Term:
         raise ValueError(f"not a term of N-Triples: {token[:80]!r}")
     iri, blank, text, language, datatype = match.groups()
     if iri is not None:
-        return Term(_unescaped(iri), None, None, None)
+        return RdfTerm(_unescaped(iri), None, None, None)
     if blank is not None:
-        return Term(None, None, None, None)
-    return Term(None, _unescaped(text), language.decode().lower() if language else None,
+        return RdfTerm(None, None, None, None)
+    return RdfTerm(None, _unescaped(text), language.decode().lower() if language else None,
                 datatype.decode() if datatype else None)  # fmt: skip
 
 
@@ -92,12 +92,12 @@ def entity_id(iri: str | None) -> str | None:
     return iri[len(ENTITY) :] if iri is not None and iri.startswith(ENTITY) else None
 
 
-def needs_node(term: Term) -> bool:
+def needs_node(term: RdfTerm) -> bool:
     """Whether a plain value says less than its value node."""
     return term.datatype is not None and term.datatype.endswith(("#dateTime", "#decimal", "#wktLiteral"))
 
 
-def snak_of(property_id: str, term: Term) -> Snak:
+def snak_of(property_id: str, term: RdfTerm) -> Snak:
     """The snak of a plain value that has no value node.
 
     Raises:
@@ -113,7 +113,7 @@ def snak_of(property_id: str, term: Term) -> Snak:
         raise UnreadableError("unreadable value") from error
 
 
-def snak_of_node(property_id: str, node: Mapping[str, Term]) -> Snak:
+def snak_of_node(property_id: str, node: Mapping[str, RdfTerm]) -> Snak:
     """The snak of a value node, which says all of its value.
 
     Args:
@@ -147,7 +147,7 @@ def _resource(property_id: str, iri: str) -> Snak:
     return Snak("value", property_id, DataValue("string", iri), "url")
 
 
-def _literal(term: Term) -> tuple[DataValue, str | None]:
+def _literal(term: RdfTerm) -> tuple[DataValue, str | None]:
     text, datatype = term.text or "", term.datatype or ""
     if term.language is not None:
         return DataValue("monolingualtext", Value(text=text, language=term.language)), "monolingualtext"
@@ -158,7 +158,7 @@ def _literal(term: Term) -> tuple[DataValue, str | None]:
     return DataValue("string", text), "math" if datatype == _MATHS else None
 
 
-def _time(node: Mapping[str, Term]) -> Value:
+def _time(node: Mapping[str, RdfTerm]) -> Value:
     precision = int(_text(node, "timePrecision"))
     model = node["timeCalendarModel"].iri if "timeCalendarModel" in node else None
     text = _as_written(_text(node, "timeValue"), precision, model == _JULIAN)
@@ -207,7 +207,7 @@ def _julian_from_gregorian(year: int, month: int, day: int) -> tuple[int, int, i
     )
 
 
-def _quantity(node: Mapping[str, Term]) -> Value:
+def _quantity(node: Mapping[str, RdfTerm]) -> Value:
     unit = node["quantityUnit"].iri if "quantityUnit" in node else None
     upper, lower = (node[name].text if name in node else None for name in ("quantityUpperBound", "quantityLowerBound"))
     return Value(
@@ -215,7 +215,7 @@ def _quantity(node: Mapping[str, Term]) -> Value:
     )
 
 
-def _place(node: Mapping[str, Term]) -> Value:
+def _place(node: Mapping[str, RdfTerm]) -> Value:
     precision = node.get("geoPrecision")
     return Value(
         latitude=float(_text(node, "geoLatitude")),
@@ -233,7 +233,7 @@ def _point(text: str) -> Value:
     return Value(latitude=float(match["latitude"]), longitude=float(match["longitude"]), globe=globe)
 
 
-def _text(node: Mapping[str, Term], name: str) -> str:
+def _text(node: Mapping[str, RdfTerm], name: str) -> str:
     term = node.get(name)
     if term is None or term.text is None:
         raise ValueError(f"a value node without {name}")

@@ -26,14 +26,14 @@ from click.testing import CliRunner
 from world.submitted_runs import write_submittable
 
 from kgedit import checksums
-from kgedit.benchmark.timestep import Timestep
 from kgedit.cli import main
-from kgedit.memory.memory_file import read_memory_file
+from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.sample.generate import write_world
 from kgedit.store import ingest
 from kgedit.store.delta import write_delta
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
+from kgedit.timesteps.timestep import Timestep
 
 WINDOW = ("2021-01-04", "2023-02-27")
 SHARES = {"snapshots": 9, "delta": 3, "unfinished load": 3, "timestep": 4, "run": 3, "memory": 2}

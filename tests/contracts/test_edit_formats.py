@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from world.edit_files import ROWS, Json, write_json, write_lines, write_parquet
 
-from kgedit.benchmark.edit_files import EDIT_FORMATS, EditFile, open_edits
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
+from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile, open_edits
 
 NAMES = list(EDIT_FORMATS)
 
@@ -70,7 +70,7 @@ def test_a_field_is_part_of_what_is_read_or_is_listed_as_unused(name: str, tmp_p
         dotted = ".".join(key for key in path if isinstance(key, str))
         try:
             read = EditFile.open(write_json(file, _without(row, path))).read
-        except BenchmarkError:
+        except TimestepError:
             read = ()  # a field that an edit cannot do without
         assert (read == whole.read) == (dotted in unused), dotted
 
@@ -89,7 +89,7 @@ def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_pa
     assert len({case.case_id for case in edits.cases()}) == 2
     assert sum(edits.left_out.values()) == 1
     assert next(iter(edits.left_out)).startswith("edits that lack ")
-    with pytest.raises(BenchmarkError, match=f"form {name}, and none of its objects is an edit: edits that lack .*: 1"):
+    with pytest.raises(TimestepError, match=f"form {name}, and none of its objects is an edit: edits that lack .*: 1"):
         EditFile.open(write_json(tmp_path / "edits.json", empty))
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_file_is_refused_with_what_was_found_and_the_forms_there_are(
 ) -> None:
     file = tmp_path / "edits.json"
     file.write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(BenchmarkError) as refused:
+    with pytest.raises(TimestepError) as refused:
         open_edits(file)
     message = str(refused.value)
     assert found in message

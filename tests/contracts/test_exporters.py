@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.exporters import EXPORTERS
+from kgedit.timesteps.timestep import Timestep
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from world.other_devices import KIND, other_devices, spread_over
 from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
 from kgedit.hparams import SETTINGS
@@ -28,6 +27,7 @@ from kgedit.llm.surgery.offloading import named_values
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
+from kgedit.timesteps.timestep import Timestep
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2, "least_steps": 0}

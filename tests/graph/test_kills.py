@@ -105,13 +105,13 @@ def test_kills_end_in_the_same_bytes_and_the_same_graph(
     home: Path, files: list[tuple[Path, str]], untouched: Path
 ) -> None:
     kgedit(home, *WINDOW)
-    exported = hashes(home / "benchmark")
+    exported = hashes(home / "timesteps")
     struck = 0
     for kill in kills(files):
         struck += strike(home, kill)
         kgedit(home, *kill.command)
     assert struck > 0
     assert hashes(home / "snapshots") == hashes(untouched / "snapshots")
-    assert hashes(home / "benchmark") == exported
+    assert hashes(home / "timesteps") == exported
     with Graph.open(home) as graph:
         assert content(graph) == expected_content(home)

@@ -68,7 +68,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
 @pytest.mark.slow
 class TestTheWalk:
     def test_every_stage_of_readme_leaves_what_the_next_one_needs(self, walk: Walk) -> None:
-        exported = walk.folder / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json"
+        exported = walk.folder / "kgedit-data/timesteps/20210104_20230227/wikibigedit.json"
         assert "Angela Merkel" in exported.read_text("utf-8")
         assert (walk.folder / "runs/ft_m/scores.json").is_file()
         assert "ft_m" in walk.outputs["kgedit report runs/ft_m"]
@@ -85,7 +85,7 @@ class TestTheWalk:
         shown = re.search(r"^```jsonc\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
         assert shown is not None
         record = json.loads(re.sub(r"\s+// .*$", "", shown[1], flags=re.MULTILINE))
-        path = walk.folder / "kgedit-data/benchmark/20210104_20230227/wikibigedit.json"
+        path = walk.folder / "kgedit-data/timesteps/20210104_20230227/wikibigedit.json"
         written = {row["case_id"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
         assert written[record["case_id"]] == record
 

@@ -19,8 +19,8 @@ from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.sample.generate import write_world
+from kgedit.timesteps.sample_facts import sample_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "The mayor of Arvika is"
@@ -229,7 +229,7 @@ def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None
     ]
     assert {row["method"] for row in rows} == {"ft_m"}
     assert kgedit.read_run(tmp_path / "run").spec == run.spec
-    with pytest.raises(kgedit.BenchmarkError, match="is not a run"):
+    with pytest.raises(kgedit.TimestepError, match="is not a run"):
         kgedit.scores(tmp_path)
 
 
@@ -261,7 +261,7 @@ def test_runs_are_compared_and_the_report_written(folder: Path, tmp_path: Path) 
     assert len(kgedit.report(run, brief=True).tables) < len(made.tables)
     kgedit.report([run, tmp_path / "run"], markdown=made.files[0])  # the same content: a cell that runs twice
     made.files[0].write_text("mine", encoding="utf-8")
-    with pytest.raises(kgedit.BenchmarkError, match="there already"):
+    with pytest.raises(kgedit.TimestepError, match="there already"):
         kgedit.report(run, markdown=made.files[0])
     (tmp_path / "run" / "scores.json").write_text("{}", encoding="utf-8")
     assert kgedit.report(tmp_path / "run", rescore=True).runs == (run,)
@@ -353,7 +353,7 @@ def test_a_home_loads_lists_and_drops_snapshots_without_a_graph(tmp_path: Path) 
         home.export_timestep(datetime.date(2021, 1, 4), "2023-02-27")
     with pytest.raises(kgedit.StoreError, match="Write YYYY-MM-DD"):
         home.load_dump(dump, "4 January", graph=False)
-    with pytest.raises(kgedit.BenchmarkError, match="export-timestep"):
+    with pytest.raises(kgedit.TimestepError, match="export-timestep"):
         home.timestep("2021-01-04", "2023-02-27")
     with pytest.raises(kgedit.GraphError, match="not both"):
         home.query()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.api.corpus_counts import read_counts
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_a_label_and_its_count(tmp_path: Path, name: str, text: str) -> None:
 def test_what_is_no_count_is_named(tmp_path: Path, name: str, text: str, told: str) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(BenchmarkError, match=told):
+    with pytest.raises(TimestepError, match=told):
         read_counts(path)

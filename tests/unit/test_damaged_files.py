@@ -17,19 +17,19 @@ from click.testing import CliRunner, Result
 from world.small_timestep import write_timestep
 from world.submitted_runs import add_hashes, write_submittable
 
-from kgedit.benchmark.stream import Stream
 from kgedit.checksums import SUMS
 from kgedit.cli import main
 from kgedit.editing.editor import EditorState
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import KgeditError
-from kgedit.exploring.indexes import Index
+from kgedit.explorer.indexes import Index
 from kgedit.graph.scopes import keep_scope, kept_scope
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.runs.run_folder import RunFolder
 from kgedit.sample.generate import write_world
 from kgedit.store.scope import Scope
+from kgedit.timesteps.stream import Stream
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "truncated": lambda content: content[: len(content) // 2],
@@ -115,10 +115,10 @@ READERS = {
     f"{RUN}/edits.jsonl": command("report", "--rescore", f"HOME/{RUN}", "--out", "HOME/report"),
     "facts.kgmemory": command("memory", "ask", "HOME/facts.kgmemory", "Who is the mayor?"),
     "benchmark/stream_wikifactdiff/stream.json": Reader(
-        call=lambda home: Stream.open(home / "benchmark" / "stream_wikifactdiff")
+        call=lambda home: Stream.open(home / "timesteps" / "stream_wikifactdiff")
     ),
     "benchmark/stream_wikifactdiff/edited_again.parquet": Reader(
-        call=lambda home: Stream.open(home / "benchmark" / "stream_wikifactdiff").table("edited_again")
+        call=lambda home: Stream.open(home / "timesteps" / "stream_wikifactdiff").table("edited_again")
     ),
     "checkpoints/000001/state.json": Reader(call=lambda home: Checkpoints(home / "checkpoints").newest()),
     "checkpoints/000001/state.safetensors": Reader(call=lambda home: Checkpoints(home / "checkpoints").newest()),

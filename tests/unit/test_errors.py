@@ -24,7 +24,7 @@ def test_a_missing_extra_says_how_to_install_it() -> None:
 
 
 def test_python_callers_read_arguments_and_commands_their_options() -> None:
-    error = errors.BenchmarkError("changes.html is there already. Replace it: --overwrite")
+    error = errors.TimestepError("changes.html is there already. Replace it: --overwrite")
     assert str(error) == "changes.html is there already. Replace it: overwrite=True"
     with errors.shown_by_command():
         assert str(error) == "changes.html is there already. Replace it: --overwrite"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
-from kgedit.loaders.wikidata_json import Parser
+from kgedit.loaders.wikidata_json import JsonParser
 
 from kgedit.store.ingest import Load, ingest
 from kgedit.store.schemas import LoaderOptions
@@ -100,14 +100,14 @@ def load_of(date: str, **changes: Any) -> Load:
     options: Json = {
         "date": datetime.date.fromisoformat(date),
         "loader": "wikidata_json",
-        "loader_version": Parser.version,
-        "make_loader": partial(Parser, LoaderOptions()),
+        "loader_version": JsonParser.version,
+        "make_loader": partial(JsonParser, LoaderOptions()),
         "options": {"languages": ["en", "mul"], "wiki": "enwiki"},
         "limit": None,
         "redirects": None,
-        "bad_lines": Parser.bad_lines,
-        "bad_statements": Parser.bad_statements,
-        "notes": Parser.notes,
+        "bad_lines": JsonParser.bad_lines,
+        "bad_statements": JsonParser.bad_statements,
+        "notes": JsonParser.notes,
         "max_error_rate": 0.01,
     }
     return Load(**(options | changes))

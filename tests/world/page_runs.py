@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from world.small_runs import SYNTHETIC, T1, answer, cost, write_run
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.dropped import DROPPED
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
+from kgedit.timesteps.dropped import DROPPED
 
 NOT_ENTITIES = "not entity to entity"
 REMOVED = "a reason as long as the longest: list, category, template, disambiguation, portal, module"

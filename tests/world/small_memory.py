@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.memory_file import write_memory_file
 from kgedit.llm.embeddings import load_embedder
-from kgedit.memory.gate import read_gate
-from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.memory_file import write_memory_file
 from kgedit.records.cases import Case, Fact
 
 EMBED = load_embedder("character-ngrams", device="cpu")

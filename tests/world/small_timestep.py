@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.records.cases import Case, Fact, Probe
+from kgedit.timesteps.timestep import TABLES, Timestep
 
 TOWNS = ["Arvika", "Borgholm", "Djursholm", "Eksjö", "Falun", "Gnosjö", "Hjo", "Kalix", "Luleå", "Mora"]
 OLD_MAYORS = [

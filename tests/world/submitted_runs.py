@@ -12,12 +12,11 @@ import msgspec
 from world.small_runs import SPEC, SYNTHETIC, WILD, answer, cost, write_run
 from world.small_timestep import NEW_MAYORS, write_timestep
 
-from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.records.cases import Case
 from kgedit.records.runs import (
     Answer,
-    EditedModel,
     HashedInput,
+    ModelRecord,
     ModelState,
     Preparation,
     RunEnvironment,
@@ -26,6 +25,7 @@ from kgedit.records.runs import (
 )
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
+from kgedit.timesteps.timestep import TABLES, Timestep
 
 
 def write_hashed_timestep(folder: Path, *, names: list[str] = NEW_MAYORS, towns: range = range(10)) -> Timestep:
@@ -59,7 +59,7 @@ def write_submittable(
         threads=1,
         git_commit="8653356b352a1c49af8fccde96b847a81ffe0e4b",
         seed=seed,
-        model=EditedModel(name=SPEC.model, class_name="Llama", revision="r1", fingerprint="28bd84d1", parameters=1000),
+        model=ModelRecord(name=SPEC.model, class_name="Llama", revision="r1", fingerprint="28bd84d1", parameters=1000),
         source="a paper",
         settings={"steps": 25, **settings},
         timesteps=(HashedInput(name=timestep.name, sha256=timestep.sha256),),

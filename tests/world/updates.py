@@ -9,17 +9,17 @@ import duckdb
 from world.dumps import Json, entity, entity_value, quantity_value, snak, statement, text_value, time_value
 from world.two_days import NEW, OLD, two_snapshots
 
-from kgedit.benchmark.wikifactdiff.classification import classify
-from kgedit.benchmark.wikifactdiff.compat import PAPER, Behaviour
-from kgedit.benchmark.wikifactdiff.difference import compare
-from kgedit.benchmark.wikifactdiff.functional import find_functional
-from kgedit.benchmark.wikifactdiff.new_entities import find_new_entities
-from kgedit.benchmark.wikifactdiff.preprocessing import preprocess
-from kgedit.benchmark.wikifactdiff.scenarios import find_updates
-from kgedit.benchmark.wikifactdiff.wording import word_values
-from kgedit.benchmark.wikifactdiff.workspace import open_workspace
 from kgedit.engines.store import StoreEngine
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.wikifactdiff.classification import classify
+from kgedit.timesteps.wikifactdiff.compat import PAPER, Behaviour
+from kgedit.timesteps.wikifactdiff.difference import compare
+from kgedit.timesteps.wikifactdiff.functional import find_functional
+from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
+from kgedit.timesteps.wikifactdiff.preprocessing import preprocess
+from kgedit.timesteps.wikifactdiff.scenarios import find_updates
+from kgedit.timesteps.wikifactdiff.wording import word_values
+from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 
 __all__ = ["NEW", "OLD"]
 

@@ -1,7 +1,7 @@
 """`graph_rag`: facts found by walking the graph of edits go ahead of each prompt; no weight changes.
 
 `rag` looks for edits whose questions are like the question, which the second fact of a two-hop question is not. Here
-the subject is found by its name, and the path of relations from it by its wording (kgedit.memory).
+the subject is found by its name, and the path of relations from it by its wording (kgedit.graph_memory).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kgedit.editing.editor import (
 )
 from kgedit.editing.in_context import deviations
 from kgedit.editing.in_context.embedding import embedder_beside
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
+from kgedit.graph_memory.reading import reading_order
 from kgedit.hparams.in_context import GraphRagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.memory.gate import read_gate
-from kgedit.memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
-from kgedit.memory.reading import reading_order
 from kgedit.records.cases import Case
 
 

@@ -24,7 +24,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
 
-class Retrieval(Editor[RagSettings]):
+class Rag(Editor[RagSettings]):
     """Stores edits as question and answer, and puts the pairs nearest to a question ahead of it.
 
     Unless told otherwise, pairs are worded as the context words its question, so that an answer follows theirs in the

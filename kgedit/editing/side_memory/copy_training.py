@@ -19,7 +19,7 @@ from kgedit.llm.targets import TargetBatch, target_losses
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class TrainingScale:
     """What scales the published hyperparameters to a model.
 
     Attributes:
@@ -82,7 +82,7 @@ class CopyTraining:
     """
 
     def __init__(
-        self, model: LanguageModel, layer: int, distance: Distance, settings: WiseSettings, scale: Scale
+        self, model: LanguageModel, layer: int, distance: Distance, settings: WiseSettings, scale: TrainingScale
     ) -> None:
         self._model, self._layer, self._distance = model, layer, distance
         self._settings, self._scale = settings, scale

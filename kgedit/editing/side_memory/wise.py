@@ -17,7 +17,7 @@ from transformers.activations import ACT2FN
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.editing.side_memory import deviations
-from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, Scale
+from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, TrainingScale
 from kgedit.editing.side_memory.merging import merged, slerp_midpoint
 from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import (
@@ -89,7 +89,7 @@ class Wise(Editor[WiseSettings]):
     def _begin(self) -> None:
         """Reset to the state before any edit."""
         self.router.copies = []
-        self._scale: Scale | None = None
+        self._scale: TrainingScale | None = None
         self._in_copy = 0  # edits in the newest copy; 0 when the next edit opens one
         self._since_merge = 0
         self._opened = 0
@@ -143,7 +143,7 @@ class Wise(Editor[WiseSettings]):
             for number, (threshold, prompts, least) in enumerate(kept)
         ]
         self._in_copy, self._since_merge, self._opened = record["counts"]
-        self._scale = Scale(*record["scale"]) if record["scale"] else None
+        self._scale = TrainingScale(*record["scale"]) if record["scale"] else None
         self._listen(True)
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
@@ -298,7 +298,7 @@ class Wise(Editor[WiseSettings]):
         """Tokens of the shortest prompt, for memories of versions that did not store it."""
         return min((len(self.model.encode(prompt)) for prompt in prompts), default=0)
 
-    def _measure(self, seen: SeenTokens) -> Scale:
+    def _measure(self, seen: SeenTokens) -> TrainingScale:
         """The scale, where settings leave it open, from unrelated prompts of the first edits."""
         settings = self.settings
         written = product(self._matrix, seen.inputs, self._matrix.weight.detach().float())
@@ -310,7 +310,7 @@ class Wise(Editor[WiseSettings]):
         # One step along the gradient of a distance then changes it by about one unit: no step skips a margin. The
         # gradient is as much shorter as the activation makes the distance, and the step changes that much less.
         weight = settings.margin_weight or unit / (rate * settings.share * squared * (whole / length) ** 2)
-        return Scale(unit, rate, weight)
+        return TrainingScale(unit, rate, weight)
 
     def _listen(self, listening: bool) -> None:
         if self._hook is not None:

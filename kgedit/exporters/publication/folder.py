@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.benchmark.timestep import Timestep
 from kgedit.checksums import decoding
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.exporters.publication.about import Publication
 from kgedit.exporters.publication.card import card
@@ -30,6 +29,7 @@ from kgedit.records.steps import step
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
 from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.timestep import Timestep
 
 MANIFEST = "publication.json"
 FORMAT = "kgedit-publication-1"
@@ -47,7 +47,7 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
         Content of publication.json.
 
     Raises:
-        BenchmarkError: if the folder is there, or holds what kgedit did not write.
+        TimestepError: if the folder is there, or holds what kgedit did not write.
         StoreError: if the disk refuses.
     """
     folder = folder.absolute()
@@ -65,19 +65,19 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
     """Let an empty folder be filled and, with `overwrite`, a publication be replaced that nobody added files to.
 
     Raises:
-        BenchmarkError: otherwise.
+        TimestepError: otherwise.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
-        raise BenchmarkError(f"{folder} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{folder} is there already. Replace it: --overwrite")
     if not (folder / MANIFEST).is_file():
-        raise BenchmarkError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
+        raise TimestepError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
     with decoding(folder / MANIFEST, fix="Remove the folder, or publish to another one."):
         written = {MANIFEST, *json.loads((folder / MANIFEST).read_bytes())["files"]}
     others = sorted({str(path) for path in _files(folder)} - written)
     if others:
-        raise BenchmarkError(
+        raise TimestepError(
             f"{folder} holds what kgedit did not write: {', '.join(others[:5])}. Nothing was changed. Publish to "
             "another folder and copy it over."
         )
@@ -88,7 +88,7 @@ def _refuse_twins(timesteps: Iterable[PublishedTimestep]) -> None:
     for one in timesteps:
         other = seen.setdefault(one.config, one.timestep.folder)
         if other is not one.timestep.folder:
-            raise BenchmarkError(f"{other} and {one.timestep.folder} are both called {one.config}. Leave one out.")
+            raise TimestepError(f"{other} and {one.timestep.folder} are both called {one.config}. Leave one out.")
 
 
 def _write(publication: Publication, folder: Path) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.records.cases import AXES, Case, Fact, Probe
+from kgedit.timesteps.timestep import Timestep
 
 _STRINGS = pa.list_(pa.string())
 
@@ -101,10 +101,10 @@ def publish_timestep(timestep: Timestep) -> PublishedTimestep:
     """A timestep with its questions as tables.
 
     Raises:
-        BenchmarkError: if it has no case, or is not called by two days.
+        TimestepError: if it has no case, or is not called by two days.
     """
     if not re.fullmatch(r"\d{8}_\d{8}", timestep.name, re.ASCII):
-        raise BenchmarkError(
+        raise TimestepError(
             f"The timestep {timestep.folder} is called '{timestep.name}'. Only one that is called by two days, as "
             "20210104_20230227, can be published."
         )
@@ -112,7 +112,7 @@ def publish_timestep(timestep: Timestep) -> PublishedTimestep:
     config = timestep.name + ("" if profile == "wikibigedit" else f"_{profile}")
     questions = question_tables(timestep)
     if not questions:
-        raise BenchmarkError(f"The timestep {timestep.folder} has no case: there is nothing to publish. Leave it out.")
+        raise TimestepError(f"The timestep {timestep.folder} has no case: there is nothing to publish. Leave it out.")
     return PublishedTimestep(config, timestep, questions)
 
 

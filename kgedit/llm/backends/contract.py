@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kgedit.llm.generation import BATCH_TOKENS, Asked, plan
+from kgedit.llm.generation import BATCH_TOKENS, PresetQuestion, plan
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.remote.prices import Spending
 from kgedit.llm.replies import Reply
@@ -20,7 +20,7 @@ NO_LIMIT = Spending()
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class DevicePlacement:
     """Where and how a backend that loads the model itself computes.
 
     Attributes:
@@ -34,7 +34,7 @@ class Placement:
     trust_remote_code: bool = False
 
 
-ANYWHERE = Placement()
+ANYWHERE = DevicePlacement()
 
 
 class Backend(ABC):
@@ -67,7 +67,7 @@ class Backend(ABC):
         *,
         batch_tokens: int = BATCH_TOKENS,
         spending: Spending = NO_LIMIT,
-        placement: Placement = ANYWHERE,
+        placement: DevicePlacement = ANYWHERE,
     ) -> None:
         self._model = model
         self._url = url
@@ -79,12 +79,12 @@ class Backend(ABC):
     def _check_placement(self) -> None:  # noqa: B027 - most backends compute anywhere
         """Refuse a placement where the backend cannot compute; by default none is refused."""
 
-    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+    def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
         """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""
         return plan(self._model, asked, batch_tokens=self._batch_tokens)
 
     @abstractmethod
-    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+    def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         """One reply per question, in the same order.
 
         Raises:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from kgedit.errors import ModelError
 from kgedit.llm.backends.contract import Backend
-from kgedit.llm.generation import Asked
+from kgedit.llm.generation import PresetQuestion
 from kgedit.llm.presets import STOPS
 from kgedit.llm.remote import client as remote
 from kgedit.llm.remote.prices import price_of, read_prices
@@ -41,11 +41,11 @@ class OpenAIBackend(Backend):
     feeds_answers = False
     package = ("openai", "openai")
 
-    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+    def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
         """In order."""
         return [list(range(start, min(start + _AT_ONCE, len(asked)))) for start in range(0, len(asked), _AT_ONCE)]
 
-    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+    def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         """Ask the server what it has not answered before, several questions at a time."""
         started = time.perf_counter()
         found = self._client.ask([self._request(one) for one in asked])
@@ -75,7 +75,7 @@ class OpenAIBackend(Backend):
             budget=self._spending.budget,
         )
 
-    def _request(self, asked: Asked) -> ModelRequest:
+    def _request(self, asked: PresetQuestion) -> ModelRequest:
         preset, question, name = asked.preset, asked.question, self._model.name
         exact = preset.truncation == "gold_length"
         limit = len(self._gold(asked)) if exact else preset.max_new_tokens
@@ -85,7 +85,7 @@ class OpenAIBackend(Backend):
             return TextRequest(model=name, prompt=question.prompt, max_tokens=limit, stop=stop)
         return ChatRequest(model=name, messages=(Message("user", turn),), max_tokens=limit, stop=stop)
 
-    def _reply(self, asked: Asked, told: ChatReply) -> Reply:
+    def _reply(self, asked: PresetQuestion, told: ChatReply) -> Reply:
         model, question = self._model, asked.question
         text = truncate(told.text, asked.preset.truncation)
         ids = model.encode_target(text, after=question.prompt)
@@ -97,7 +97,7 @@ class OpenAIBackend(Backend):
             seconds=0.0,
         )
 
-    def _gold(self, asked: Asked) -> list[int]:
+    def _gold(self, asked: PresetQuestion) -> list[int]:
         return self._model.encode_target(asked.question.gold, after=asked.question.prompt)
 
     def _check(self, replies: Sequence[ChatReply | FailedCall | None]) -> None:
@@ -109,7 +109,7 @@ class OpenAIBackend(Backend):
                 f"{len(replies):,} questions ({reasons}). The other answers are kept: give the same command again."
             )
 
-    def _turn(self, asked: Asked) -> str | None:
+    def _turn(self, asked: PresetQuestion) -> str | None:
         """What the user says, without the template around it; None where the prompt is plain text."""
         chat, prompt = self._model.chat, asked.question.prompt
         if chat is None or not asked.preset.context.startswith("chat"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgedit.llm.backends.contract import Backend
-from kgedit.llm.generation import Asked, ask_each, plan
+from kgedit.llm.generation import PresetQuestion, ask_each, plan
 from kgedit.llm.replies import Reply
 
 _BATCHES_AT_ONCE = 8
@@ -19,10 +19,10 @@ class TransformersBackend(Backend):
     feeds_answers = True
     package = ("transformers", "models")
 
-    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+    def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
         """Questions of similar length together."""
         return plan(self._model, asked, batch_tokens=_BATCHES_AT_ONCE * self._batch_tokens)
 
-    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+    def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         """Ask the model."""
         return ask_each(self._model, asked, batch_tokens=self._batch_tokens)

@@ -20,7 +20,7 @@ import torch
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.devices import ALL_GPUS
-from kgedit.llm.generation import Asked, free_reply
+from kgedit.llm.generation import PresetQuestion, free_reply
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of
@@ -44,7 +44,7 @@ class VllmBackend(Backend):
                 f"environment: CUDA_VISIBLE_DEVICES={index}, with --device cuda."
             )
 
-    def plan(self, asked: Sequence[Asked]) -> list[list[int]]:
+    def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
         """In order, one generation each."""
         batches = []
         for forced in (True, False):
@@ -52,7 +52,7 @@ class VllmBackend(Backend):
             batches += [own[start : start + _AT_ONCE] for start in range(0, len(own), _AT_ONCE)]
         return batches
 
-    def ask(self, asked: Sequence[Asked]) -> list[Reply]:
+    def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         """Ask vLLM, all questions of each generation at once."""
         started = time.perf_counter()
         replies: list[Reply | None] = [None] * len(asked)
@@ -87,7 +87,7 @@ class VllmBackend(Backend):
         params = [self._vllm.SamplingParams(temperature=0.0, **own) for own in options]
         return list(self._engine.generate([{"prompt_token_ids": own} for own in ids], params, use_tqdm=False))
 
-    def _decoded(self, asked: Sequence[Asked]) -> list[Reply]:
+    def _decoded(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         model = self._model
         prompts = [model.encode(one.question.prompt) for one in asked]
         golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
@@ -105,7 +105,7 @@ class VllmBackend(Backend):
             for one, prompt, gold, ids in zip(asked, prompts, golds, said, strict=True)
         ]
 
-    def _fed(self, asked: Sequence[Asked]) -> list[Reply]:
+    def _fed(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         model = self._model
         prompts = [model.encode(one.question.prompt) for one in asked]
         targets = [[model.encode_target(text, after=one.question.prompt) for text in one.question.fed] for one in asked]

@@ -23,7 +23,7 @@ from kgedit.errors import ModelError
 from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.remote.batch_lines import CUT, Results, batch_lines
 from kgedit.llm.remote.batch_server import Batch, BatchCalls
-from kgedit.llm.remote.client import Asked, Effort, Progress
+from kgedit.llm.remote.client import ChatReplies, Effort, Progress
 from kgedit.llm.remote.pacing import backoff
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
 from kgedit.llm.remote.reply_cache import ReplyCache
@@ -100,7 +100,7 @@ class BatchClient:
         self._budget = budget
         self._chance = random.Random(self._effort.seed)
 
-    def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> Asked:
+    def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> ChatReplies:
         """Replies to all requests, when all batches are over.
 
         Batches of an earlier command that asked some of these requests are waited for first.
@@ -310,14 +310,14 @@ class _Run:
         request = self.distinct.get(key)
         return price.of(most_tokens(request), request.max_tokens) if request else 0.0
 
-    def asked(self, requests: Sequence[ChatRequest], url: str, dollars: float | None) -> Asked:
+    def asked(self, requests: Sequence[ChatRequest], url: str, dollars: float | None) -> ChatReplies:
         """The whole, in the order of the requests."""
         found: list[ChatReply | FailedCall | None] = []
         for request in requests:
             key = request_key(request, url)
             failed = self.failed.get(key)
             found.append(self.replies.get(key) or (FailedCall(failed) if failed else None))
-        return Asked(
+        return ChatReplies(
             replies=tuple(found),
             requests=len(self.distinct),
             cached=len(self.before),

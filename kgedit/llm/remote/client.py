@@ -47,7 +47,7 @@ class Effort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class CostEstimate:
     """What asking would take.
 
     Attributes:
@@ -68,7 +68,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ChatReplies:
     """What asking brought.
 
     Attributes:
@@ -133,7 +133,7 @@ class ChatClient:
 
     def estimate(
         self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str | Sequence[str]
-    ) -> Estimate:
+    ) -> CostEstimate:
         """What `ask` would take for these requests; no server is asked.
 
         Args:
@@ -146,7 +146,7 @@ class ChatClient:
         open_ones = {key: request for key, request in distinct.items() if self._cache.get(key) is None}
         prompt_tokens = sum(counter.prompt(request) for request in open_ones.values())
         new_tokens = sum(counter.text(said[key]) + 1 for key in open_ones)
-        return Estimate(
+        return CostEstimate(
             requests=len(distinct),
             cached=len(distinct) - len(open_ones),
             prompt_tokens=prompt_tokens,
@@ -155,7 +155,7 @@ class ChatClient:
             exact=counter.exact,
         )
 
-    def ask(self, requests: Sequence[ModelRequest], *, progress: Progress | None = None) -> Asked:
+    def ask(self, requests: Sequence[ModelRequest], *, progress: Progress | None = None) -> ChatReplies:
         """Replies to all requests.
 
         A kill loses no reply that had arrived; Ctrl-C waits for calls under way and keeps their replies.
@@ -175,7 +175,7 @@ class ChatClient:
         )
         if work.open_ones:
             self._run(work)
-        return Asked(
+        return ChatReplies(
             replies=tuple(replies.get(request_key(request, self._server.url)) for request in requests),
             requests=len(distinct),
             cached=cached,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgedit.analysis.runs import Run, in_report_order
-from kgedit.errors import BenchmarkError, KgeditError, SubmissionError
+from kgedit.errors import KgeditError, SubmissionError, TimestepError
 from kgedit.records.runs import RunEnvironment
 from kgedit.records.steps import step
-from kgedit.records.submissions import Statement, SubmittedTimestep
+from kgedit.records.submissions import SubmittedTimestep, SubmitterNote
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
 from kgedit.untrusted import is_web_address
@@ -30,7 +30,7 @@ class BoardRun:
 
     run: Run
     environment: RunEnvironment | None
-    statement: Statement | None = None
+    statement: SubmitterNote | None = None
     timesteps: tuple[SubmittedTimestep, ...] = ()
     run_files: Mapping[str, str] | None = None
 
@@ -69,7 +69,7 @@ def read_board(paths: Iterable[Path]) -> Board:
     """Read boards, entries, runs and folders of runs; entries are checked, and left out with the reasons for it.
 
     Raises:
-        BenchmarkError: if a path holds neither.
+        TimestepError: if a path holds neither.
     """
     found: dict[Path, BoardRun] = {}
     left_out: dict[Path, tuple[str, ...]] = {}
@@ -98,7 +98,7 @@ def _folders(path: Path) -> Iterator[Path]:
     found = [one for one in shown if not one.name.startswith(".")]
     kept = [one for one in found if inside != path or (one / "entry.json").is_file() or (one / "spec.yaml").is_file()]
     if not kept:
-        raise BenchmarkError(
+        raise TimestepError(
             f"{path} holds neither entries of a board nor runs. Put a run there: kgedit submit RUN --to {path}"
         )
     yield from kept
@@ -114,7 +114,7 @@ def _read(folder: Path) -> BoardRun:
     (run,) = read_runs([folder])
     try:
         environment = read_environment(folder)
-    except BenchmarkError:
+    except TimestepError:
         environment = None  # an earlier version's: the board then says less, the numbers are the same
     return BoardRun(run, environment)
 

@@ -15,9 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.edit_files import Edits, open_edits
-from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import BenchmarkError, DamagedFileError, KgeditError, SubmissionError
+from kgedit.errors import DamagedFileError, KgeditError, SubmissionError, TimestepError
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
@@ -37,6 +35,8 @@ from kgedit.runs.scoring import measure_run
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.submissions.expected_answers import answer_faults, expected_answers
 from kgedit.runs.submissions.score_differences import score_differences
+from kgedit.timesteps.edit_files import Edits, open_edits
+from kgedit.timesteps.timestep import Timestep
 
 Found = TypeVar("Found")
 
@@ -65,7 +65,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         timesteps: Where its timesteps lie now, in their order; none for where its spec says.
 
     Raises:
-        BenchmarkError: if the folder is not a run.
+        TimestepError: if the folder is not a run.
         SubmissionError: with every reason for which the run is refused.
     """
     faults: list[str] = []
@@ -117,10 +117,10 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=tuple[Selection, ...])
     except FileNotFoundError as error:
-        raise BenchmarkError(f"{path} is missing") from error
+        raise TimestepError(f"{path} is missing") from error
     except (OSError, msgspec.DecodeError) as error:
         again = "Give the run's command again: kgedit run-edit"
-        raise BenchmarkError(f"{path} cannot be read: {error}. {again}") from error
+        raise TimestepError(f"{path} cannot be read: {error}. {again}") from error
 
 
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from kgedit.analysis.runs import Run
 from kgedit.checksums import sha256_of
-from kgedit.errors import BenchmarkError, SubmissionError
+from kgedit.errors import SubmissionError, TimestepError
 from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.runs import Answer, RunSpec
-from kgedit.records.submissions import ENTRY_FORMAT, Statement, Submission
+from kgedit.records.submissions import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.submissions.answer_parquet import read_full_answers, write_full_answers
@@ -63,7 +63,7 @@ class WrittenEntry:
 
 
 def write_entry(
-    run: CheckedRun, board: Path, statement: Statement, *, report: Path | None = None, overwrite: bool = False
+    run: CheckedRun, board: Path, statement: SubmitterNote, *, report: Path | None = None, overwrite: bool = False
 ) -> WrittenEntry:
     """Put a checked run onto a board; the same run and statement give the same bytes.
 
@@ -120,7 +120,7 @@ def _short(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2] or model
 
 
-def _write(run: CheckedRun, folder: Path, name: str, statement: Statement, report: Path | None) -> Submission:
+def _write(run: CheckedRun, folder: Path, name: str, statement: SubmitterNote, report: Path | None) -> Submission:
     folder.mkdir(parents=True)
     write_full_answers(folder / "answers.parquet", read_answers(run.folder))
     pq.write_table(run.cases, folder / "cases.parquet", compression="zstd")
@@ -146,7 +146,7 @@ def _write(run: CheckedRun, folder: Path, name: str, statement: Statement, repor
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardEntry:
     """An entry whose files are whole and whose scores follow from its answers.
 
     Attributes:
@@ -158,7 +158,7 @@ class Entry:
     run: Run
 
 
-def read_entry(folder: Path) -> Entry:
+def read_entry(folder: Path) -> BoardEntry:
     """Read an entry and check it: hashes, the answers behind every score.
 
     Raises:
@@ -180,12 +180,12 @@ def read_entry(folder: Path) -> Entry:
     try:
         answers = list(read_full_answers(folder / "answers.parquet"))
         run = _as_run(folder, submission, answers)
-    except (pa.ArrowException, msgspec.ValidationError, BenchmarkError, KeyError) as error:
+    except (pa.ArrowException, msgspec.ValidationError, TimestepError, KeyError) as error:
         raise SubmissionError(folder, [f"answers.parquet cannot be read: {error}"]) from error
     reasons = _scores_faults(submission, answers, run.cases)
     if reasons:
         raise SubmissionError(folder, reasons)
-    return Entry(submission, run)
+    return BoardEntry(submission, run)
 
 
 class _Format(msgspec.Struct):

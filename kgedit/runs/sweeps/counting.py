@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kgedit.benchmark.edit_files import Edits, open_edits
 from kgedit.llm.presets import same_text
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset, RunSpec
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.sweeps.planning import PlannedRun
+from kgedit.timesteps.edit_files import Edits, open_edits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SweepCounter:
         """Hashes of a run's edits.
 
         Raises:
-            BenchmarkError: if they cannot be read.
+            TimestepError: if they cannot be read.
         """
         return tuple(edits.sha256 for edits in self._edits(spec))
 
@@ -52,7 +52,7 @@ class SweepCounter:
         """Cases that a run edits, and questions that it asks in each state of the model.
 
         Raises:
-            BenchmarkError: if the edits cannot be read, or no case is left.
+            TimestepError: if the edits cannot be read, or no case is left.
             SpecError: if two timesteps have the same name, or the file of cases cannot be read.
         """
         cases = self._cases(spec)
@@ -63,7 +63,7 @@ class SweepCounter:
         """What a run asks, after those that were counted before it.
 
         Raises:
-            BenchmarkError, SpecError: as `edits_and_questions`.
+            TimestepError, SpecError: as `edits_and_questions`.
         """
         spec, cases = run.spec, self._cases(run.spec)
         every = [case for own in cases.values() for case in own]

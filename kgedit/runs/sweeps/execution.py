@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from kgedit.errors import BenchmarkError, KgeditError, SpecError
+from kgedit.errors import KgeditError, SpecError, TimestepError
 from kgedit.hparams.settings import unknown
 from kgedit.llm.devices import forget_peak_memory
 from kgedit.records.runs import RunSpec
@@ -86,7 +86,7 @@ def inspect_runs(
 
     Raises:
         SpecError: if folders hold other runs than these.
-        BenchmarkError: if edits cannot be read.
+        TimestepError: if edits cannot be read.
     """
     problems = [] if overwrite else [problem for one in runs for problem in differences(one, out / one.name, counter)]
     if problems:
@@ -153,7 +153,7 @@ def _state(folder: Path) -> RunState:
         return "new"
     try:
         read_scores(folder)
-    except BenchmarkError:
+    except TimestepError:
         return "begun"
     return "finished"
 

@@ -14,7 +14,7 @@ from kgedit.runs.spec import resolve
 from kgedit.runs.sweeps.checking import problems_of_own_preset, problems_of_value
 from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
 from kgedit.runs.sweeps.run_names import run_name, unique_names
-from kgedit.runs.sweeps.sweep_file import Entry, FieldName, PlacedValue, SweepFile, take_apart
+from kgedit.runs.sweeps.sweep_file import FieldName, PlacedValue, SweepEntry, SweepFile, take_apart
 
 Combination = Mapping[FieldName, PlacedValue]
 
@@ -78,7 +78,7 @@ def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, l
         there = next((entry.fields[(name,)] for entry in parts.entries if (name,) in entry.fields), None)
         if there:
             problems.append(parts.source.located(there[0].path, f"{name} is given here and cannot be given besides"))
-    return replace(parts, base=Entry(parts.base.path, fields)), problems
+    return replace(parts, base=SweepEntry(parts.base.path, fields)), problems
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class _Planner:
         unused = [entry.path for entry in self.parts.exclusions if entry.path not in self.used_exclusions]
         return told + [located(path, "leaves out no run: none is like this") for path in unused]
 
-    def _combinations(self) -> Iterator[tuple[Entry, dict[FieldName, PlacedValue]]]:
+    def _combinations(self) -> Iterator[tuple[SweepEntry, dict[FieldName, PlacedValue]]]:
         for entry in self.parts.entries:
             for own in entry.combinations():
                 yield entry, own
@@ -199,7 +199,7 @@ class _Planner:
             names.append(name)
 
 
-def _matches(entry: Entry, combination: Combination) -> bool:
+def _matches(entry: SweepEntry, combination: Combination) -> bool:
     return all(
         key in combination and combination[key].value in [placed.value for placed in values]
         for key, values in entry.fields.items()

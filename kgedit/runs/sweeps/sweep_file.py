@@ -32,7 +32,7 @@ class PlacedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SweepEntry:
     """One mapping of fields: the base, a grid, a run, or an exclusion.
 
     Attributes:
@@ -65,15 +65,15 @@ class SweepFile:
 
     source: LocatedYaml
     presets: Mapping[str, PlacedValue]
-    base: Entry
-    entries: tuple[Entry, ...]
-    exclusions: tuple[Entry, ...]
+    base: SweepEntry
+    entries: tuple[SweepEntry, ...]
+    exclusions: tuple[SweepEntry, ...]
 
 
 def take_apart(source: LocatedYaml) -> tuple[SweepFile, list[LocatedProblem]]:
     """The parts of a spec, those of the wrong shape left out, and every problem of shape."""
     reader = _Reader(source)
-    base = reader.entry(("base",), alternatives=False) if source.content.get("base") else Entry(("base",), {})
+    base = reader.entry(("base",), alternatives=False) if source.content.get("base") else SweepEntry(("base",), {})
     grids = source.content.get("grid")
     paths: list[KeyPath] = [("grid", index) for index in range(len(grids))] if isinstance(grids, list) else [("grid",)]
     entries = [reader.entry(path, alternatives=True) for path in paths] if grids else []
@@ -123,7 +123,7 @@ class _Reader:
             return {}
         return {str(name): PlacedValue(value, ("presets", str(name))) for name, value in given.items()}
 
-    def entry(self, path: KeyPath, *, alternatives: bool) -> Entry:
+    def entry(self, path: KeyPath, *, alternatives: bool) -> SweepEntry:
         """The mapping of fields at a place.
 
         Args:
@@ -134,7 +134,7 @@ class _Reader:
             given = given[key]
         if not isinstance(given, Mapping):
             self._wrong(path, f"must be a mapping such as 'method: ft_m', not {given!r}")
-            return Entry(path, {})
+            return SweepEntry(path, {})
         fields: dict[FieldName, tuple[PlacedValue, ...]] = {}
         for name, value in given.items():
             inner = (*path, str(name))
@@ -149,7 +149,7 @@ class _Reader:
                 self._wrong((*path, *name), "an empty list of alternatives leaves no run")
                 del fields[name]
         naming = [name for name, values in fields.items() if not alternatives or isinstance(values[0].path[-1], int)]
-        return Entry(path, fields, frozenset(naming))
+        return SweepEntry(path, fields, frozenset(naming))
 
     def _settings(self, given: Any, path: KeyPath, *, alternatives: bool) -> dict[FieldName, tuple[PlacedValue, ...]]:
         if given is None:

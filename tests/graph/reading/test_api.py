@@ -87,7 +87,7 @@ def test_a_timestep_is_exported_opened_and_its_cases_read(sample_home: Path, tmp
     assert timestep.name == "20210104_20230227"
     assert cases["Q183:P6:Q61053"].answer == "Olaf Scholz"
     home.export_timestep("2021-01-04", "2023-02-27", out=tmp_path / "timestep")  # a cell that runs twice keeps it
-    with pytest.raises(kgedit.BenchmarkError, match="of other snapshots or options"):
+    with pytest.raises(kgedit.TimestepError, match="of other snapshots or options"):
         home.export_timestep("2023-02-27", "2024-06-03", out=tmp_path / "timestep")
 
 

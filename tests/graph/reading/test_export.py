@@ -18,19 +18,19 @@ from graph.worlds import kgedit
 from kgedit.api import exporting
 from kgedit.api.exporting import ENGINES
 from kgedit.api.home import Home
-from kgedit.benchmark.changes import filter_changes, find_changes
-from kgedit.benchmark.labels import read_labels
-from kgedit.benchmark.relation_families import read_families
-from kgedit.benchmark.timestep import TABLES, Timestep
 from kgedit.cli import main
 from kgedit.engines.graph import GraphEngine
-from kgedit.errors import BenchmarkError, GraphError
+from kgedit.errors import GraphError, TimestepError
 from kgedit.graph.connection import Graph, Parameters
 from kgedit.graph.queries import read_queries
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
+from kgedit.timesteps.changes import filter_changes, find_changes
+from kgedit.timesteps.labels import read_labels
+from kgedit.timesteps.relation_families import read_families
+from kgedit.timesteps.timestep import TABLES, Timestep
 
 pytestmark = pytest.mark.graph
 
@@ -298,11 +298,11 @@ def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monk
     assert home.export_timestep(older, newer, out=tmp_path / "store", engine="store").manifest["cases"]
     with pytest.raises(GraphError):
         home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph")
-    with pytest.raises(BenchmarkError, match="There is no engine 'spark'"):
+    with pytest.raises(TimestepError, match="There is no engine 'spark'"):
         home.export_timestep(older, newer, out=tmp_path / "spark", engine="spark")
     with pytest.raises(GraphError):
         home.export_timestep(older, newer, out=tmp_path / "auto")
-    with pytest.raises(BenchmarkError, match="reads the store alone"):
+    with pytest.raises(TimestepError, match="reads the store alone"):
         home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph", profile="wikifactdiff")
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from graph.worlds import kgedit
-from kgedit.benchmark.timestep import Timestep
 from kgedit.graph.connection import Graph
+from kgedit.graph_memory.asking import ask_memory
+from kgedit.graph_memory.building import read_dated_facts
+from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.graph_store import memory_of_question, read_graph_facts
+from kgedit.graph_memory.intervals import learn_dated_facts
+from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.llm.embeddings import load_embedder
-from kgedit.memory.asking import ask_memory
-from kgedit.memory.building import read_dated_facts
-from kgedit.memory.findings import Finding, Search
-from kgedit.memory.gate import read_gate
-from kgedit.memory.graph_memory import GraphMemory
-from kgedit.memory.graph_store import memory_of_question, read_graph_facts
-from kgedit.memory.intervals import learn_dated_facts
-from kgedit.memory.memory_file import read_memory_file
 from kgedit.records.cases import Case
 from kgedit.store.snapshots import list_snapshots
+from kgedit.timesteps.timestep import Timestep
 
 pytestmark = pytest.mark.graph
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.benchmark.wikifactdiff.nearest_triples import UNCHANGED_TRIPLES, find_neighbours
-from kgedit.benchmark.wikifactdiff.workspace import open_workspace
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.snapshots import list_snapshots
+from kgedit.timesteps.wikifactdiff.nearest_triples import UNCHANGED_TRIPLES, find_neighbours
+from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 
 pytestmark = pytest.mark.graph
 

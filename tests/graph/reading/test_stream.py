@@ -8,7 +8,7 @@ import pytest
 from world.dumps import hashes
 
 from graph.worlds import kgedit
-from kgedit.benchmark.stream import Stream
+from kgedit.timesteps.stream import Stream
 
 pytestmark = pytest.mark.graph
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.analysis.cells import Cell, Change, Estimate, Unit, as_text, as_values, flattened
+from kgedit.analysis.cells import Cell, Estimate, MeanChange, Unit, as_text, as_values, flattened
 from kgedit.analysis.tables import Column, Table, with_counts
 
 
@@ -24,8 +24,8 @@ from kgedit.analysis.tables import Column, Table, with_counts
         (0.05, "p", "0.050"),
         (Estimate(0.5, 0.25, 0.75, 8), "percent", "50.0 [25.0, 75.0]"),
         (Estimate(0.5, None, None, 8), "percent", "50.0"),
-        (Change(None, Estimate(0.5)), "percent", "–→50.0"),
-        (Change(0.25, None), "percent", "25.0→–"),
+        (MeanChange(None, Estimate(0.5)), "percent", "–→50.0"),
+        (MeanChange(0.25, None), "percent", "25.0→–"),
     ],
 )
 def test_a_cell_in_words(cell: Cell, unit: Unit, wanted: str) -> None:
@@ -33,10 +33,10 @@ def test_a_cell_in_words(cell: Cell, unit: Unit, wanted: str) -> None:
 
 
 def test_a_cell_in_numbers() -> None:
-    change = Change(0.25, Estimate(1 / 3, 0.2, 0.5, 8))
+    change = MeanChange(0.25, Estimate(1 / 3, 0.2, 0.5, 8))
     assert as_values(change) == {"before": 0.25, "after": {"mean": 0.333333, "low": 0.2, "high": 0.5, "n": 8}}
     assert flattened(change) == {" before": 0.25, "": 0.333333, " low": 0.2, " high": 0.5, " n": 8}
-    assert flattened(Change(0.25, None)) == {" before": 0.25, "": None}
+    assert flattened(MeanChange(0.25, None)) == {" before": 0.25, "": None}
 
 
 def test_counts_stand_in_the_heading_where_all_rows_agree_and_else_in_cells() -> None:

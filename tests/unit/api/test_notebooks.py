@@ -14,7 +14,7 @@ from world.small_timestep import write_timestep
 
 import kgedit
 from kgedit.api.live_progress import stage_line, step_line
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.runs.scoring import write_scores
 from kgedit.sample.generate import write_world
 
@@ -47,13 +47,13 @@ def test_another_result_is_not_replaced_and_the_advice_is_an_argument(tmp_path: 
     timestep = write_timestep(tmp_path / "timestep", towns=range(3))
     page = tmp_path / "changes.html"
     page.write_text("mine", encoding="utf-8")
-    with pytest.raises(BenchmarkError, match=r"changes\.html is there already.* Replace it: overwrite=True$"):
+    with pytest.raises(TimestepError, match=r"changes\.html is there already.* Replace it: overwrite=True$"):
         kgedit.describe_page(timestep.folder, html=page)
     assert page.read_text(encoding="utf-8") == "mine"
     run = finished_run(tmp_path / "run")
     (tmp_path / "report" / "tables").mkdir(parents=True)
     (tmp_path / "report" / "tables" / "mine.csv").touch()
-    with pytest.raises(BenchmarkError, match=r"tables is there already, with other tables\. .*overwrite=True"):
+    with pytest.raises(TimestepError, match=r"tables is there already, with other tables\. .*overwrite=True"):
         kgedit.report([run], out=tmp_path / "report")
     assert [path.name for path in (tmp_path / "report").rglob("*")] == ["tables", "mine.csv"]
 
@@ -70,7 +70,7 @@ def test_objects_show_themselves_in_a_line_and_as_html(tmp_path: Path) -> None:
 def test_folders_may_be_texts(tmp_path: Path) -> None:
     timestep = write_timestep(tmp_path / "timestep", towns=range(2))
     assert kgedit.Timestep.open(str(tmp_path / "timestep")) == timestep
-    with pytest.raises(BenchmarkError, match="is no stream"):
+    with pytest.raises(TimestepError, match="is no stream"):
         kgedit.Stream.open(str(tmp_path / "timestep"))
 
 

@@ -20,7 +20,7 @@ from kgedit.api.one_command import StepTaken
 from kgedit.api.up_inputs import read_inputs
 from kgedit.api.up_steps import steps_of
 from kgedit.cli import main
-from kgedit.errors import BenchmarkError, SourceError
+from kgedit.errors import SourceError, TimestepError
 
 COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 MEASURED = ("seconds_per_edit",)
@@ -216,7 +216,7 @@ def test_a_dump_is_estimated_by_its_beginning(tmp_path: Path) -> None:
         (("old.json", "20230227.json"), SourceError, "no day such as 20210104 in it. Give it: older"),
         (("20230227.json", None), SourceError, "Only one state of Wikidata is given"),
         (("absent", "20230227.json"), SourceError, "There is no file .*absent"),
-        (("20230227.json", "2021-01-04"), BenchmarkError, "Give the older first"),
+        (("20230227.json", "2021-01-04"), TimestepError, "Give the older first"),
         (("2021-01-04", "2023-02-27"), kgedit.StoreError, "No snapshot of 2021-01-04 is loaded"),
     ],
 )

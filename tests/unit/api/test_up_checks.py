@@ -107,7 +107,7 @@ def test_a_home_that_is_a_file_is_refused_with_the_variable_that_names_another(t
 
 
 def test_a_folder_in_the_place_of_the_timestep_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "benchmark" / "20210104_20230227").mkdir(parents=True)
+    (tmp_path / "timesteps" / "20210104_20230227").mkdir(parents=True)
     refused = _up(tmp_path)
     assert refused.exit_code == 1
     assert "exists and is no timestep. Nothing was changed." in refused.stderr

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from world.audited import FAULTS, RIGHT, snapshots
 from world.edit_files import EASYEDIT, write_json
 
-from kgedit.benchmark.kinds import KINDS
 from kgedit.cli import main
+from kgedit.timesteps.kinds import KINDS
 
 WINDOW = ["--from", "2021-01-04", "--to", "2023-02-27"]
 

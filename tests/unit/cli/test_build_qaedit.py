@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 from world.fault_server import fault_server
 
-from kgedit.benchmark.edit_files import open_edits
 from kgedit.cli import main
 from kgedit.llm.instructions import read_instructions
 from kgedit.store.schemas import ENTITIES
+from kgedit.timesteps.edit_files import open_edits
 
 OPEN = [
     {"question": "who wrote the tide", "answer": ["Ida Moss", "I. Moss"]},

@@ -20,7 +20,7 @@ def test_a_disk_that_fills_up_is_one_sentence_that_says_what_to_do(
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "cases.parquet"))
 
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("kgedit.benchmark.export.export_timestep", full)
+    monkeypatch.setattr("kgedit.timesteps.export.export_timestep", full)
     monkeypatch.setattr("kgedit.api.exporting.open_finished", lambda home: nullcontext())
     dump = write_dump(tmp_path / "dump.json", [entity("Q1")])
     for date in ("2021-01-04", "2023-02-27"):
@@ -28,5 +28,5 @@ def test_a_disk_that_fills_up_is_one_sentence_that_says_what_to_do(
         assert loaded.exit_code == 0, loaded.output
     ran = CliRunner().invoke(main, ["export-timestep", "--from", "2021-01-04", "--to", "2023-02-27"])
     assert ran.exit_code == 1
-    folder = tmp_path / "home" / "benchmark" / "20210104_20230227"
+    folder = tmp_path / "home" / "timesteps" / "20210104_20230227"
     assert ran.stderr == f"Error: The disk of {folder} is full. Make room and give the same command again.\n"

@@ -16,16 +16,16 @@ from world.documented_scenarios import cells, documented
 from world.dumps import hashes
 
 import kgedit
-from kgedit.benchmark.edit_files import open_edits
-from kgedit.benchmark.stream import Stream
-from kgedit.benchmark.wikifactdiff.tables import own_table
 from kgedit.cli import main
-from kgedit.errors import BenchmarkError, DamagedFileError
-from kgedit.prompts.grammar import ANSWERS
+from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
 from kgedit.sample.generate import write_world
 from kgedit.sample.world import read_world
+from kgedit.timesteps.edit_files import open_edits
+from kgedit.timesteps.stream import Stream
+from kgedit.timesteps.wikifactdiff.tables import own_table
+from kgedit.wording.grammar import ANSWERS
 
 STEPS = (("2021-01-04", "2023-02-27"), ("2023-02-27", "2024-06-03"))
 
@@ -56,7 +56,7 @@ def results(home: Path) -> list[Result]:
 
 @pytest.mark.slow
 def test_it_prints_the_folder_and_tells_the_funnel(home: Path, results: list[Result]) -> None:
-    folder = home / "benchmark" / "20210104_20230227_wikifactdiff"
+    folder = home / "timesteps" / "20210104_20230227_wikifactdiff"
     assert results[0].stdout == f"{folder}\n"
     manifest = json.loads((folder / "timestep.json").read_text(encoding="utf-8"))
     assert f"{manifest['funnel']['changed']} changed subjects and relations" in results[0].stderr
@@ -139,7 +139,7 @@ def test_an_option_of_another_profile_is_refused_with_a_sentence(home: Path) -> 
     assert ran.exit_code == 1
     said = "The profile wikibigedit has no --compat. Leave it out, or add --profile wikifactdiff, which has it."
     assert ran.stderr == f"Error: {said}\n"
-    with pytest.raises(BenchmarkError, match="There is no profile 'wikifact'"):
+    with pytest.raises(TimestepError, match="There is no profile 'wikifact'"):
         kgedit.Home(home).export_timestep("2021-01-04", "2023-02-27", profile="wikifact")
 
 
@@ -150,17 +150,17 @@ def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
     shutil.copytree(home / "snapshots", tmp_path / "home" / "snapshots")
     stream = ["export-timestep", "--all", "--profile", "wikifactdiff"]
     made = command(tmp_path / "home", *stream)
-    folder = tmp_path / "home" / "benchmark" / "stream_wikifactdiff"
+    folder = tmp_path / "home" / "timesteps" / "stream_wikifactdiff"
     assert (made.exit_code, made.stdout) == (0, f"{folder}\n"), made.output
     assert made.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: written"]
-    alone, together = hashes(home / "benchmark"), hashes(tmp_path / "home" / "benchmark")
+    alone, together = hashes(home / "timesteps"), hashes(tmp_path / "home" / "timesteps")
     assert {name: digest for name, digest in together.items() if not name.startswith("stream")} == alone
 
     # One timestep is lost: it is written once more, the other one stays, and so does what links them.
-    shutil.rmtree(tmp_path / "home" / "benchmark" / "20210104_20230227_wikifactdiff")
+    shutil.rmtree(tmp_path / "home" / "timesteps" / "20210104_20230227_wikifactdiff")
     resumed = command(tmp_path / "home", *stream)
     assert resumed.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: kept"]
-    assert hashes(tmp_path / "home" / "benchmark") == together
+    assert hashes(tmp_path / "home" / "timesteps") == together
 
     opened = Stream.open(folder)
     assert [timestep.name for timestep in opened.timesteps()] == ["20210104_20230227", "20230227_20240603"]
@@ -173,8 +173,8 @@ def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
 
     refused = command(tmp_path / "home", *stream, "--known-facts", "5")
     assert (refused.exit_code, "made with other settings" in refused.stderr) == (1, True)
-    assert hashes(tmp_path / "home" / "benchmark") == together
-    with pytest.raises(BenchmarkError, match="needs two snapshots"):
+    assert hashes(tmp_path / "home" / "timesteps") == together
+    with pytest.raises(TimestepError, match="needs two snapshots"):
         kgedit.Home(tmp_path / "empty").export_all(profile="wikifactdiff")
 
 

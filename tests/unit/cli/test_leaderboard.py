@@ -34,7 +34,7 @@ def submitted(run: Path, board: Path, *more: str) -> Path:
 def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of ten updates memit answers all, with either of two seeds; ft_m six, lora five, rank 64 none."""
     folder = tmp_path_factory.mktemp("board")
-    step = write_hashed_timestep(folder / "benchmark" / "mayors")
+    step = write_hashed_timestep(folder / "timesteps" / "mayors")
     for name, options in {
         "memit0": {"method": "memit", "right": 10, "seed": 0},
         "memit1": {"method": "memit", "right": 10, "seed": 1},

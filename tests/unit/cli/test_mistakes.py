@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home.mkdir()
     loaded = snapshots(tmp_path_factory.mktemp("audited"))[0].folder.parents[1]
     shutil.copytree(loaded / "snapshots", home / "snapshots")
-    write_timestep(home / "benchmark" / NAME)
+    write_timestep(home / "timesteps" / NAME)
     write_small_memory(made / "facts.kgmemory")
     (made / "empty").mkdir()
     (made / "notes.txt").write_text("hello\n", encoding="utf-8")
@@ -40,7 +40,7 @@ def _run(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Result:
     return CliRunner().invoke(main, shlex.split(line), prog_name="kgedit")
 
 
-TIMESTEPS = f"Timesteps in kgedit-data/benchmark: {NAME}."
+TIMESTEPS = f"Timesteps in kgedit-data/timesteps: {NAME}."
 METHODS = "There are: alphaedit, c_rome"
 
 MISTAKES = [
@@ -100,7 +100,7 @@ MISTAKES = [
     (1, "describe nosuch", f"There is no timestep nosuch. {TIMESTEPS} Give a folder, a name or two dates"),
     (1, "describe 20210104_2023022", f"Did you mean '{NAME}'?"),
     (1, "describe empty", f"The folder empty is not a finished timestep: it has no timestep.json. {TIMESTEPS}"),
-    (1, "describe kgedit-data/benchmark", f"These in it are: {NAME}. Give kgedit-data/benchmark/{NAME}"),
+    (1, "describe kgedit-data/timesteps", f"These in it are: {NAME}. Give kgedit-data/timesteps/{NAME}"),
     (1, "describe 2021-01-04..2023-02-30", "February 2023 has 28 days."),
     (1, "describe 2021-01-04..2024-06-03", "There is no timestep 2021-01-04..2024-06-03."),
     (1, "audit nosuch --from 2021-01-04 --to 2023-02-27", f"There is no timestep nosuch. {TIMESTEPS}"),
@@ -146,7 +146,7 @@ def test_a_mistake_is_answered_with_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "given", [NAME, "2021-01-04..2023-02-27", "20210104..20230227", f"kgedit-data/benchmark/{NAME}"]
+    "given", [NAME, "2021-01-04..2023-02-27", "20210104..20230227", f"kgedit-data/timesteps/{NAME}"]
 )
 def test_a_timestep_is_given_by_name_by_two_dates_or_as_a_folder(
     given: str, folder: Path, monkeypatch: pytest.MonkeyPatch

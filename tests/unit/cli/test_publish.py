@@ -20,12 +20,12 @@ from world.small_runs import SYNTHETIC, WILD, answer, write_run
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
 from world.submitted_runs import add_hashes
 
-from kgedit.benchmark.edit_files import EditFile
-from kgedit.benchmark.timestep import Timestep
 from kgedit.cli import main
 from kgedit.exporters.publication.questions import COLUMNS, QUESTIONS
-from kgedit.records.runs import EditedModel, HashedInput, RunEnvironment
+from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment
 from kgedit.runs.scoring import write_scores
+from kgedit.timesteps.edit_files import EditFile
+from kgedit.timesteps.timestep import Timestep
 
 FIRST, SECOND = "20200101_20210101", "20210101_20220101"
 SPLITS = ["update", "rephrase", "personas", "mhop", "locality"]
@@ -222,7 +222,7 @@ def test_timesteps_without_cases_and_twins_are_refused(timesteps: list[Path], tm
 def test_a_timestep_whose_name_leads_out_of_the_folder_is_refused(
     timesteps: list[Path], tmp_path: Path, field: str, name: object
 ) -> None:
-    hostile = tmp_path / "benchmark" / "hostile"
+    hostile = tmp_path / "timesteps" / "hostile"
     shutil.copytree(timesteps[0], hostile)
     manifest = json.loads((hostile / "timestep.json").read_text(encoding="utf-8"))
     (hostile / "timestep.json").write_text(json.dumps(manifest | {field: name}), encoding="utf-8")
@@ -247,7 +247,7 @@ def run_on(timestep: Path, folder: Path) -> Path:
         answer(name, after=FIRST, timestep=FIRST, text=text) for name, text in zip(case_ids, texts, strict=False)
     ]
     write_run(folder, answers, timesteps=(str(timestep),), presets=(SYNTHETIC, WILD))
-    model = EditedModel(name="m", class_name="M", revision="", fingerprint="", parameters=1)
+    model = ModelRecord(name="m", class_name="M", revision="", fingerprint="", parameters=1)
     environment = RunEnvironment(
         packages={}, python="", platform="", device="", threads=1, git_commit=None, seed=7, model=model, source="",
         settings={}, contexts={}, timesteps=(HashedInput(name=FIRST, sha256=Timestep.open(timestep).sha256),),

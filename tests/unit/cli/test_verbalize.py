@@ -15,11 +15,11 @@ from world.batch_server import batch_server
 from world.fault_server import FaultServer, fault_server
 from world.small_timestep import TOWNS, write_timestep
 
-from kgedit.benchmark.timestep import CASES, Timestep
-from kgedit.benchmark.verbalizing.prompting import read_prompt
-from kgedit.benchmark.verbalizing.wanted import AXES
 from kgedit.cli import asking, main
 from kgedit.exporters import EXPORTERS
+from kgedit.timesteps.timestep import CASES, Timestep
+from kgedit.timesteps.verbalizing.prompting import read_prompt
+from kgedit.timesteps.verbalizing.wanted import AXES
 
 pytestmark = pytest.mark.slow
 

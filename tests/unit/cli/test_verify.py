@@ -30,7 +30,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for date in (date for date in DATES if path.name.startswith(date.replace("-", ""))):
             loaded = run(home, "load-dump", str(path), "--date", date, "--no-graph")
             assert loaded.exit_code == 0, loaded.output
-    timestep = write_hashed_timestep(home / "benchmark" / "20200101_20210101")
+    timestep = write_hashed_timestep(home / "timesteps" / "20200101_20210101")
     write_checksums(timestep.folder)
     write_submittable(home / "runs" / "ft", timestep)
     return home
@@ -90,13 +90,13 @@ def test_a_flipped_bit_is_found_in_every_file_even_if_size_and_time_are_the_same
 
 
 def test_checksums_of_an_earlier_versions_home_are_recorded_on_request(home: Path) -> None:
-    for folder in (home / "snapshots" / "20210104", home / "benchmark" / "20200101_20210101"):
+    for folder in (home / "snapshots" / "20210104", home / "timesteps" / "20200101_20210101"):
         (folder / SUMS).unlink()
     assert states(run(home, "verify", "--json"))["snapshots/20210104"] == "no checksum"
     assert run(home, "relations", "--date", "2021-01-04").exit_code == 0
     assert set(states(run(home, "verify", "--record", "--json")).values()) == {"fine"}
     flip(home / "snapshots" / "20210104" / "facts.parquet")
-    flip(home / "benchmark" / "20200101_20210101" / "timestep.json")
+    flip(home / "timesteps" / "20200101_20210101" / "timestep.json")
     assert list(states(run(home, "verify", "--json")).values()).count("damaged") == 2
 
 

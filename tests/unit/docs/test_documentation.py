@@ -12,11 +12,11 @@ import click
 import pytest
 import yaml
 
-from kgedit.benchmark.export import QUERIES
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
 from kgedit.editing.deviations import Deviation, Deviations
 from kgedit.hparams.settings import meanings
+from kgedit.timesteps.export import QUERIES
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

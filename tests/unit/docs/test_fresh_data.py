@@ -16,7 +16,7 @@ from world.how_to import block
 from world.two_days import NEW, OLD
 from world.updates import SCHEMA, VALUES, article, said
 
-from kgedit.benchmark.timestep import Timestep
+from kgedit.timesteps.timestep import Timestep
 
 STEADY = said("P31", "Q120")
 BEFORE = article("Q1001", said("P6", "Q101", start="2015"), STEADY)
@@ -59,7 +59,7 @@ def test_the_monthly_script_makes_the_next_snapshot_and_the_timestep_since_the_l
                 capture_output=True, text=True, timeout=300, check=False,
             )  # fmt: skip
             assert ran.returncode == 0, ran.stderr
-    made = Timestep.open(tmp_path / "kgedit-data" / "benchmark" / "20210104_20230227_wikifactdiff")
+    made = Timestep.open(tmp_path / "kgedit-data" / "timesteps" / "20210104_20230227_wikifactdiff")
     assert [(case.fact.subject, case.fact.property, case.fact.object) for case in made.cases()] == [
         ("Q1001", "P6", "Q102")
     ]

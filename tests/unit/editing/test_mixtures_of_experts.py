@@ -11,7 +11,6 @@ from world.small_models import MIXTURES, changed, save, small_model, weights
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor
 from kgedit.errors import ModelError
@@ -20,6 +19,7 @@ from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 CHANGED = {

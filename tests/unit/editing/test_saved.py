@@ -15,7 +15,6 @@ from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import a_case, write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.saved import load_saved, read_saved, save_edited
@@ -25,6 +24,7 @@ from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
+from kgedit.timesteps.timestep import Timestep
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.edit_files import EDIT_FORMATS, EditFile
-from kgedit.benchmark.timestep import LOCALITY, Timestep
 from kgedit.exporters import EXPORTERS
 from kgedit.records.cases import Case, Fact
+from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
+from kgedit.timesteps.timestep import LOCALITY, Timestep
 
 NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS]
 

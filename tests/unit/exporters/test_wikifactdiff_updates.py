@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.benchmark.timestep import Timestep
-from kgedit.benchmark.wikifactdiff.tables import OWN_TABLES, PROFILE, UPDATES
 from kgedit.exporters.wikifactdiff import export
+from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE, UPDATES
 
 
 def test_updates_of_older_timesteps_which_have_no_clozes_are_written_with_their_update_prompt_alone(

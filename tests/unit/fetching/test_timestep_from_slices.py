@@ -13,7 +13,6 @@ from world.rdf import RdfWriter
 from world.two_days import NEW, OLD
 from world.updates import SCHEMA, VALUES, article, said
 
-from kgedit.benchmark.wikifactdiff.export import Settings, export_timestep
 from kgedit.fetching.manners import Manners
 from kgedit.fetching.sparql import SliceOrder, fetch_slice
 from kgedit.loaders.detection import checked_format
@@ -23,6 +22,7 @@ from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
+from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 
 STEADY = said("P31", "Q120")
 BEFORE = [article("Q1001", said("P6", "Q101", start="2015"), STEADY), article("Q1002", said("P6", "Q104"), STEADY)]
@@ -58,7 +58,7 @@ def snapshot(folder: Path, world: list[Json], date: str) -> Snapshot:
 @pytest.mark.slow
 def test_a_list_on_two_days_makes_a_timestep_of_what_both_slices_hold(tmp_path: Path) -> None:
     old, new = snapshot(tmp_path, BEFORE, OLD), snapshot(tmp_path, AFTER, NEW)
-    made = export_timestep(old, new, tmp_path / "timestep", settings=Settings())
+    made = export_timestep(old, new, tmp_path / "timestep", settings=WikiFactDiffSettings())
     cases = {(case.fact.subject, case.fact.property, case.fact.object) for case in made.cases()}
     assert cases == {("Q1001", "P6", "Q102")}
     assert made.manifest["new_entities"]["new"] == 0

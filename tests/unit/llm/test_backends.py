@@ -17,12 +17,12 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import Backend, Placement
+from kgedit.llm.backends.contract import Backend, DevicePlacement
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.chat import ChatFormat
-from kgedit.llm.generation import Asked, Question
+from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.prices import Spending
@@ -35,9 +35,11 @@ BRIEF = {name: replace(PRESETS[name], max_new_tokens=7) for name in ("synthetic"
 URL = "http://127.0.0.1:9/v1"
 
 
-def _asked(*presets: str) -> list[Asked]:
+def _asked(*presets: str) -> list[PresetQuestion]:
     return [
-        Asked(Question(f"Who is the mayor of {town}?", new, (old,) if name == "synthetic" else ()), BRIEF[name])
+        PresetQuestion(
+            Question(f"Who is the mayor of {town}?", new, (old,) if name == "synthetic" else ()), BRIEF[name]
+        )
         for name in presets
         for town, new, old in zip(TOWNS[:4], NEW_MAYORS, OLD_MAYORS, strict=False)
     ]
@@ -167,7 +169,7 @@ def test_vllm_gets_number_format_and_as_many_gpus_as_heads_can_be_split_over(
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=_Engine, SamplingParams=_Params))
     monkeypatch.setattr(_Engine, "made", [])
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    placement = Placement(device, "bfloat16", trust_remote_code=True)
+    placement = DevicePlacement(device, "bfloat16", trust_remote_code=True)
     VllmBackend(small_model(), placement=placement).ask(_asked("wild")[:1])
     assert _Engine.made == [
         {"model": "llama", "dtype": "bfloat16", "gpus": used, "own_code": True, "revision": None}
@@ -186,7 +188,7 @@ def test_a_run_hands_its_number_format_to_vllm(
 
 def test_one_of_several_gpus_is_refused_by_vllm_before_the_model_is_loaded() -> None:
     with pytest.raises(ModelError, match="CUDA_VISIBLE_DEVICES=1"):
-        VllmBackend(small_model(), placement=Placement("cuda:1"))
+        VllmBackend(small_model(), placement=DevicePlacement("cuda:1"))
 
 
 def test_a_server_replies_as_transformers_does(server: FaultServer) -> None:
@@ -205,7 +207,7 @@ def test_a_chat_presets_prompt_goes_to_the_server_without_the_template(server: F
     model = small_model()
     model.__dict__["chat"] = ChatFormat("<user>", "<assistant>", "", None)
     preset = replace(PRESETS["wild_chat"], max_new_tokens=3)
-    OpenAIBackend(model, server.url).ask([Asked(Question("<user>Who?\nA:<assistant>", "Asta"), preset)])
+    OpenAIBackend(model, server.url).ask([PresetQuestion(Question("<user>Who?\nA:<assistant>", "Asta"), preset)])
 
     (body,) = server.bodies
     assert body["messages"] == [{"role": "user", "content": "Who?\nA:"}]
@@ -215,7 +217,7 @@ def test_a_server_never_stops_at_a_period_of_a_sentence_that_is_cut_here(server:
     said = " The head coach of A.S. Roma is Daniele De Rossi. He was born in 1983."
     server.complete = lambda body: (said, 9, 20)
     question = Question("Who?", "Daniele De Rossi")
-    (reply,) = OpenAIBackend(small_model(), server.url).ask([Asked(question, PRESETS["wild_chat"])])
+    (reply,) = OpenAIBackend(small_model(), server.url).ask([PresetQuestion(question, PRESETS["wild_chat"])])
 
     assert reply.text == "The head coach of A.S. Roma is Daniele De Rossi."
     assert [body["stop"] for body in server.bodies] == [["\n"]]

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from world.small_models import ALL_ARCHITECTURES, ARCHITECTURES, EVERY_ARCHITECTURE, KEEP_TOKENS, small_model, tokenizer
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
-from kgedit.benchmark.sample_facts import sample_facts
 from kgedit.editing import make_editor
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.forcing import feed
-from kgedit.llm.generation import Asked, Question, ask, ask_each
+from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.packing import group_rows, pack, shared_length
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.llm.shared_reading import reads_trees
 from kgedit.runs.wording import asked_contexts
+from kgedit.timesteps.sample_facts import sample_facts
 
 ROWS = [[5, 6, 7, 8], [5, 6, 9], [5, 6, 7, 3, 2, 1], [5, 6, 9]]
 
@@ -183,7 +183,7 @@ def test_one_prompt_asked_up_to_different_stops_is_decoded_once() -> None:
     ask(model, [question], line)
     once = len(passes)
     passes.clear()
-    first, second = ask_each(model, [Asked(question, line), Asked(question, period)])
+    first, second = ask_each(model, [PresetQuestion(question, line), PresetQuestion(question, period)])
     handle.remove()
 
     assert len(passes) == once

@@ -19,7 +19,7 @@ from world.rdf import PREFIXES, RdfWriter, as_turtle
 from world.shared_data import SHARED
 
 from kgedit.loaders.loads import load_with
-from kgedit.loaders.rdf_documents import parse
+from kgedit.rdf.documents import parse
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from kgedit.loaders.kgtk import Edges, Parser
+from kgedit.loaders.kgtk import Edges, KgtkParser
 from world.dumps import Json
 from world.shared_data import SHARED
 
@@ -21,7 +21,7 @@ HEADING = "id\tnode1\tlabel\tnode2\trank\n"
 
 
 def parse(*edges: str, heading: str = HEADING) -> tuple[list[Json], list[Json], dict[str, int]]:
-    parsed = Parser(LoaderOptions()).parse((heading + "\n".join(edges) + "\n").encode())
+    parsed = KgtkParser(LoaderOptions()).parse((heading + "\n".join(edges) + "\n").encode())
     return parsed.claims.to_pylist(), parsed.entities.to_pylist(), {k: v for k, v in parsed.counts.items() if v}
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from kgedit.loaders.wikidata_json import SKIPPED_TYPES, Parser
+from kgedit.loaders.wikidata_json import SKIPPED_TYPES, JsonParser
 from world.dumps import load
 from world.shared_data import SHARED
 
@@ -32,8 +32,8 @@ SEED = 20240603
 LONGEST = 12_000
 """Bytes of a line that is damaged; longer ones take longer and show nothing else."""
 
-BAD_LINES = (*Parser.bad_lines, *SKIPPED_TYPES, "repeated entity")
-BAD_STATEMENTS = (*Parser.bad_statements, "statement of a repeated entity")
+BAD_LINES = (*JsonParser.bad_lines, *SKIPPED_TYPES, "repeated entity")
+BAD_STATEMENTS = (*JsonParser.bad_statements, "statement of a repeated entity")
 
 ODD_NUMBERS = ("1e400", "-1e400", "1" + "0" * 400, "1" + "0" * 5000, str(2**63), str(-(2**63) - 1), "-1", "0", "1.5")
 ODD_TEXTS = (
@@ -206,12 +206,12 @@ def check(parsed: Parsed) -> None:
         pq.write_table(table, io.BytesIO())
     assert counts["lines"] == parsed.entities.num_rows + sum(counts[reason] for reason in BAD_LINES)
     assert counts["statements"] == parsed.claims.num_rows + sum(counts[reason] for reason in BAD_STATEMENTS)
-    assert set(counts) <= {"lines", "statements", *BAD_LINES, *BAD_STATEMENTS, *Parser.notes}
+    assert set(counts) <= {"lines", "statements", *BAD_LINES, *BAD_STATEMENTS, *JsonParser.notes}
 
 
 @pytest.mark.slow
 def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
-    parser = Parser(LoaderOptions())
+    parser = JsonParser(LoaderOptions())
     lines, found = 0, Counter[str]()
     for number, line in enumerate(damaged):
         try:
@@ -224,7 +224,7 @@ def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
         lines += parsed.counts["lines"]
         found.update(parsed.counts)
     assert lines >= LINES * 0.98
-    assert {reason for reason in (*Parser.bad_lines, *Parser.bad_statements) if not found[reason]} == set()
+    assert {reason for reason in (*JsonParser.bad_lines, *JsonParser.bad_statements) if not found[reason]} == set()
 
 
 def test_a_load_of_damaged_lines_adds_up_and_holds_only_usable_ids(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import SourceError
-from kgedit.loaders import rdf_documents
-from kgedit.loaders.rdf_documents import blocks_of_document, parse
-from kgedit.loaders.rdf_text import RDF
+from kgedit.rdf import documents as rdf_documents
+from kgedit.rdf.documents import blocks_of_document, parse
+from kgedit.rdf.text import RDF
 
 WD = "http://www.wikidata.org"
 TRIPLES = f"""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kgedit.loaders.wikidata_json import Parser
+from kgedit.loaders.wikidata_json import JsonParser
 from world.dumps import (
     Json,
     entity,
@@ -24,7 +24,7 @@ from world.dumps import (
 
 from kgedit.store.schemas import LoaderOptions
 
-PARSER = Parser(LoaderOptions())
+PARSER = JsonParser(LoaderOptions())
 
 
 HUMAN = statement(snak("P31", entity_value("Q5"), "wikibase-item"))
@@ -285,7 +285,7 @@ def test_an_entity_has_the_words_of_the_wanted_languages() -> None:
             "datatype": None, "lastrevid": 7, "redirect_target": None,
         }
     ]  # fmt: skip
-    french = Parser(LoaderOptions(languages=("fr",), wiki="dewiki")).parse(lines([item])).entities.to_pylist()[0]
+    french = JsonParser(LoaderOptions(languages=("fr",), wiki="dewiki")).parse(lines([item])).entities.to_pylist()[0]
     assert picked(french, "label", "description", "wiki_title") == ("univers", None, "Universum")
 
 
@@ -458,7 +458,7 @@ def test_claims_and_qualifiers_in_a_list_are_noted() -> None:
         "qualifiers written as a list": 1,
         "claims written as a list": 1,
     }
-    assert set(counts) - {"lines", "statements"} <= set(Parser.notes)
+    assert set(counts) - {"lines", "statements"} <= set(JsonParser.notes)
 
 
 def test_of_an_entity_twice_in_a_block_the_first_stays() -> None:
@@ -497,7 +497,7 @@ def test_whatever_is_in_a_block_its_counts_add_up(noise: list[bytes], data: st.D
     good = lines([entity("Q1", HUMAN), entity("Q2", HUMAN)])
     cut = data.draw(st.integers(0, len(good)))
     rows, entities, counts = parse(good[:cut] + b"\n".join(noise) + good[cut:])
-    lost = sum(counts.get(reason, 0) for reason in (*Parser.bad_lines, "repeated entity"))
+    lost = sum(counts.get(reason, 0) for reason in (*JsonParser.bad_lines, "repeated entity"))
     assert counts.get("lines", 0) == len(entities) + lost
-    bad = sum(counts.get(reason, 0) for reason in (*Parser.bad_statements, "statement of a repeated entity"))
+    bad = sum(counts.get(reason, 0) for reason in (*JsonParser.bad_statements, "statement of a repeated entity"))
     assert counts.get("statements", 0) == len(rows) + bad

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from kgedit.loaders.wikidata_rdf import Parser
+from kgedit.loaders.wikidata_rdf import FullRdfParser
 from world.dumps import Json, entity, entity_value, quantity_value, snak, statement, time_value
 from world.rdf import RdfWriter
 
@@ -28,7 +28,7 @@ def triples(*entities: Json) -> bytes:
 
 
 def parse(text: bytes) -> tuple[list[Json], list[Json], dict[str, int]]:
-    parsed = Parser(LoaderOptions()).parse(text)
+    parsed = FullRdfParser(LoaderOptions()).parse(text)
     return parsed.claims.to_pylist(), parsed.entities.to_pylist(), {k: v for k, v in parsed.counts.items() if v}
 
 

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import pyarrow.parquet as pq
 import pytest
-from kgedit.loaders.wikidata_xml import Pages, Parser
+from kgedit.loaders.wikidata_xml import XmlPages, XmlParser
 from world.dumps import Json, entity, entity_value, snak, statement
 
 from kgedit.errors import SourceError
@@ -33,7 +33,7 @@ def dump(*pages: bytes) -> bytes:
 
 
 def parse(block: bytes) -> tuple[list[Json], list[Json], dict[str, int]]:
-    parsed = Parser(LoaderOptions()).parse(block)
+    parsed = XmlParser(LoaderOptions()).parse(block)
     return parsed.claims.to_pylist(), parsed.entities.to_pylist(), {k: v for k, v in parsed.counts.items() if v}
 
 
@@ -80,15 +80,15 @@ def test_of_several_revisions_of_a_page_the_last_one_counts() -> None:
 @pytest.mark.parametrize("size", [1, 50, 400, 100_000])
 def test_blocks_hold_whole_pages(size: int) -> None:
     text = dump(*(page(f"Q{number}", TOWN) for number in range(1, 30)))
-    blocks = list(Pages().blocks((text[at : at + size] for at in range(0, len(text), size)), Path("dump")))
+    blocks = list(XmlPages().blocks((text[at : at + size] for at in range(0, len(text), size)), Path("dump")))
     assert b"".join(blocks) == text
     assert all(block.count(b"<page>") == block.count(b"</page>") for block in blocks)
-    assert Pages().first(text, 3)[0].count(b"</page>") == 3
+    assert XmlPages().first(text, 3)[0].count(b"</page>") == 3
 
 
 def test_pages_that_do_not_end_are_truncated() -> None:
     with pytest.raises(SourceError, match="does not end with </mediawiki>: it is truncated"):
-        list(Pages().blocks(iter([dump(page("Q1", TOWN))[:-30]]), Path("dump")))
+        list(XmlPages().blocks(iter([dump(page("Q1", TOWN))[:-30]]), Path("dump")))
 
 
 def test_a_days_adds_changes_are_a_slice_and_keep_the_last_revisions_and_the_redirects(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_timestep
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.dropped import DROPPED, dropped_changes, read_dropped
-from kgedit.benchmark.funnel import Filtered
-from kgedit.benchmark.labels import LABELS
-from kgedit.benchmark.timestep import Timestep
 from kgedit.cli import main
 from kgedit.pages.change_cards import shown_dropped
 from kgedit.pages.change_page import change_page
 from kgedit.pages.embedding import unpacked
+from kgedit.timesteps.dropped import DROPPED, dropped_changes, read_dropped
+from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.labels import LABELS
+from kgedit.timesteps.timestep import Timestep
 
 
 def data_of(html: str) -> Any:

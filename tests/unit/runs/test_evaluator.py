@@ -16,7 +16,7 @@ from kgedit.editing.editor import Prefix
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Asked, Question, longest
+from kgedit.llm.generation import PresetQuestion, Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.records.cases import Case
@@ -181,10 +181,10 @@ def test_only_what_edits_changed_is_asked_again(
     )
     evaluator.evaluate(cases, None, state=UNEDITED, advance=lambda more: None)
     editor.apply(cases)
-    asked: list[Asked] = []
+    asked: list[PresetQuestion] = []
     real = TransformersBackend.ask
 
-    def count(backend: TransformersBackend, some: Sequence[Asked]) -> list[Reply]:
+    def count(backend: TransformersBackend, some: Sequence[PresetQuestion]) -> list[Reply]:
         asked.extend(some)
         return real(backend, some)
 

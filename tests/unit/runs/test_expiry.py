@@ -6,7 +6,7 @@ import dataclasses
 
 from world.small_runs import T1, T2, T3, WILD, answer
 
-from kgedit.metrics.judged import Asked, judge_answers
+from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.lifelong import retention
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.records.runs import ModelState
@@ -66,4 +66,4 @@ def test_forgetting_is_measured_on_the_questions_that_no_later_timestep_puts_out
     (row,) = retention(groups, learned=[T1, T2], timesteps=[T1, T2], presets=["wild"])
     # With the question that expires the first row would begin at 0.5, and half of it would seem forgotten.
     assert (row.matrix[0][0], row.matrix[1][0], row.forgetting) == (0.0, 0.0, 0.0)
-    assert groups[Asked(ModelState(T1), T1, "update", WILD.name)].values[:, 0].mean() == 0.5
+    assert groups[AnswerGroup(ModelState(T1), T1, "update", WILD.name)].values[:, 0].mean() == 0.5

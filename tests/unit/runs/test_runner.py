@@ -18,12 +18,11 @@ from transformers import AutoModelForCausalLM
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
-from kgedit.benchmark.timestep import TWO_HOPS, Timestep
 from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.editor import EditorState
 from kgedit.editing.in_context.ike import InContextEditing
-from kgedit.errors import BenchmarkError, SpecError
+from kgedit.errors import SpecError, TimestepError
 from kgedit.records.cases import KnownFact
 from kgedit.records.runs import RunSpec
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
@@ -32,6 +31,7 @@ from kgedit.runs.run_folder import RunFolder
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import measure_run
 from kgedit.runs.spec import resolve
+from kgedit.timesteps.timestep import TWO_HOPS, Timestep
 
 
 class _KilledError(Exception):
@@ -507,7 +507,7 @@ def test_a_run_is_not_resumed_with_another_context_or_with_other_resolved_settin
 
 def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
     write_timestep(tmp_path / "empty", towns=range(0))
-    with pytest.raises(BenchmarkError, match="holds no cases"):
+    with pytest.raises(TimestepError, match="holds no cases"):
         run(_spec(world, timesteps=[str(tmp_path / "empty")]), tmp_path / "run")
 
 

@@ -12,7 +12,7 @@ from world.small_models import save, small_model
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.scenarios import scenarios_table
 from kgedit.llm.backends.transformers import TransformersBackend
-from kgedit.llm.generation import Asked, Question
+from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.presets import PRESETS
 from kgedit.runs.run_files import read_answers, read_runs
 from kgedit.runs.runner import run
@@ -43,9 +43,9 @@ def test_every_answer_that_is_fed_has_the_probability_that_it_has_alone() -> Non
         "The mayor of Hjo is", "Ada Holm", ("Nils Ek",), ("Per Lund", "Eva Berg"), ("Ida Ask", "Ulf Rask")
     )
     backend = TransformersBackend(model)
-    (together,) = backend.ask([Asked(question, PRESETS["synthetic"])])
+    (together,) = backend.ask([PresetQuestion(question, PRESETS["synthetic"])])
     alone = {
-        text: backend.ask([Asked(Question(question.prompt, text), PRESETS["synthetic"])])[0].probability or 0
+        text: backend.ask([PresetQuestion(Question(question.prompt, text), PRESETS["synthetic"])])[0].probability or 0
         for text in question.fed
     }
     assert together.probability == pytest.approx(alone["Ada Holm"], rel=1e-4)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.records.runs import UNEDITED, Answer, EditFailure, ModelState
 from kgedit.records.scores import RunScores, Score
 from kgedit.runs.run_files import read_scores
@@ -268,7 +268,7 @@ def test_the_same_run_gives_the_same_bytes_whatever_the_order_of_lines(tmp_path:
 )
 def test_an_answer_that_cannot_be_scored_is_an_error(tmp_path: Path, wrong: Answer, message: str) -> None:
     forced = replace(SYNTHETIC, name="forced", metric="probability")
-    with pytest.raises(BenchmarkError, match=message):
+    with pytest.raises(TimestepError, match=message):
         measure_run(write_run(tmp_path / "run", [wrong], presets=(SYNTHETIC, WILD, forced)))
 
 
@@ -276,28 +276,28 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", asked([1, 1]))
     path = run / "answers.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(BenchmarkError, match=r"Line 2 of .*answers\.jsonl is no Answer"):
+    with pytest.raises(TimestepError, match=r"Line 2 of .*answers\.jsonl is no Answer"):
         measure_run(run)
     write_lines(path, [cost()])
-    with pytest.raises(BenchmarkError, match="Line 1"):
+    with pytest.raises(TimestepError, match="Line 1"):
         measure_run(run)
 
 
 def test_what_is_no_run_or_not_finished_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="There is no run"):
+    with pytest.raises(TimestepError, match="There is no run"):
         measure_run(tmp_path / "nowhere")
-    with pytest.raises(BenchmarkError, match="is not a run"):
+    with pytest.raises(TimestepError, match="is not a run"):
         read_scores(tmp_path)
     run = write_run(tmp_path / "run", asked([1]))
-    with pytest.raises(BenchmarkError, match="is not finished"):
+    with pytest.raises(TimestepError, match="is not finished"):
         read_scores(run)
     write_scores(run)
     write_lines(run / "answers.jsonl", asked([1, 1]))
-    with pytest.raises(BenchmarkError, match="does not belong to"):
+    with pytest.raises(TimestepError, match="does not belong to"):
         read_scores(run)
     (run / "spec.yaml").write_text("method: 3\n", encoding="utf-8")
-    with pytest.raises(BenchmarkError, match="is no spec of a run"):
+    with pytest.raises(TimestepError, match="is no spec of a run"):
         measure_run(run)
     (run / "answers.jsonl").unlink()
-    with pytest.raises(BenchmarkError, match=r"no answers\.jsonl"):
+    with pytest.raises(TimestepError, match=r"no answers\.jsonl"):
         read_scores(run)

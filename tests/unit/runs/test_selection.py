@@ -14,9 +14,8 @@ import pytest
 from world.small_models import save, small_model
 from world.small_timestep import a_case, write_timestep
 
-from kgedit.benchmark.timestep import TWO_HOPS, Timestep
-from kgedit.errors import BenchmarkError, SpecError
-from kgedit.llm.generation import Asked, ask
+from kgedit.errors import SpecError, TimestepError
+from kgedit.llm.generation import PresetQuestion, ask
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import TWO_HOP_AXES, Case, KnownFact, Probe
 from kgedit.records.runs import RunSpec
@@ -24,6 +23,7 @@ from kgedit.runs.run_files import read_edit_costs, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
+from kgedit.timesteps.timestep import TWO_HOPS, Timestep
 
 BRIEF = {
     "name": "brief",
@@ -134,7 +134,7 @@ def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
     assert len(_chosen(tmp_path / "step", sample=1, **named)) == 1
 
     (tmp_path / "names.txt").write_text("Q3:P9:Q1\n")
-    with pytest.raises(BenchmarkError, match="names no case of the timestep 20200101_20210101"):
+    with pytest.raises(TimestepError, match="names no case of the timestep 20200101_20210101"):
         _chosen(tmp_path / "step", **named)
 
 
@@ -184,7 +184,7 @@ def test_what_the_model_answers_already_is_not_edited(
     cases = list(step.cases())
     calls: list[str] = []
 
-    def knows_the_third(model: object, asked: list[Asked], *, batch_tokens: int) -> list[object]:
+    def knows_the_third(model: object, asked: list[PresetQuestion], *, batch_tokens: int) -> list[object]:
         questions = [one.question for one in asked]
         calls.extend(question.prompt for question in questions)
         replies = ask(small_model(), questions, PRESETS["question_only"])
@@ -261,5 +261,5 @@ def test_the_replacement_set_is_taken_before_a_sample_is_drawn(tmp_path: Path) -
     assert len(drawn) == 20
     assert all(case.in_replacement_set for case in drawn)
     assert counts[0].cases == 34
-    with pytest.raises(BenchmarkError, match="says of no case whether it is in it"):
+    with pytest.raises(TimestepError, match="says of no case whether it is in it"):
         choose_cases([_Step()], spec)

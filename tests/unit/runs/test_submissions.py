@@ -18,13 +18,13 @@ from world.small_timestep import OLD_MAYORS
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
 from kgedit.api.boards import leaderboard, submit
-from kgedit.benchmark.timestep import Timestep
-from kgedit.errors import BenchmarkError, SubmissionError
+from kgedit.errors import SubmissionError, TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.submissions.answer_parquet import read_full_answers
 from kgedit.runs.submissions.entries import read_entry
+from kgedit.timesteps.timestep import Timestep
 
 BY = {"submitter": "A. Researcher", "date": "2026-11-23"}
 
@@ -279,5 +279,5 @@ def test_only_web_addresses_become_links_of_a_board(whole: Path, tmp_path: Path,
 
 
 def test_a_report_that_is_no_web_address_cannot_be_submitted(whole: Path, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="neither an address"):
+    with pytest.raises(TimestepError, match="neither an address"):
         submit(whole, tmp_path / "board", report="javascript:alert(1)", **BY)

@@ -14,7 +14,7 @@ from world.small_timestep import OLD_MAYORS, write_timestep
 import kgedit
 from kgedit.errors import ModelError, SpecError
 from kgedit.llm.backends.transformers import TransformersBackend
-from kgedit.llm.generation import Asked
+from kgedit.llm.generation import PresetQuestion
 from kgedit.llm.replies import Reply
 from kgedit.runs.run_files import read_answers, read_spec
 from kgedit.runs.runner import run
@@ -71,7 +71,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
     real = TransformersBackend.ask
 
-    def counting(backend: TransformersBackend, asked: Sequence[Asked]) -> list[Reply]:
+    def counting(backend: TransformersBackend, asked: Sequence[PresetQuestion]) -> list[Reply]:
         # Of one call, presets that differ in their metric alone are computed once.
         reached.extend(dict.fromkeys((one.preset.generation, one.question.prompt) for one in asked))
         return real(backend, asked)

@@ -9,7 +9,7 @@ import pytest
 from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
-from kgedit.errors import BenchmarkError
+from kgedit.errors import TimestepError
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Fact, KnownFact
 from kgedit.runs.run_files import read_answers, read_environment
@@ -36,7 +36,7 @@ def test_demonstrations_are_drawn_by_seed_from_different_relations_first() -> No
     assert len({_few(3, seed) for seed in range(4)}) == 4
     assert choose_demonstrations(KNOWN[::-1], replace(FEW, shots=3)) == _few(3), "the order of facts says nothing"
     assert _few(0) == ()
-    with pytest.raises(BenchmarkError, match=r"shows 13 known facts, and there are 12(.|\n)*few_shot:N"):
+    with pytest.raises(TimestepError, match=r"shows 13 known facts, and there are 12(.|\n)*few_shot:N"):
         _few(13)
 
 

@@ -25,12 +25,12 @@ from world.dumps import (
     write_dump,
 )
 
-from kgedit.benchmark.kinds.properties import ENDINGS, FIXED_AT_END
 from kgedit.errors import StoreError
 from kgedit.store.as_of import VALUE_COMES
 from kgedit.store.ingest import ingest_as_of
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
+from kgedit.timesteps.kinds.properties import ENDINGS, FIXED_AT_END
 from kgedit.wikidata.ids import END_DATES, TRUE_SINCE_THE_END
 from kgedit.wikidata.times import parse_time
 

@@ -378,13 +378,13 @@ def interrupt(home: Path, dump: Path, after: int) -> None:
 
 
 def test_blocks_that_are_done_are_not_parsed_again(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgedit.loaders.wikidata_json import Parser
+    from kgedit.loaders.wikidata_json import JsonParser
 
     home = tmp_path / "home"
     interrupt(home, dump, 4)
     parsed = []
-    parse = Parser.parse
-    monkeypatch.setattr(Parser, "parse", lambda self, block: parsed.append(block) or parse(self, block))
+    parse = JsonParser.parse
+    monkeypatch.setattr(JsonParser, "parse", lambda self, block: parsed.append(block) or parse(self, block))
     load(home, dump, DATE, block_bytes=SMALL)
     from kgedit.store.sources import DumpFile
 

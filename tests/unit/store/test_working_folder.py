@@ -28,7 +28,7 @@ with working_folder(Path(sys.argv[1])) as aside:
 
 
 def test_a_second_process_is_refused_and_a_killed_one_blocks_nothing(tmp_path: Path) -> None:
-    target = tmp_path / "benchmark" / "timestep"
+    target = tmp_path / "timesteps" / "timestep"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -10,7 +10,6 @@ import torch
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.corpora import TextBudget
 from kgedit.editing.editor import Editor
@@ -20,6 +19,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import TargetBatch, encode_targets, target_loss
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 ASKED = (read_context("question_only"),)
 QUICK = {"tokens": 300, "length": 24, "least_steps": 0}

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
@@ -22,6 +21,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.targets import encode_targets, target_loss
 from kgedit.records.cases import Case
 from kgedit.resources import home
+from kgedit.timesteps.timestep import Timestep
 
 
 @pytest.fixture(autouse=True)

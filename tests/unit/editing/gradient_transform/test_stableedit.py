@@ -9,7 +9,6 @@ import torch
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.gradient_transform.running_statistics import RunningCovariance
 from kgedit.editing.gradient_transform.ultraedit import closed_form
@@ -19,6 +18,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 ASKED = (read_context("question_only"),)
 

@@ -13,7 +13,6 @@ from world.small_models import changed, save, small_model, weights
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.errors import SpecError
@@ -21,6 +20,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4, "prompts": 2, "steps": 4, "withdrawable": True}

@@ -11,7 +11,6 @@ import torch
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState, RunContext
 from kgedit.editing.locate_then_edit.anchored_norm import pilot_cases
@@ -20,6 +19,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4, "prompts": 2, "steps": 4, "damping": 1e-3, "preserve": 20}

@@ -11,7 +11,6 @@ import torch
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import (
@@ -21,6 +20,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 

@@ -10,7 +10,6 @@ import pytest
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.subject_prompts import (
     encode_with_subject,
@@ -21,6 +20,7 @@ from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 

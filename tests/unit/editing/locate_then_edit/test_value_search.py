@@ -12,7 +12,6 @@ from world.other_devices import Waits, other_devices
 from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing.locate_then_edit.subject_prompts import (
     encode_with_subject,
     outputs_at,
@@ -23,6 +22,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
 

@@ -12,7 +12,6 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 from world.waits import counted_waits
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.side_memory.copy_training import margins
@@ -30,6 +29,7 @@ from kgedit.editing.side_memory.wise import Wise
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 
 @pytest.fixture(scope="module")

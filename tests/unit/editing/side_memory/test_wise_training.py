@@ -11,11 +11,11 @@ from torch.nn.functional import log_softmax, pad, silu
 from world.small_models import small_model
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.editing import make_editor
 from kgedit.editing.side_memory.side_copies import random_mask
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 AS_THE_CODE = {"counted": "read", "one_token_more": True, "threshold": "mean"}
 

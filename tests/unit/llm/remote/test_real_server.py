@@ -11,13 +11,11 @@ from click.testing import CliRunner
 from world.small_runs import answer, write_run
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.verbalizing.verbalizers import RemoteVerbalizer
-from kgedit.benchmark.verbalizing.wanted import wanted_wordings
 from kgedit.cli import main
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Asked, Question
+from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.loading import BUILT_IN, load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.client import Effort
@@ -26,6 +24,8 @@ from kgedit.llm.served import describe_model
 from kgedit.runs.judging import RemoteJudge
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import write_scores
+from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
+from kgedit.timesteps.verbalizing.wanted import wanted_wordings
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
@@ -73,7 +73,9 @@ def test_a_real_server_answers_as_the_model_does_here(
         preset = replace(PRESETS[name], max_new_tokens=12)
         context = read_context(preset.context).for_model(here.chat)
         for country in ("France", "Canada"):
-            asked.append(Asked(Question(context.prompt(f"What is the capital of {country}?"), "Paris"), preset))
+            asked.append(
+                PresetQuestion(Question(context.prompt(f"What is the capital of {country}?"), "Paris"), preset)
+            )
     backend = OpenAIBackend(describe_model(model, served_at=url), url)
     found, expected = backend.ask(asked), TransformersBackend(here).ask(asked)
     assert [one.text for one in found] == [one.text for one in expected]

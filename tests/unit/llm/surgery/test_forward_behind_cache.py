@@ -9,11 +9,11 @@ import torch
 from world.small_models import ALL_ARCHITECTURES, KEEP_TOKENS, small_model
 from world.small_timestep import write_timestep
 
-from kgedit.benchmark.timestep import Timestep
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case
+from kgedit.timesteps.timestep import Timestep
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,215 @@
+"""What changed between any two snapshots: filtered, counted, page by page."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.errors import StoreError
+from kgedit.explorer.explorer import Explorer
+from kgedit.explorer.indexes import manifest_hash
+from kgedit.records.days import not_before
+from kgedit.store.engine import literal
+from kgedit.store.files import only_writer
+
+ACTS = {
+    "replaced": "replaced",
+    "added": "value added",
+    "first": "first value",
+    "removed": "value removed",
+    "none": "no value left",
+}
+"""What happened to the values of a subject and property."""
+
+FACETS = {
+    "relation": "property",
+    "act": "act",
+    "value": "content",
+    "subject": "presence",
+    "year": "year",
+    "kind": "kind",
+}
+"""What changes can be filtered by, and the column."""
+
+ORDERS = {
+    "popular": "popularity DESC, subject, property",
+    "relation": "property[2:]::BIGINT, popularity DESC, subject",
+    "new": "year DESC NULLS LAST, popularity DESC, subject, property",
+}
+"""Orders, and their SQL."""
+
+_NO_KINDS = """
+    (SELECT NULL::VARCHAR AS subject, NULL::VARCHAR AS property, NULL::VARCHAR AS kind, NULL::DOUBLE AS confidence
+     WHERE false)
+"""
+
+_MOST_WINDOWS = 6
+_MOST_VALUES = 300
+
+_ROW = (
+    *("subject", "subject_label", "property", "property_label", "old_objects", "old_labels", "old_times"),
+    *("new_objects", "new_labels", "new_times", "act", "presence", "year", "kind", "confidence", "popularity"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Which changes are asked for.
+
+    Attributes:
+        text: Part of an id or label of subject, relation or value; "" for any.
+        chosen: Values by facet (FACETS); a facet without values lets everything pass.
+    """
+
+    text: str = ""
+    chosen: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.chosen) - set(FACETS))
+        if unknown:
+            raise StoreError(f"Changes cannot be filtered by {', '.join(unknown)}. Filters: {', '.join(FACETS)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """Changes between two snapshots.
+
+    Attributes:
+        total: All of them.
+        found: Those that pass the filters.
+        rows: Some of these, in order: subject, property, objects and labels of both sides, act, presence of the
+            subject, year of the newest value, kind and its confidence where they were worked out, popularity.
+        facets: Columns facet, value, label, count; the counts of a facet follow the other filters.
+    """
+
+    total: int
+    found: int
+    rows: pa.Table
+    facets: pa.Table
+
+
+class Windows:
+    """Tables of changes between two snapshots, the last ones kept; asked by several threads at once."""
+
+    def __init__(self, explorer: Explorer) -> None:
+        self._explorer, self._lock = explorer, threading.Lock()
+        self._made: OrderedDict[tuple[int, int], str] = OrderedDict()
+
+    def differences(
+        self, older: int, newer: int, filters: Filters, *, order: str = "popular", offset: int = 0, limit: int = 30
+    ) -> Differences:
+        """Changes after one snapshot up to another, filtered, with counts.
+
+        Args:
+            older: Day number.
+            newer: Day number.
+            filters: Which of them.
+            order: One of ORDERS.
+            offset: Rows to skip.
+            limit: Most rows.
+
+        Raises:
+            StoreError: if a date is not loaded, they are in the wrong order, or the order is unknown.
+        """
+        if order not in ORDERS:
+            raise StoreError(f"'{order}' is no order. Orders: {', '.join(ORDERS)}.")
+        name = self.table_of(older, newer)
+        judged, parameters = _judged(name, filters)
+        passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
+        facets = self._explorer.table(f"WITH judged AS MATERIALIZED ({judged}) {_counts()}", parameters)
+        rows = self._explorer.table(
+            f"SELECT {', '.join(_ROW)} FROM ({judged}) WHERE {passes} ORDER BY {ORDERS[order]} "  # noqa: S608 - our own names
+            "LIMIT $limit OFFSET $offset",
+            parameters | {"limit": limit, "offset": offset},
+        )
+        counts = self._explorer.table(
+            f"SELECT (SELECT count(*) FROM {name}) AS total, (SELECT count(*) FROM ({judged}) WHERE {passes}) AS found",  # noqa: S608 - our own names
+            parameters,
+        ).to_pylist()[0]
+        return Differences(counts["total"], counts["found"], rows, facets)
+
+    def pairs(self, older: int, newer: int, filters: Filters) -> pa.Table:
+        """Subject and property of every change that passes the filters."""
+        judged, parameters = _judged(self.table_of(older, newer), filters)
+        passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
+        return self._explorer.table(
+            f"SELECT subject, property FROM ({judged}) WHERE {passes} ORDER BY subject, property",  # noqa: S608 - our own names
+            parameters,
+        )
+
+    def kinds_file(self, older: int, newer: int) -> Path:
+        """Where the kinds of a window lie, or would: another file for other snapshots, earlier ones included."""
+        known = "".join(manifest_hash(one) for one in self._explorer.snapshots if one.date <= newer)
+        mark = hashlib.sha256(known.encode()).hexdigest()[:12]
+        return self._explorer.indexes.kinds / f"{older}_{newer}_{mark}.parquet"
+
+    def refresh(self, older: int, newer: int) -> None:
+        """Take up the kinds of a window that were worked out since its table was made."""
+        with self._lock:
+            if (older, newer) in self._made:
+                self._make(self._made[older, newer], older, newer)
+
+    def table_of(self, older: int, newer: int) -> str:
+        """The name of a table with all changes of a window; made if it is not there."""
+        old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
+        if older >= newer:
+            raise StoreError(not_before(old.name, new.name))
+        name, key = f"window_{older}_{newer}", (older, newer)
+        with self._lock:
+            if key not in self._made:
+                self._make(name, older, newer)
+            self._made[key] = name
+            self._made.move_to_end(key)
+            while len(self._made) > _MOST_WINDOWS:
+                _, dropped = self._made.popitem(last=False)
+                self._explorer.run(f"DROP TABLE {dropped}")
+        return name
+
+    def _make(self, name: str, older: int, newer: int) -> None:
+        index = self._explorer.indexes.window(older, newer)
+        if not index.is_fresh:
+            with only_writer(index.folder.with_name(f".{index.folder.name}.lock"), of=str(index.folder)):
+                index.make()
+        file = self.kinds_file(older, newer)
+        kinds = f"(FROM {literal(file)})" if file.is_file() else _NO_KINDS
+        self._explorer.run(
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {literal(index.file('differences'))} "  # noqa: S608 - paths through literal()
+            f"LEFT JOIN {kinds} USING (subject, property)"
+        )
+
+
+def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:
+    """SQL: the changes that hold the text, each with whether it passes each facet; and the query's parameters."""
+    parameters: dict[str, Any] = {}
+    columns = []
+    for facet, column in FACETS.items():
+        values = list(filters.chosen.get(facet, ()))
+        if values:
+            parameters[facet] = values
+        columns.append(f"{f'coalesce(list_contains(${facet}, {column}), false)' if values else 'true'} AS ok_{facet}")
+    held = "true"
+    if filters.text.strip():
+        parameters["text"] = filters.text.strip()
+        held = "contains(words, strip_accents(lower($text)))"
+    return f"SELECT *, {', '.join(columns)} FROM {table} WHERE {held}", parameters  # noqa: S608 - our own names
+
+
+def _counts() -> str:
+    """SQL: counts of each facet's values among the rows that pass the other facets."""
+    parts = []
+    for facet, column in FACETS.items():
+        others = " AND ".join(f"ok_{other}" for other in FACETS if other != facet)
+        label = "any_value(property_label)" if facet == "relation" else "NULL"
+        parts.append(
+            f"(SELECT '{facet}' AS facet, {column} AS value, {label} AS label, count(*) AS count FROM judged "  # noqa: S608 - our own names
+            f"WHERE {others} AND {column} IS NOT NULL AND {column} <> '' GROUP BY {column} "
+            f"ORDER BY count DESC, value LIMIT {_MOST_VALUES})"
+        )
+    return " UNION ALL ".join(parts) + " ORDER BY facet, count DESC, value"

@@ -1,0 +1,237 @@
+"""An entity over all snapshots: each of its statements with its versions, and the snapshots in which they stood.
+
+The store keeps a statement's value, rank, dates and which qualifiers it has; it keeps no references. A statement links
+to its place on Wikidata, and a snapshot to the very revision that its dump held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kgedit.explorer.explorer import Explorer, ExplorerTerm
+from kgedit.store.engine import literal
+from kgedit.store.snapshots import Snapshot
+
+_TIMES = ("start", "end", "point")
+
+_DESCRIBED = ("label", "description", "redirect_target", "lastrevid")
+
+_SAID = (
+    *("subject", "property", "statement_id", "version", "restricted", "snak", "object", "value", "unit", "rank"),
+    *(f"{name}_{part}" for name in _TIMES for part in ("time", "precision")),
+    "qualifier_properties",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """What one snapshot says of the entity as a whole.
+
+    Attributes:
+        date: Day number of the snapshot.
+        state: "there", "merged" or "missing" (what a slice lacks is unknown).
+        label: In that snapshot.
+        description: Likewise.
+        merged_into: Where it redirects; None for nowhere.
+        revision: Number of the revision that the dump held; None where the format does not say.
+        statements: How many it has.
+    """
+
+    date: int
+    state: str
+    label: str | None = None
+    description: str | None = None
+    merged_into: str | None = None
+    revision: int | None = None
+    statements: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a statement said in some snapshots, unchanged.
+
+    Attributes:
+        dates: Day numbers of the snapshots.
+        current: Those in which it was a fact: of the best rank, begun and not ended.
+        snak: value, somevalue (unknown value) or novalue.
+        object: Id of the entity that is the value; None for a literal.
+        value: Text of a literal.
+        unit: Id of a quantity's unit.
+        rank: preferred, normal or deprecated.
+        times: Text of start, end and point in time, each where it has one; "?" for a date that is not known.
+        qualifiers: Properties of all its qualifiers.
+        restricted: Whether a qualifier restricts it to a part, so that it is no fact.
+    """
+
+    dates: tuple[int, ...]
+    current: tuple[int, ...]
+    snak: str
+    object: str | None
+    value: str | None
+    unit: str | None
+    rank: str
+    times: Mapping[str, str]
+    qualifiers: tuple[str, ...]
+    restricted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StatementHistory:
+    """A statement over all snapshots.
+
+    Attributes:
+        id: Its own on Wikidata, or made from its content where the format has none.
+        property: PID.
+        versions: In the order of their first snapshots.
+    """
+
+    id: str
+    property: str
+    versions: tuple[Version, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An entity over all snapshots.
+
+    Attributes:
+        id: QID or PID.
+        presence: One for each snapshot, oldest first.
+        statements: By property, then by when they first stood.
+        terms: What is known of the entity, of its properties and of its values.
+    """
+
+    id: str
+    presence: tuple[Presence, ...]
+    statements: tuple[StatementHistory, ...]
+    terms: Mapping[str, ExplorerTerm]
+
+
+def read_history(explorer: Explorer, entity: str) -> History | None:
+    """The history of an entity; None if no snapshot has heard of it.
+
+    Args:
+        explorer: The snapshots.
+        entity: Id, checked by `is_entity_id`.
+    """
+    places = _places(explorer, entity)
+    described = _rows(explorer, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
+    presence = [_presence(snapshot, places, described) for snapshot in explorer.snapshots]
+    facts = _rows(explorer, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_ids"))
+    rows = _rows(explorer, "claims", places, ("claims_first", "claims_until"), _SAID)
+    as_fact = {
+        (date, statement)
+        for date, of_date in facts.items()
+        for row in of_date
+        if row["subject"] == entity
+        for statement in row["statement_ids"]
+    }
+    claims = {
+        date: [row | {"is_fact": (date, row["statement_id"]) in as_fact} for row in of_date if row["subject"] == entity]
+        for date, of_date in rows.items()
+    }
+    if all(one.state == "missing" for one in presence) and not claims:
+        return None
+    statements = _statements(claims)
+    named = {entity, *(one.merged_into for one in presence if one.merged_into)}
+    for statement in statements:
+        named.add(statement.property)
+        for version in statement.versions:
+            named |= {one for one in (version.object, version.unit, *version.qualifiers) if one}
+    return History(entity, tuple(presence), statements, explorer.terms(sorted(named)))
+
+
+def _places(explorer: Explorer, entity: str) -> dict[int, dict[str, Any]]:
+    """Rows of the entity in the files of each snapshot that has it."""
+    parts = [
+        f"SELECT {snapshot.date} AS date, *, entity_row + 1 AS entity_until "  # noqa: S608 - paths through literal()
+        f"FROM {literal(index.file('place'))} WHERE id = $id"
+        for snapshot, index in zip(explorer.snapshots, explorer.indexes.places, strict=True)
+    ]
+    return {row["date"]: row for row in explorer.table(" UNION ALL ".join(parts), {"id": entity}).to_pylist()}
+
+
+def _presence(
+    snapshot: Snapshot, places: Mapping[int, Mapping[str, Any]], described: Mapping[int, Sequence[Mapping[str, Any]]]
+) -> Presence:
+    rows, place = described.get(snapshot.date), places.get(snapshot.date, {})
+    if not rows:
+        return Presence(snapshot.date, "missing")
+    if rows[0]["redirect_target"]:
+        return Presence(snapshot.date, "merged", merged_into=rows[0]["redirect_target"])
+    count = 0 if place["claims_first"] is None else place["claims_until"] - place["claims_first"]
+    label, description, revision = (rows[0][name] for name in ("label", "description", "lastrevid"))
+    return Presence(snapshot.date, "there", label, description, revision=revision, statements=count)
+
+
+def _rows(
+    explorer: Explorer,
+    file: str,
+    places: Mapping[int, Mapping[str, Any]],
+    between: tuple[str, str],
+    columns: Sequence[str],
+) -> dict[int, list[dict[str, Any]]]:
+    """Neighbouring rows of a file of each snapshot, in its order; row groups without them are not read.
+
+    Args:
+        explorer: The snapshots.
+        file: claims, facts or entities.
+        places: Of the entity, by date.
+        between: Names of the first row in `places`, and of the one behind the last.
+        columns: What is read.
+    """
+    parts = []
+    for snapshot in explorer.snapshots:
+        place = places.get(snapshot.date, {})
+        if place.get(between[0]) is None:
+            continue
+        parts.append(
+            f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "  # noqa: S608 - our own names
+            f"FROM read_parquet({literal(getattr(snapshot, file))}, file_row_number = true) "
+            f"WHERE file_row_number >= {place[between[0]]} AND file_row_number < {place[between[1]]}"
+        )
+    found: dict[int, list[dict[str, Any]]] = {}
+    if parts:
+        for row in explorer.table(" UNION ALL ".join(parts) + " ORDER BY date, place").to_pylist():
+            found.setdefault(row["date"], []).append(row)
+    return found
+
+
+def _statements(claims: Mapping[int, Sequence[Mapping[str, Any]]]) -> tuple[StatementHistory, ...]:
+    """Statements of all snapshots, each version once."""
+    found: dict[tuple[str, str], dict[tuple[Any, ...], tuple[Mapping[str, Any], list[int], list[int]]]] = {}
+    for date, rows in claims.items():
+        for row in rows:
+            versions = found.setdefault((row["property"], row["statement_id"]), {})
+            _, dates, as_fact = versions.setdefault((row["version"], row["restricted"]), (row, [], []))
+            dates.append(date)
+            if row["is_fact"]:
+                as_fact.append(date)
+    made = [
+        StatementHistory(name, relation, tuple(_version(*version) for version in versions.values()))
+        for (relation, name), versions in found.items()
+    ]
+    return tuple(sorted(made, key=lambda one: (_number(one.property), one.versions[0].dates[0], one.id)))
+
+
+def _version(row: Mapping[str, Any], dates: Sequence[int], current: Sequence[int]) -> Version:
+    times = {name: "?" if row[f"{name}_precision"] == -1 else row[f"{name}_time"] for name in _TIMES}
+    return Version(
+        dates=tuple(dates),
+        current=tuple(current),
+        snak=row["snak"],
+        object=row["object"],
+        value=row["value"],
+        unit=row["unit"],
+        rank=row["rank"],
+        times={name: text for name, text in times.items() if text},
+        qualifiers=tuple(row["qualifier_properties"] or ()),
+        restricted=row["restricted"],
+    )
+
+
+def _number(name: str) -> int:
+    return int(re.sub(r"\D", "", name) or 0)

@@ -1,0 +1,92 @@
+"""One question asked of a memory, with what was found hop by hop, or why nothing was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
+from kgedit.graph_memory.graph_memory import GraphMemory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAnswer:
+    """What a memory tells of a question.
+
+    Attributes:
+        question: As asked.
+        as_of: Day that was asked about; "" for now, or the date in the question.
+        finding: What goes ahead of the question.
+        closest: Where nothing does, the path that came nearest; None where no subject is known.
+        names: Known names in the question, each with the ids of all that bear it.
+        gate: Least probability that was asked for.
+    """
+
+    question: str
+    as_of: str
+    finding: Finding
+    closest: FoundPath | None
+    names: tuple[tuple[str, tuple[str, ...]], ...]
+    gate: float
+
+    @property
+    def why_nothing(self) -> str:
+        """Why no fact was found; "" where one was."""
+        if self.finding.paths:
+            return ""
+        if not self.names:
+            return "no subject of the memory is named in the question"
+        if self.closest is None or self.finding.probability is None:
+            when = f" as of {self.as_of}" if self.as_of else " at that time"
+            return f"the memory holds no fact of {', '.join(name for name, _ in self.names)}{when}"
+        path = " > ".join(row.question for row in self.closest.rows)
+        return (
+            f"no known fact is likely to be what is asked for: the nearest is '{path}', with probability "
+            f"{self.finding.probability:.2f} (the gate opens at {self.gate:g})"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {
+            "question": self.question,
+            "as_of": self.as_of or None,
+            "names": [{"name": name, "ids": list(ids)} for name, ids in self.names],
+            "probability": self.finding.probability,
+            "gate": self.gate,
+            "paths": [
+                {"score": path.score, "facts": [_fact(row, hop) for hop, row in enumerate(path.rows, start=1)]}
+                for path in self.finding.paths
+            ],
+            "why_nothing": self.why_nothing or None,
+        }
+
+
+def ask_memory(memory: GraphMemory, question: str, search: Search, *, as_of: str = "") -> MemoryAnswer:
+    """Ask one question.
+
+    Args:
+        memory: What is asked.
+        question: In words.
+        search: How.
+        as_of: ISO date at any precision; "" for what holds now, or for the date that the question names.
+    """
+    [finding] = memory.find([question], search, as_of=as_of)
+    closest = None
+    if not finding.paths:
+        [anything] = memory.find([question], replace(search, gate=0.0), as_of=as_of)
+        closest = anything.paths[0] if anything.paths else None
+    return MemoryAnswer(question, as_of, finding, closest, tuple(memory.names_in(question)), search.gate)
+
+
+def _fact(row: Remembered, hop: int) -> dict[str, Any]:
+    return {
+        "hop": hop,
+        "subject": row.subject,
+        "relation": row.relation,
+        "question": row.question,
+        "answer": row.answer,
+        "values": [
+            {"label": value.label, "since": value.since or None, "until": value.until or None, "case_id": value.case_id}
+            for value in row.values
+        ],
+    }

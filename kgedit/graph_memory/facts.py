@@ -1,0 +1,287 @@
+"""Remembered facts as columns: rows of (subject, relation) with the values that hold and those that have ended.
+
+Numbers stand for subjects, relations and rows; a value is never deleted, it ends, so that earlier dates can be asked.
+Columns and sorted runs of keys hold everything (kgedit.names.columns), with no object for each fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, Period, date_text, holding
+from kgedit.names.columns import KeyedNumbers, NumberColumn, Numbers, TextColumn, hashed
+
+_RELATION_BITS = np.uint64(24)
+_MOST_RELATIONS = np.uint64(2**24 - 1)
+_ROW_COLUMNS = ("subject", "relation", "wording")
+_VALUE_COLUMNS = ("row", "thing", "value_label", "case", "since", "until")
+_OWN_LABEL = -1
+_NO_CASE, _USUAL_CASE = -1, -2
+"""A value that no edit brought, and one whose edit is called SUBJECT:RELATION:OBJECT as kgedit's exports call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryValue:
+    """One value of a row.
+
+    Attributes:
+        thing: Number of the value as a subject or value of other facts.
+        label: As it is told.
+        case_id: The edit that brought it; "" for the old answer of an edit.
+        since: ISO date from which it is known to hold; "" where that is not known.
+        until: ISO date at which it no longer held; "" while it holds, "?" where that is not known.
+    """
+
+    thing: int
+    label: str
+    case_id: str
+    since: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewValues:
+    """Values to be added, one for each entry of every column.
+
+    Attributes:
+        rows: Rows that they are of.
+        things: Numbers of the values.
+        labels: As they are told.
+        cases: The edits that brought them, "" for none.
+        since: As kgedit.graph_memory.dates counts, likewise `until`.
+    """
+
+    rows: Numbers
+    things: Numbers
+    labels: Sequence[str]
+    cases: Sequence[str]
+    since: Numbers
+    until: Numbers
+
+
+class FactTable:
+    """Facts in the order in which they were learned.
+
+    Args:
+        relation_ids: What relations are called, by number; the list may grow.
+    """
+
+    def __init__(self, relation_ids: Sequence[str]) -> None:
+        self._relation_ids = relation_ids
+        self.ids, self._texts = TextColumn(), TextColumn()
+        self._label, self._things = NumberColumn(), KeyedNumbers()
+        self._subject, self._relation, self._wording = NumberColumn(), NumberColumn(), NumberColumn()
+        self._rows, self._values = KeyedNumbers(), KeyedNumbers()
+        self._row, self._thing, self._value_label, self._case = (NumberColumn() for _ in range(4))
+        self._since, self._until = NumberColumn(), NumberColumn()
+
+    def __len__(self) -> int:
+        """Values, ended ones included."""
+        return len(self._thing)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self._subject)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(
+            part.nbytes for part in vars(self).values() if isinstance(part, NumberColumn | TextColumn | KeyedNumbers)
+        )
+
+    def label(self, thing: int) -> str:
+        """Label of an item; "" for one that was met without any."""
+        number = int(self._label.view[thing])
+        return self._texts[number] if number >= 0 else ""
+
+    def number_of(self, identifier: str) -> int:
+        """The number of an item, -1 for none."""
+        return int(self._things.first(hashed([identifier]))[0])
+
+    def numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Numbers:
+        """The numbers of items, new where they are; an item's label is the one that was given last."""
+        last = {name: label for name, label in zip(identifiers, labels, strict=True) if label}
+        names = list(dict.fromkeys(identifiers))
+        keys = hashed(names)
+        found = self._things.first(keys)
+        new = found < 0
+        found[new] = np.arange(len(self.ids), len(self.ids) + int(new.sum()), dtype=np.int32)
+        self._things.add(keys[new], found[new])
+        self.ids.extend([name for name, fresh in zip(names, new.tolist(), strict=True) if fresh])
+        self._label.extend(np.full(int(new.sum()), -1))
+        changed = [
+            (number, last[name])
+            for name, number, fresh in zip(names, found.tolist(), new.tolist(), strict=True)
+            if name in last and (fresh or self.label(number) != last[name])
+        ]
+        texts = [label for _, label in changed]
+        self._label.view[[number for number, _ in changed]] = self._added_texts(texts, np.zeros(len(texts), bool), -1)
+        place = dict(zip(names, found.tolist(), strict=True))
+        return np.array([place[name] for name in identifiers], dtype=np.int32)
+
+    def rows_for(self, subjects: Numbers, relations: Numbers, wordings: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+        """The rows of subjects and relations, and which of them are new; the wording is the one that was given last."""
+        keys = (subjects.astype(np.uint64) << _RELATION_BITS) | relations.astype(np.uint64)
+        unique, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        found = self._rows.first(unique)
+        new = found < 0
+        order = np.argsort(firsts[new], kind="stable")
+        fresh = np.flatnonzero(new)[order]
+        found[fresh] = np.arange(self.rows, self.rows + len(fresh), dtype=np.int32)
+        self._rows.add(unique[fresh], found[fresh])
+        self._subject.extend(subjects[firsts[fresh]])
+        self._relation.extend(relations[firsts[fresh]])
+        self._wording.extend(wordings[firsts[fresh]])
+        rows: Numbers = found[inverse]
+        self._wording.view[rows] = wordings
+        return rows, new[inverse]
+
+    def add_values(self, new: NewValues) -> None:
+        """Add values at the ends of their rows."""
+        start, count = len(self), len(new.rows)
+        self._values.add(new.rows.astype(np.uint64), np.arange(start, start + count))
+        for column, entries in (
+            (self._row, new.rows),
+            (self._thing, new.things),
+            (self._since, new.since),
+            (self._until, new.until),
+        ):
+            column.extend(entries)
+        # Most labels are the item's own and most case ids follow from the fact: neither is kept twice.
+        own = [self.label(thing) == label for thing, label in zip(new.things.tolist(), new.labels, strict=True)]
+        self._value_label.extend(self._added_texts(new.labels, np.array(own, dtype=bool), _OWN_LABEL))
+        usual = np.array([self._usual_case(start + place) == case for place, case in enumerate(new.cases)], dtype=bool)
+        without = np.array([not case for case in new.cases], dtype=bool)
+        cases = self._added_texts(new.cases, usual | without, _NO_CASE)
+        cases[usual] = _USUAL_CASE
+        self._case.extend(cases)
+
+    def values_of(self, row: int) -> list[int]:
+        """Numbers of a row's values, ended ones included, in the order in which they were learned."""
+        return sorted(self._values.find(np.array([row], dtype=np.uint64))[1].tolist())
+
+    def thing_of(self, value: int) -> int:
+        """Number of the item that a value is."""
+        return int(self._thing.view[value])
+
+    def interval(self, value: int) -> tuple[int, int]:
+        """From when and until when a value holds (kgedit.graph_memory.dates)."""
+        return int(self._since.view[value]), int(self._until.view[value])
+
+    def set_interval(self, value: int, since: int, until: int) -> None:
+        """Change from when and until when a value holds."""
+        self._since.view[value], self._until.view[value] = since, until
+
+    def end_value(self, subject: int, relation: int, thing: str, end: int) -> None:
+        """End the last value of a row that is an item and holds; nothing happens where there is none."""
+        [row] = self._rows.first(
+            np.array([subject], dtype=np.int64).astype(np.uint64) << _RELATION_BITS | np.uint64(relation)
+        ).tolist()
+        if subject < 0 or row < 0:
+            return
+        item = self.number_of(thing)
+        for value in reversed(self.values_of(row)):
+            since, until = self.interval(value)
+            if self.thing_of(value) == item and until == HOLDS:
+                self.set_interval(value, since, end if end > since else UNKNOWN_END)
+                return
+
+    def values(self, row: int, period: Period | None = None) -> list[MemoryValue]:
+        """Values of a row that hold in a period, in the order in which they were learned; None for now."""
+        numbers = np.array(self.values_of(row), dtype=np.int64)
+        kept = numbers[holding(self._since.view[numbers], self._until.view[numbers], period)]
+        return [self.value(number) for number in kept.tolist()]
+
+    def all_values(self, row: int) -> list[MemoryValue]:
+        """Values of a row, ended ones included."""
+        return [self.value(number) for number in self.values_of(row)]
+
+    def steps(self, subjects: Numbers, period: Period | None = None) -> tuple[NDArray[np.int64], Numbers, Numbers]:
+        """Every fact of some subjects that holds in a period, None for now.
+
+        Returns:
+            The place of the subject among those given, the row, and the number of the value: one entry for each fact.
+        """
+        lows = subjects.astype(np.uint64) << _RELATION_BITS
+        places, rows = self._rows.between(lows, lows | _MOST_RELATIONS)
+        of_row, values = self._values.find(rows.astype(np.uint64))
+        kept = holding(self._since.view[values], self._until.view[values], period)
+        of_row, values = of_row[kept], values[kept]
+        return places[of_row], rows[of_row], self._thing.view[values]
+
+    def subject_of(self, row: int) -> int:
+        """Number of a row's subject."""
+        return int(self._subject.view[row])
+
+    def relations_of(self, rows: Numbers) -> Numbers:
+        """Numbers of rows' relations."""
+        return self._relation.view[rows]
+
+    def wording_of(self, row: int) -> int:
+        """Number of the wording that a row's question has."""
+        return int(self._wording.view[row])
+
+    def learned(self, row: int) -> int:
+        """Place of a row's last value in the order of learning."""
+        return self.values_of(row)[-1]
+
+    def several_hold(self) -> tuple[Numbers, Numbers]:
+        """How many values each row has that hold, and the relation of each row."""
+        holds = self._row.view[self._until.view == HOLDS]
+        return np.bincount(holds, minlength=self.rows).astype(np.int32), self._relation.view
+
+    def value(self, number: int) -> MemoryValue:
+        """One value."""
+        thing, case = self.thing_of(number), int(self._case.view[number])
+        label = int(self._value_label.view[number])
+        since, until = self.interval(number)
+        return MemoryValue(
+            thing=thing,
+            label=self.label(thing) if label == _OWN_LABEL else self._texts[label],
+            case_id="" if case == _NO_CASE else self._usual_case(number) if case == _USUAL_CASE else self._texts[case],
+            since=date_text(since),
+            until=date_text(until),
+        )
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every column, to be saved."""
+        return {
+            "things": pa.table({"id": self.ids.to_arrow(), "label": self._label.view}),
+            "texts": pa.table({"text": self._texts.to_arrow()}),
+            "rows": pa.table({name: getattr(self, f"_{name}").view for name in _ROW_COLUMNS}),
+            "values": pa.table({name: getattr(self, f"_{name}").view for name in _VALUE_COLUMNS}),
+        }
+
+    def load(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take over what `tables` returned; for a new table."""
+        ids = tables["things"]["id"].to_pylist()
+        self.ids.extend(ids)
+        self._things.add(hashed(ids), np.arange(len(ids)))
+        self._label.extend(tables["things"]["label"].to_numpy())
+        self._texts.extend(tables["texts"]["text"].to_pylist())
+        for table, names in (("rows", _ROW_COLUMNS), ("values", _VALUE_COLUMNS)):
+            for name in names:
+                getattr(self, f"_{name}").extend(tables[table][name].to_numpy())
+        keys = (self._subject.view.astype(np.uint64) << _RELATION_BITS) | self._relation.view.astype(np.uint64)
+        self._rows.add(keys, np.arange(self.rows))
+        self._values.add(self._row.view.astype(np.uint64), np.arange(len(self)))
+
+    def _usual_case(self, value: int) -> str:
+        row = int(self._row.view[value])
+        relation = self._relation_ids[int(self._relation.view[row])]
+        return f"{self.ids[self.subject_of(row)]}:{relation}:{self.ids[self.thing_of(value)]}"
+
+    def _added_texts(self, texts: Sequence[str], without: NDArray[np.bool_], instead: int) -> Numbers:
+        """Keep texts and return their numbers; `instead` for those to do without."""
+        numbers: Numbers = np.full(len(texts), instead, dtype=np.int32)
+        kept = [text for text, skipped in zip(texts, without.tolist(), strict=True) if not skipped]
+        numbers[~without] = np.arange(len(self._texts), len(self._texts) + len(kept))
+        self._texts.extend(kept)
+        return numbers

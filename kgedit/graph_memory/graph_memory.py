@@ -1,0 +1,329 @@
+"""The memory: learns edits as a graph, and finds the facts that a question needs, both hops of a two-hop one.
+
+What is ranked is the path of relations, not the fact: a path is worded like the question or it is not, whichever
+subject it starts from. Only the questions are embedded when one is asked; learning embeds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgedit.errors import KgeditError
+from kgedit.graph_memory.conflicts import find_conflicts
+from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
+from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
+from kgedit.graph_memory.gate import Gate, read_gate
+from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
+from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
+from kgedit.graph_memory.retrieval import Retriever
+from kgedit.graph_memory.scoring import QuestionWindow
+from kgedit.graph_memory.windows import windows_of
+from kgedit.llm.embeddings import Embedder, Vectors
+from kgedit.names.columns import NumberColumn, TextColumn
+from kgedit.names.index import Mention, NameIndex, composed, name_key
+from kgedit.records.cases import Case
+
+__all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
+
+_MOST_MENTIONS = 12
+_AT_ONCE = 256
+_LEARNED_AT_ONCE = 65_536
+_USUAL = Search()
+
+
+class GraphMemory:
+    """Edits as a graph that is asked in words.
+
+    Args:
+        embed: Computes the vectors of texts.
+        catalogue: Wordings of relations; None for those that come with kgedit.
+        gate: Learnt for the embedder; None for that of all-minilm-l6-v2 (kgedit.graph_memory.gate.read_gate).
+    """
+
+    def __init__(
+        self, embed: Embedder, *, catalogue: CatalogueWordings | Path | None = None, gate: Gate | None = None
+    ) -> None:
+        self._embed, self._gate = embed, gate or read_gate()
+        self._catalogue = catalogue if isinstance(catalogue, CatalogueWordings) else CatalogueWordings(embed, catalogue)
+        self.clear()
+
+    def __len__(self) -> int:
+        """Facts that were learned, ended ones included."""
+        return len(self._facts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by facts and names, which grow with their number; not those of the catalogue's vectors."""
+        aliases = self._alias_subjects.nbytes + self._aliases.nbytes
+        descriptions = self._described.nbytes + self._descriptions.nbytes
+        return self._facts.nbytes + self._names.nbytes + aliases + descriptions
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._relations = RelationIndex(self._embed, self._catalogue)
+        self._facts = FactTable(self._relations.identifiers)
+        self._names = NameIndex()
+        self._wordings: dict[str, int] = {}
+        self._worded: list[str] = []
+        self._alias_subjects, self._aliases = NumberColumn(), TextColumn()
+        self._described, self._descriptions = NumberColumn(), TextColumn()
+
+    def learn(self, cases: Iterable[Case]) -> None:
+        """Add edits; what a case says was so before ends with it."""
+        self.learn_table(table_of_cases(cases))
+
+    def learn_table(self, table: pa.Table) -> None:
+        """Add facts of a table with the schema kgedit.graph_memory.learning.LEARNED, in its order."""
+        for start in range(0, table.num_rows, _LEARNED_AT_ONCE):
+            self._learn_some(table.slice(start, _LEARNED_AT_ONCE))
+
+    def _learn_some(self, table: pa.Table) -> None:
+        column = {name: table[name].to_pylist() for name in table.column_names}
+        subjects = self._numbers(column["subject"], column["subject_label"])
+        things = self._numbers(column["object"], column["object_label"])
+        wordings = [
+            self._wording(question, label)
+            for question, label in zip(column["question"], column["subject_label"], strict=True)
+        ]
+        relations = self._relation_numbers(column["property"], column["property_label"], wordings)
+        rows, new = self._facts.rows_for(subjects, relations, np.array(wordings, dtype=np.int32))
+        old = self._numbers(*(pc.list_flatten(table[name]).to_pylist() for name in ("old_objects", "old_answers")))
+        learner, at = Learner(self._facts), 0
+        for place, (row, fresh) in enumerate(zip(rows.tolist(), fresh_rows(rows, new), strict=True)):
+            before = column["old_answers"][place]
+            change = MemoryChange(
+                thing=int(things[place]),
+                label=column["answer"][place],
+                case=column["case_id"][place],
+                since=date_number(column["since"][place]),
+                ended=list(zip(old[at : at + len(before)].tolist(), before, strict=True)),
+            )
+            at += len(before)
+            learner.take(row, change, fresh=fresh)
+        learner.finish()
+        self._name(subjects, column)
+
+    def end_values(self, subjects: pa.Array, relations: pa.Array, objects: pa.Array, until: pa.Array) -> None:
+        """Say of values when they ended, without others in their place; what is not known or has ended stays.
+
+        Args:
+            subjects: Ids.
+            relations: Ids, in the same order.
+            objects: Ids.
+            until: ISO dates at their precision, the first day on which a value no longer held; "" for an unknown one.
+        """
+        numbers = {name: number for number, name in enumerate(self._relations.identifiers)}
+        columns = (column.to_pylist() for column in (subjects, relations, objects, until))
+        for subject, relation, thing, end in zip(*columns, strict=True):
+            if relation in numbers:
+                number = date_number(end) or UNKNOWN_END
+                self._facts.end_value(self._facts.number_of(subject), numbers[relation], thing, number)
+
+    def names_in(self, question: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Names of subjects in a question as they stand there, each with the ids of all that bear it."""
+        text = composed(question)
+        return [
+            (text[mention.start : mention.end], tuple(self._facts.ids[subject] for subject in mention.subjects))
+            for mention in self._mentions(text, misspelt=True)
+        ]
+
+    def label_of(self, identifier: str) -> str:
+        """Label of a subject or value; "" for an id that is not known."""
+        number = self._facts.number_of(identifier)
+        return self._facts.label(number) if number >= 0 else ""
+
+    def counts(self) -> dict[str, int]:
+        """How much it holds: facts, those that have ended, rows (of one subject and relation) and relations."""
+        ended = len(self) - int(self._facts.several_hold()[0].sum())
+        relations = len(self._relations.relations)
+        return {"facts": len(self), "ended": ended, "rows": self._facts.rows, "relations": relations}
+
+    def _name(self, subjects: Any, column: Mapping[str, list[Any]]) -> None:
+        """Let the subjects of a table be found by their labels and aliases, and remember what tells them apart."""
+        labels = dict(zip(subjects.tolist(), column["subject_label"], strict=True))
+        self._names.extend(list(labels.values()), list(labels))
+        aliases = {
+            (number, alias): None
+            for number, several in zip(subjects.tolist(), column["subject_aliases"], strict=True)
+            for alias in several
+        }
+        self._add_aliases([number for number, _ in aliases], [alias for _, alias in aliases])
+        told = dict(zip(subjects.tolist(), column["subject_description"], strict=True))
+        described = {number: text for number, text in told.items() if text and self.description(number) != text}
+        self._described.extend(np.full(max(0, len(self._facts.ids) - len(self._described)), -1))
+        self._described.view[list(described)] = np.arange(
+            len(self._descriptions), len(self._descriptions) + len(described)
+        )
+        self._descriptions.extend(list(described.values()))
+
+    def description(self, thing: int) -> str:
+        """What tells a thing from others of its name; "" where nobody said."""
+        number = int(self._described.view[thing]) if thing < len(self._described) else -1
+        return self._descriptions[number] if number >= 0 else ""
+
+    def add_aliases(self, identifier: str, aliases: Sequence[str]) -> None:
+        """Let a subject be found by further names."""
+        [number] = self._facts.numbers([identifier], [""]).tolist()
+        self._add_aliases([number] * len(aliases), list(aliases))
+
+    def find(self, questions: Sequence[str], search: Search = _USUAL, *, as_of: str = "") -> list[Finding]:
+        """The facts that questions need.
+
+        Args:
+            questions: As asked.
+            search: How.
+            as_of: ISO date of which the facts should be, at any precision: "2019", "2021-03", "2021-03-31"; "" for
+                what holds now, or for the date that a question itself names (`Search.dated`).
+
+        Returns:
+            A finding for each question, which does not depend on the others.
+        """
+        found: list[Finding] = []
+        for start in range(0, len(questions), _AT_ONCE):
+            found += self._find_some([composed(text) for text in questions[start : start + _AT_ONCE]], search, as_of)
+        return found
+
+    def conflicts(self) -> pa.Table:
+        """Rows that say several things at once though their relation has one value elsewhere.
+
+        Returns:
+            As kgedit.graph_memory.conflicts.CONFLICTS says, one row for each value, those of one row together.
+        """
+        return find_conflicts(self._facts, self._relations.identifiers)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Everything, as tables by name."""
+        relations = self._relations.relations
+        return {
+            **self._facts.tables(),
+            **self._names.tables(),
+            "aliases": pa.table({"thing": self._alias_subjects.view, "alias": self._aliases.to_arrow()}),
+            "descriptions": pa.table({"text": self._descriptions.to_arrow()}),
+            "described": pa.table({"number": self._described.view}),
+            "relations": pa.table(
+                {
+                    "id": pa.array([relation.identifier for relation in relations], pa.string()),
+                    "name": pa.array([relation.name for relation in relations], pa.string()),
+                    "questions": pa.array([relation.questions for relation in relations], pa.list_(pa.string())),
+                }
+            ),
+            "wordings": pa.table({"wording": pa.array(self._worded, pa.string())}),
+        }
+
+    def load_tables(self, tables: Mapping[str, pa.Table]) -> None:
+        """Take over what `tables` returned; what was known is forgotten."""
+        self.clear()
+        for relation in tables["relations"].to_pylist():
+            number = self._relations.number(relation["id"], relation["name"])
+            for question in relation["questions"]:
+                self._relations.add_question(number, question)
+        self._worded = tables["wordings"]["wording"].to_pylist()
+        self._wordings = {wording: number for number, wording in enumerate(self._worded)}
+        self._facts.load(tables)
+        self._names.load(tables)
+        self._alias_subjects.extend(tables["aliases"]["thing"].to_numpy())
+        self._aliases.extend(tables["aliases"]["alias"].to_pylist())
+        self._descriptions.extend(tables["descriptions"]["text"].to_pylist())
+        self._described.extend(tables["described"]["number"].to_numpy())
+
+    def save(self, folder: Path) -> None:
+        """Write everything to a folder, one Parquet file for each of `tables`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in self.tables().items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+    def load_folder(self, folder: Path) -> None:
+        """Take over what `save` wrote; what was known is forgotten.
+
+        Raises:
+            KgeditError: if a file is missing or damaged.
+        """
+        try:
+            self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in self.tables()})
+        except (OSError, pa.ArrowInvalid, KeyError) as error:
+            self.clear()
+            raise KgeditError(f"{folder} holds no memory that can be read ({error}). Build it again.") from error
+
+    def state(self) -> dict[str, Any]:
+        """Everything as JSON values; for large memories see `save`."""
+        return {name: table.to_pydict() for name, table in self.tables().items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state` returned."""
+        schemas = {name: table.schema for name, table in self.tables().items()}
+        self.load_tables({name: pa.table(state[name], schema=schema) for name, schema in schemas.items()})
+
+    def _numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Any:
+        """Numbers of items; one without an id is known by its label."""
+        named = [name or name_key(label) for name, label in zip(identifiers, labels, strict=True)]
+        return self._facts.numbers(named, labels)
+
+    def _relation_numbers(self, identifiers: Sequence[str], names: Sequence[str], wordings: Sequence[int]) -> Any:
+        """Numbers of relations, which learn the wordings; one without an id is known by its wording."""
+        keys = list(zip(identifiers, names, wordings, strict=True))
+        numbers: dict[tuple[str, str, int], int] = {}
+        for identifier, name, wording in dict.fromkeys(keys):
+            worded = self._worded[wording]
+            number = numbers[identifier, name, wording] = self._relations.number(identifier or worded, name)
+            if SLOT in worded:
+                self._relations.add_question(number, worded)
+        return np.array([numbers[key] for key in keys], dtype=np.int32)
+
+    def _add_aliases(self, numbers: Sequence[int], aliases: Sequence[str]) -> None:
+        self._names.extend(aliases, numbers)
+        self._alias_subjects.extend(np.array(numbers, dtype=np.int32))
+        self._aliases.extend(aliases)
+
+    def _wording(self, question: str, label: str) -> int:
+        """The number of a question with the subject's label as a slot; without the label in it, of the question."""
+        worded = question.replace(label, SLOT, 1) if label and SLOT not in question else question
+        number = self._wordings.setdefault(worded, len(self._worded))
+        if number == len(self._worded):
+            self._worded.append(worded)
+        return number
+
+    def _find_some(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
+        dated = [read_date(text) if search.dated and not as_of else None for text in texts]
+        asked = [text if date is None else date.text for text, date in zip(texts, dated, strict=True)]
+        mentions = [self._mentions(text, misspelt=search.misspelt) for text in asked]
+        windows = [
+            [windows_of(text, mention.start, mention.end) for mention in several]
+            for text, several in zip(asked, mentions, strict=True)
+        ]
+        vectors = self._embedded({window for several in windows for each in several for window in each})
+        retriever = Retriever(self._facts, self._relations, self._worded, self.description, self._gate)
+        periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
+        walks = [
+            [retriever.walks(mention, search.hops, period) for mention in several]
+            for several, period in zip(mentions, periods, strict=True)
+        ]
+        # Paths that are new to the memory are embedded in one call for all questions.
+        self._relations.vectors([path for several in walks for each in several for path in each])
+        return [
+            retriever.find(
+                several,
+                [[QuestionWindow.of(window, vectors[window]) for window in own] for own in each],
+                walked,
+                search,
+                period,
+            )
+            for several, each, walked, period in zip(mentions, windows, walks, periods, strict=True)
+        ]
+
+    def _mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
+        found = self._names.find(text)
+        if not found and misspelt:
+            found = self._names.find_misspelt(text)
+        return sorted(found, key=lambda mention: (mention.nested, mention.start))[:_MOST_MENTIONS]
+
+    def _embedded(self, texts: set[str]) -> dict[str, Vectors]:
+        ordered = sorted(texts)
+        return dict(zip(ordered, self._embed(ordered), strict=True)) if ordered else {}

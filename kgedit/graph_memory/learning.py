@@ -1,0 +1,170 @@
+"""Edits and facts as a table, and how a memory takes them in: a value that an edit replaces ends and is not deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, UNKNOWN_START, date_number
+from kgedit.graph_memory.facts import FactTable, NewValues
+from kgedit.names.columns import Numbers
+from kgedit.records.cases import Case
+
+_STRINGS = pa.list_(pa.string())
+LEARNED = pa.schema(
+    [
+        *((name, pa.string()) for name in ("case_id", "subject", "subject_label", "property", "property_label")),
+        *((name, pa.string()) for name in ("object", "object_label", "question", "answer", "since")),
+        ("old_objects", _STRINGS),
+        ("old_answers", _STRINGS),
+        ("subject_aliases", _STRINGS),
+        ("subject_description", pa.string()),
+    ]
+)
+"""What `GraphMemory.learn_table` reads. A case's columns as in a timestep's cases; `since` is an ISO date at its
+precision from which the value holds, "" where nobody knows. Ids and labels may be "", lists empty; nothing is null."""
+
+
+def table_of_cases(cases: Iterable[Case]) -> pa.Table:
+    """Edits as a table with the schema LEARNED."""
+    rows = [
+        (
+            *(case.case_id, case.fact.subject, case.fact.subject_label, case.fact.property, case.fact.property_label),
+            *(case.fact.object, case.fact.object_label, case.question, case.answer, since_of(case)),
+            *(case.old_objects, case.old_answers, case.subject_aliases, case.subject_description),
+        )
+        for case in cases
+    ]
+    columns = zip(*rows, strict=True) if rows else [()] * len(LEARNED)
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, LEARNED.types, strict=True)], LEARNED)
+
+
+def since_of(case: Case) -> str:
+    """When a value began: as its statement says, else on the day of the newer snapshot; "" for edits of a file.
+
+    The day of the snapshot is the first on which the value is known to hold. A start that lies ahead of it is none.
+    """
+    newer = case.timestep.rpartition("_")[2]
+    seen = f"{newer[:4]}-{newer[4:6]}-{newer[6:]}" if len(newer) == 8 and newer.isdigit() else case.as_of or ""
+    said = case.start_time or ""
+    return said if date_number(said) and (not seen or said <= seen) else seen
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """What one edit says of a row.
+
+    Attributes:
+        thing: Number of the new value.
+        label: As it is told.
+        case: The edit.
+        since: From when the new value holds (kgedit.graph_memory.dates).
+        ended: Numbers and labels of the values that it replaces.
+    """
+
+    thing: int
+    label: str
+    case: str
+    since: int
+    ended: Sequence[tuple[int, str]]
+
+
+class Learner:
+    """Takes changes of rows in, in order, and adds what is new in one go.
+
+    Args:
+        facts: Where they go.
+    """
+
+    def __init__(self, facts: FactTable) -> None:
+        self._facts = facts
+        self._rows: list[int] = []
+        self._things: list[int] = []
+        self._labels: list[str] = []
+        self._cases: list[str] = []
+        self._since: list[int] = []
+        self._until: list[int] = []
+        self._pending: dict[int, list[int]] = {}
+
+    def take(self, row: int, change: MemoryChange, *, fresh: bool) -> None:
+        """Take in a change. A row is fresh if no other change of this learner, and nothing learned before, is of it."""
+        end = change.since if change.since != UNKNOWN_START else UNKNOWN_END
+        known = {} if fresh else self._known(row)
+        for thing, label in change.ended:
+            self._end(row, known, thing, label, end)
+        if change.thing in known:
+            place = known[change.thing]
+            since, until = self._interval(place)
+            overlaps = until == HOLDS or UNKNOWN_START < change.since < until
+            if overlaps and self._case_of(place) in (change.case, ""):
+                # The same fact again, perhaps learned from an earlier day: it holds since the earlier of the two.
+                self._set_interval(place, min(filter(None, (since, change.since)), default=UNKNOWN_START), until)
+                return
+            if until == HOLDS:
+                self._set_interval(place, since, end if end > since else UNKNOWN_END)
+        self._add(row, change.thing, change.label, change.case, change.since, HOLDS, keep=not fresh)
+
+    def finish(self) -> None:
+        """Add what was taken in to the facts."""
+        self._facts.add_values(
+            NewValues(
+                rows=np.array(self._rows, dtype=np.int32),
+                things=np.array(self._things, dtype=np.int32),
+                labels=self._labels,
+                cases=self._cases,
+                since=np.array(self._since, dtype=np.int32),
+                until=np.array(self._until, dtype=np.int32),
+            )
+        )
+
+    def _known(self, row: int) -> dict[int, int]:
+        """The last place of each value of a row: of the facts from 0, of those not yet added from -1 downwards."""
+        known = {self._facts.thing_of(value): value for value in self._facts.values_of(row)}
+        return known | {self._things[-1 - place]: place for place in self._pending.get(row, ())}
+
+    def _end(self, row: int, known: dict[int, int], thing: int, label: str, end: int) -> None:
+        place = known.get(thing)
+        if place is None:
+            self._add(row, thing, label, "", UNKNOWN_START, end, keep=True)
+            return
+        since, until = self._interval(place)
+        if until == HOLDS:
+            self._set_interval(place, since, end if end > since else UNKNOWN_END)
+
+    def _add(self, row: int, thing: int, label: str, case: str, since: int, until: int, *, keep: bool) -> None:
+        if keep:
+            self._pending.setdefault(row, []).append(-1 - len(self._rows))
+        for column, entry in (
+            (self._rows, row),
+            (self._things, thing),
+            (self._since, since),
+            (self._until, until),
+        ):
+            column.append(entry)
+        self._labels.append(label)
+        self._cases.append(case)
+
+    def _case_of(self, place: int) -> str:
+        return self._facts.value(place).case_id if place >= 0 else self._cases[-1 - place]
+
+    def _interval(self, place: int) -> tuple[int, int]:
+        if place >= 0:
+            return self._facts.interval(place)
+        return self._since[-1 - place], self._until[-1 - place]
+
+    def _set_interval(self, place: int, since: int, until: int) -> None:
+        if place >= 0:
+            self._facts.set_interval(place, since, until)
+        else:
+            self._since[-1 - place], self._until[-1 - place] = since, until
+
+
+def fresh_rows(rows: Numbers, new: NDArray[np.bool_]) -> list[bool]:
+    """Which of some rows are new and mentioned once."""
+    _, inverse, counts = np.unique(rows, return_inverse=True, return_counts=True)
+    once: list[bool] = ((counts == 1)[inverse] & new).tolist()
+    return once

@@ -1,0 +1,213 @@
+"""From the names of a question to facts: walks along facts, ranks the paths of relations, takes the best ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgedit.graph_memory.dates import Period
+from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
+from kgedit.graph_memory.gate import Gate
+from kgedit.graph_memory.relations import SLOT, RelationIndex, content_stems
+from kgedit.graph_memory.scoring import PathScores, QuestionWindow, RelationPath, evidence_for, score_paths
+from kgedit.names.columns import Numbers
+from kgedit.names.index import Mention
+
+Walk = tuple[int, ...]
+"""Rows from a subject onwards."""
+
+_MOST_WALKS = 4000
+_NESTED = 0.1
+_PER_HOP = 0.02
+_DESCRIBED = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """The paths of one mention: what they scored, in the whole, and the walks of each."""
+
+    mention: Mention
+    windows: Sequence[QuestionWindow]
+    scores: PathScores
+    totals: NDArray[np.float64]
+    walks: Sequence[Sequence[Walk]]
+
+    @property
+    def best(self) -> float:
+        return float(self.totals.max())
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A walk with what it scored, and the subject that it starts from."""
+
+    score: float
+    learned: int
+    walk: Walk
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """Finds facts in what a memory holds.
+
+    Attributes:
+        facts: What is known.
+        relations: How relations are worded.
+        wordings: Questions of rows by number, with a slot for the subject.
+        description: What tells a thing from others of its name, by number.
+        gate: Decides whether anything is said.
+    """
+
+    facts: FactTable
+    relations: RelationIndex
+    wordings: Sequence[str]
+    description: Callable[[int], str]
+    gate: Gate
+
+    def find(
+        self,
+        mentions: Sequence[Mention],
+        windows: Sequence[Sequence[QuestionWindow]],
+        walks: Sequence[Mapping[RelationPath, list[Walk]]],
+        search: Search,
+        period: Period | None,
+    ) -> Finding:
+        """The facts of one question.
+
+        Args:
+            mentions: The names in it.
+            windows: What is compared with wordings, for each mention.
+            walks: What `walks` returned for each mention.
+            search: How.
+            period: Time that is asked about; None for now.
+        """
+        scored = [
+            self._scored(mention, own, walked, search)
+            for mention, own, walked in zip(mentions, windows, walks, strict=True)
+            if walked
+        ]
+        if not scored:
+            return Finding()
+        best = max(scored, key=lambda each: each.best)
+        place = int(best.totals.argmax())
+        evidence = evidence_for(best.scores, place, best.windows, self.relations)
+        probability = self.gate.probability(evidence)
+        if probability < search.gate:
+            return Finding((), probability, evidence)
+        ranked = [walk for each in scored for walk in self._ranked(each, search.near)]
+        return Finding(self._taken(ranked, search, period), probability, evidence)
+
+    def _scored(
+        self,
+        mention: Mention,
+        windows: Sequence[QuestionWindow],
+        walks: Mapping[RelationPath, list[Walk]],
+        search: Search,
+    ) -> _Scored:
+        paths = list(walks)
+        scores = score_paths(paths, windows, self.relations, word_weight=search.word_weight)
+        longer = np.array([len(path) - 1 for path in paths])
+        totals = scores.totals + _PER_HOP * longer - _NESTED * mention.nested
+        return _Scored(mention, windows, scores, totals, list(walks.values()))
+
+    def walks(self, mention: Mention, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
+        """Walks from what bears a name by their relations, short ones first, never through the same thing twice."""
+        subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
+        found: dict[RelationPath, list[Walk]] = {}
+        rows: list[Numbers] = []
+        seen: list[Numbers] = [subjects]
+        count = 0
+        for _ in range(hops):
+            places, more, things = self.facts.steps(seen[-1], period)
+            fresh = np.all([things != before[places] for before in seen], axis=0)
+            places, more, things = places[fresh], more[fresh], things[fresh]
+            rows, seen = [*(before[places] for before in rows), more], [*(before[places] for before in seen), things]
+            if not len(more) or count >= _MOST_WALKS:
+                break
+            walked = np.unique(np.stack(rows, axis=1), axis=0)[: _MOST_WALKS - count]
+            relations = np.stack([self.facts.relations_of(column) for column in walked.T], axis=1)
+            for path, walk in zip(map(tuple, relations.tolist()), map(tuple, walked.tolist()), strict=True):
+                found.setdefault(path, []).append(walk)
+            count += len(walked)
+        return found
+
+    def _ranked(self, scored: _Scored, near: float) -> list[_Ranked]:
+        """The walks of one mention that score almost as well as its best; namesakes by what describes them."""
+        bonus = self._bonus(scored.mention, scored.windows)
+        most = max(bonus.values(), default=0.0)
+        worth = [
+            (score + bonus.get(self.facts.subject_of(walk[0]), 0.0), walk)
+            for score, walks in zip(scored.totals.tolist(), scored.walks, strict=True)
+            if score + most >= scored.best - near
+            for walk in walks
+        ]
+        least = max(score for score, _ in worth) - near
+        return [
+            _Ranked(score, max(self.facts.learned(row) for row in walk), walk)
+            for score, walk in worth
+            if score >= least
+        ]
+
+    def _bonus(self, mention: Mention, windows: Sequence[QuestionWindow]) -> dict[int, float]:
+        """For each of several subjects of a name, the share of the words of its description that the question has."""
+        if len(mention.subjects) == 1:
+            return {}
+        asked = {stem for window in windows for stem in window.stems}
+        shares = {}
+        for subject in mention.subjects:
+            stems = content_stems(self.description(subject))
+            shares[subject] = _DESCRIBED * sum(stem in asked for stem in stems) / len(stems) if stems else 0.0
+        return shares
+
+    def _taken(self, ranked: Sequence[_Ranked], search: Search, period: Period | None) -> tuple[FoundPath, ...]:
+        """Whole paths, best first and of equal ones the later learned, as long as there is room for their rows."""
+        least = max(each.score for each in ranked) - search.near
+        taken: list[_Ranked] = []
+        rows = set[int]()
+        for each in sorted(ranked, key=lambda one: (one.score, one.learned, one.walk), reverse=True):
+            if each.score < least:
+                break
+            if len(rows | set(each.walk)) <= search.k and not set(each.walk) <= rows:
+                taken.append(each)
+                rows |= set(each.walk)
+        subjects = {self.facts.subject_of(row) for row in rows}
+        bearers = Counter(self.facts.label(subject) for subject in subjects)
+        shared = {subject for subject in subjects if bearers[self.facts.label(subject)] > 1}
+        return tuple(
+            FoundPath(
+                tuple(
+                    self._remembered(row, before, period, shared)
+                    for before, row in zip((None, *each.walk), each.walk, strict=False)
+                ),
+                each.score,
+            )
+            for each in taken
+        )
+
+    def _remembered(self, row: int, before: int | None, period: Period | None, shared: set[int]) -> Remembered:
+        """A row of a path, and the row before it."""
+        subject = self.facts.subject_of(row)
+        label = self.facts.label(subject)
+        bridge = ""
+        if before is not None:
+            phrase = self.relations.relations[self._relation_of(before)].phrase
+            bridge = f" ({phrase.replace(SLOT, self.facts.label(self.facts.subject_of(before)))})"
+        if subject in shared and (described := self.description(subject)):
+            label = f"{label} ({described})"
+        wording = self.wordings[self.facts.wording_of(row)]
+        return Remembered(
+            question=wording.replace(SLOT, label),
+            values=tuple(self.facts.values(row, period)),
+            row=row,
+            subject=self.facts.ids[subject],
+            relation=self.relations.identifiers[self._relation_of(row)],
+            bridged=wording.replace(SLOT, label + bridge),
+        )
+
+    def _relation_of(self, row: int) -> int:
+        return int(self.facts.relations_of(np.array([row]))[0])

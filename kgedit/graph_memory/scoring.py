@@ -1,0 +1,134 @@
+"""How well paths of relations fit a question: similarity and shared words in the window of the question that fits best.
+
+A window is a part of the question with the name masked (kgedit.graph_memory.windows). Words around a question are in
+other windows than the question itself, so words count in the window that is most similar to the path, not in the text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgedit.graph_memory.gate import Evidence
+from kgedit.graph_memory.relations import RelationIndex, all_stems, question_word
+from kgedit.llm.embeddings import Vectors
+
+RelationPath = tuple[int, ...]
+Scores = NDArray[np.float64]
+_CONFLICT = 0.1
+_SHARPNESS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWindow:
+    """A part of a question with its name masked.
+
+    Attributes:
+        vector: (dimensions,), of length 1.
+        stems: Of its content words, without the name.
+        repeated: Those of the stems that are in it more than once.
+        asking: Its question word, one of kgedit.graph_memory.relations.CONFLICTS, or "".
+    """
+
+    vector: Vectors
+    stems: tuple[str, ...]
+    repeated: frozenset[str]
+    asking: str
+
+    @classmethod
+    def of(cls, text: str, vector: Vectors) -> QuestionWindow:
+        """A window of a masked text; the mask is no content word."""
+        counts = Counter(all_stems(text))
+        repeated = frozenset(stem for stem, count in counts.items() if count > 1)
+        return cls(vector, tuple(counts), repeated, question_word(text))
+
+
+@dataclass(frozen=True, slots=True)
+class PathScores:
+    """Scores of paths from one name.
+
+    Attributes:
+        paths: As given.
+        totals: (paths,), in their best windows.
+        similarities: (windows, paths), cosines.
+        words: (windows, paths), shares of the telling words.
+        windows: (paths,), the index of the best window.
+    """
+
+    paths: Sequence[RelationPath]
+    totals: Scores
+    similarities: Scores
+    words: Scores
+    windows: NDArray[np.int64]
+
+
+def score_paths(
+    paths: Sequence[RelationPath], windows: Sequence[QuestionWindow], relations: RelationIndex, *, word_weight: float
+) -> PathScores:
+    """Score paths from one name by the window that is most like each."""
+    wordings = relations.vectors(paths)
+    starts = np.cumsum([0, *(len(each.asked) for each in wordings[:-1])])
+    every = np.stack([window.vector for window in windows]) @ np.concatenate([each.asked for each in wordings]).T
+    similarities = np.maximum.reduceat(every.astype(np.float64), starts, axis=1)
+    words = np.stack([relations.shares(window.stems, paths) for window in windows])
+    conflicts = np.stack([relations.conflicts(window.asking, paths) for window in windows])
+    totals = similarities + word_weight * words - _CONFLICT * conflicts
+    best = totals.argmax(axis=0)
+    return PathScores(paths, totals[best, np.arange(len(paths))], similarities, words, best)
+
+
+def evidence_for(
+    scores: PathScores, best: int, windows: Sequence[QuestionWindow], relations: RelationIndex
+) -> Evidence:
+    """What speaks for one path of those that were scored."""
+    path, index = scores.paths[best], int(scores.windows[best])
+    window = windows[index]
+    similarity, words = float(scores.similarities[index, best]), float(scores.words[index, best])
+    told, held, own = (
+        relations.catalogue.mask_of(relations.relations[number].identifier for number in numbers)
+        for numbers in ({n for each in scores.paths for n in each}, {each[0] for each in scores.paths}, path)
+    )
+    possible = ~relations.catalogue.conflicting(window.asking)
+    rivals, lacked = ~told & possible, ~held & possible
+    asked = relations.catalogue.vectors.asked_like(window.vector)
+    phrases = (relations.catalogue.vectors.phrases @ window.vector).astype(np.float64)
+    whole, first, last = relations.vectors([path, path[:1], path[-1:]])
+    phrase, as_first = (float(each.phrase @ window.vector) for each in (whole, first))
+    first_asked, last_asked = (float((each.asked @ window.vector).max()) for each in (first, last))
+    [covered] = relations.covered(window.stems, [path])
+    return Evidence(
+        similarity=similarity,
+        words=words,
+        covered=covered,
+        margin=similarity - _most(asked[rivals]),
+        words_margin=covered - _most(relations.catalogue_covered(window.stems)[rivals]),
+        end_margin=similarity - _most(asked[told & ~held & possible]),
+        rank=math.log1p(int((asked[rivals] > similarity).sum())),
+        bridge=relations.bridged(window.stems, window.repeated, path),
+        conflict=float(relations.conflicts(window.asking, [path])[0]),
+        phrase=phrase,
+        phrase_margin=phrase - _most(phrases[rivals]),
+        phrase_rank=math.log1p(int((phrases[lacked] > phrase).sum())),
+        soft_margin=similarity - _softly_most(asked[lacked]),
+        soft_phrase_margin=phrase - _softly_most(phrases[lacked]),
+        # For one relation these are 0 but for rounding, which a fit would take for evidence.
+        over_first=similarity - first_asked if len(path) > 1 else 0.0,
+        over_last=similarity - last_asked if len(path) > 1 else 0.0,
+        first_margin=as_first - _most(phrases[~own]),
+        last_margin=last_asked - _most(asked[~own]),
+        hops=len(path),
+    )
+
+
+def _softly_most(values: Scores) -> float:
+    """A maximum that many values almost as great raise: a window that is like everything is like nothing."""
+    return float(np.log(np.exp(_SHARPNESS * values).sum()) / _SHARPNESS) if values.size else 0.0
+
+
+def _most(values: Scores) -> float:
+    return float(values.max()) if values.size else 0.0

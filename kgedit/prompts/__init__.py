@@ -1,1 +1,0 @@
-"""Wordings as data: question templates and personas, read from prompts/ and checked."""

@@ -1,0 +1,179 @@
+"""The memory that is served: asked by many at once, and exchanged for a newer file without a pause.
+
+Questions that wait are asked together, in one thread: an embedder takes several texts in little more than the time of
+one. A new file is loaded in another thread while the old memory answers; a file that cannot be read changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kgedit.errors import KgeditError
+from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.gate import Gate
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.graph_memory.relations import CatalogueWordings
+from kgedit.llm.embeddings import Embedder, Vectors
+from kgedit.proxy.metrics import Metrics
+
+LOG = logging.getLogger("kgedit.proxy")
+_MOST_AT_ONCE = 64
+_MOST_VECTORS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A memory with what is told about it.
+
+    Attributes:
+        memory: What is asked.
+        sha256: Hash of its file.
+        manifest: Of its file.
+        at: Seconds since 1970 when it was loaded.
+    """
+
+    memory: GraphMemory
+    sha256: str
+    manifest: dict[str, Any]
+    at: float
+
+
+class CachedEmbedder:
+    """Keeps the vectors of the texts that were asked last: a reloaded memory words its paths as the one before.
+
+    Args:
+        embed: Computes what is not kept.
+        most: Texts that are kept.
+    """
+
+    def __init__(self, embed: Embedder, most: int = _MOST_VECTORS) -> None:
+        self._embed, self._most = embed, most
+        self._kept: OrderedDict[str, Vectors] = OrderedDict()
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        missing = [text for text in dict.fromkeys(texts) if text not in self._kept]
+        if missing:
+            self._kept.update(zip(missing, self._embed(missing), strict=True))
+        for text in texts:
+            self._kept.move_to_end(text)
+        found: Vectors = np.stack([self._kept[text] for text in texts])
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+        return found
+
+
+class ServedMemory:
+    """A memory file that is asked and watched.
+
+    Args:
+        path: The file.
+        embed: Computes the vectors of texts.
+        gate: Learnt for the embedder.
+        search: How questions are answered.
+        metrics: Told what happens.
+    """
+
+    def __init__(self, path: Path, embed: Embedder, *, gate: Gate, search: Search, metrics: Metrics) -> None:
+        self.path, self.search = path, search
+        self._embed, self._gate, self._metrics = CachedEmbedder(embed), gate, metrics
+        self._catalogue = CatalogueWordings(self._embed)
+        # One thread asks and another loads: neither the memory nor the embedder is made for two at once, and what
+        # loading shares with asking is asked in the first one.
+        self._asking = ThreadPoolExecutor(1, "kgedit-ask")
+        self._loading = ThreadPoolExecutor(1, "kgedit-load")
+        self._waiting: list[tuple[str, asyncio.Future[Finding]]] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._stamp: tuple[int, ...] | None = None
+        self.loaded = self._load()
+
+    async def warm(self) -> None:
+        """Load the embedder and compute the catalogue's vectors, so that the first request does not wait for them."""
+        await asyncio.get_running_loop().run_in_executor(self._asking, self._warm, self.loaded.memory)
+
+    async def find(self, question: str) -> Finding:
+        """The facts of a question."""
+        future: asyncio.Future[Finding] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return await future
+
+    async def reload(self) -> bool:
+        """Load the file and ask it from then on; False, and the old memory stays, if it cannot be read."""
+        loop = asyncio.get_running_loop()
+        try:
+            fresh = await loop.run_in_executor(self._loading, self._load)
+            await loop.run_in_executor(self._asking, self._warm, fresh.memory)
+        except Exception as error:  # a server outlives whatever is wrong with a file
+            self._metrics.reload_failures.add()
+            LOG.error("The memory was not reloaded, the earlier one stays: %s", error)
+            return False
+        self.loaded = fresh
+        self._metrics.reloads.add()
+        LOG.info("Reloaded %s: %s facts, sha256 %s", self.path, f"{len(fresh.memory):,}", fresh.sha256[:12])
+        return True
+
+    async def watch(self, seconds: float) -> None:
+        """Reload whenever the file is another one, until cancelled; the file is looked at so often."""
+        while True:
+            await asyncio.sleep(seconds)
+            stamp = self._stamp_of_file()
+            if stamp is not None and stamp != self._stamp:
+                await self.reload()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._asking.shutdown(wait=False, cancel_futures=True)
+        self._loading.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+            memory, started = self.loaded.memory, time.perf_counter()
+            questions = [question for question, _ in batch]
+            try:
+                found = await loop.run_in_executor(self._asking, memory.find, questions, self.search)
+            except Exception as error:  # passed on to those who asked
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+                continue
+            self._metrics.retrieval.add(time.perf_counter() - started, len(batch))
+            for (_, future), finding in zip(batch, found, strict=True):
+                if not future.done():
+                    future.set_result(finding)
+
+    def _load(self) -> Loaded:
+        # Taken first: a file that is replaced while it is read is loaded again, and not missed.
+        self._stamp = self._stamp_of_file()
+        file = read_memory_file(self.path)
+        memory = GraphMemory(self._embed, catalogue=self._catalogue, gate=self._gate)
+        try:
+            memory.load_tables(file.tables)
+        except (KeyError, ValueError) as error:
+            raise KgeditError(f"{self.path} lacks a table of a memory ({error}). Build it again.") from error
+        return Loaded(memory, file.sha256, dict(file.manifest), time.time())
+
+    def _stamp_of_file(self) -> tuple[int, ...] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _warm(self, memory: GraphMemory) -> None:
+        self._embed(["X"])
+        _ = self._catalogue.vectors, self._catalogue.postings
+        memory.find(["Who is it?"], self.search)

@@ -1,0 +1,305 @@
+"""The proxy: requests to an OpenAI-compatible server, with facts ahead of what is asked; answers as they come.
+
+Requests that it does not understand are passed on unchanged, and answers, errors included, are passed back, so that
+clients see the upstream's own API. Headers and texts are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import httpx2
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from kgedit.errors import KgeditError
+from kgedit.graph_memory.reading import reading_order
+from kgedit.proxy.guard import HostNames, OnlyOurPages
+from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
+from kgedit.proxy.memories import ServedMemory
+from kgedit.proxy.metrics import CONTENT_TYPE, Metrics
+from kgedit.proxy.placing import Placing, asked_in, with_facts
+from kgedit.untrusted import is_web_address, split_credentials
+
+LOG = logging.getLogger("kgedit.proxy")
+ASKING = ("/v1/chat/completions", "/v1/completions")
+"""Paths whose requests get facts."""
+
+_HOP_BY_HOP = frozenset(
+    (
+        *(b"connection", b"content-length", b"host", b"keep-alive", b"proxy-authenticate", b"proxy-authorization"),
+        *(b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+    )
+)
+"""Headers of one connection (RFC 9110, 7.6.1), and those that are set again for the next one."""
+
+Headers = list[tuple[bytes, bytes]]
+"""Names and values as they were sent: a value may hold bytes that are neither ASCII nor UTF-8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySettings:
+    """How requests are passed on.
+
+    Attributes:
+        upstream: Address of the server, with or without /v1 at its end. A user and password in it are sent as Basic
+            authorization, in place of the client's, and are shown nowhere.
+        placing: How facts are written.
+        connect_seconds: Until the upstream must have taken a connection.
+        read_seconds: Longest silence of the upstream; None waits for as long as the client does.
+        most_bytes: Of a request.
+        hosts: Further host names of the proxy; its pages and clients may use loopback names and IP addresses anyway.
+        watch_seconds: How often the file of the memory is looked at.
+    """
+
+    upstream: str = field(repr=False)
+    placing: Placing = field(default_factory=Placing)
+    connect_seconds: float = 10.0
+    read_seconds: float | None = None
+    most_bytes: int = 32 * 1024 * 1024
+    watch_seconds: float = 1.0
+    hosts: tuple[str, ...] = ()
+
+
+class Proxy:
+    """Answers the routes of `proxy_app`.
+
+    Args:
+        memory: Facts.
+        settings: How requests are passed on.
+        metrics: Told what happens.
+
+    Raises:
+        KgeditError: if the upstream is no address.
+    """
+
+    def __init__(self, memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> None:
+        self._memory, self._settings, self._metrics = memory, settings, metrics
+        self._upstream, credentials = _read_upstream(settings.upstream)
+        self._in_flight = 0
+        # Neither proxies nor passwords of the environment: only what the client sends goes to the upstream.
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(settings.read_seconds, connect=settings.connect_seconds, pool=None),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            trust_env=False,
+            follow_redirects=False,
+            auth=None if credentials is None else httpx2.BasicAuth(*credentials),
+        )
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        """Make ready, watch the memory's file while the server runs, and close what is open."""
+        await self._memory.warm()
+        loop = asyncio.get_running_loop()
+        tasks: set[asyncio.Task[Any]] = {loop.create_task(self._memory.watch(self._settings.watch_seconds))}
+
+        def hang_up() -> None:
+            task = loop.create_task(self._memory.reload())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        # Not on Windows, and not in a thread, as tests run it: there the watched file is enough.
+        with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+            loop.add_signal_handler(signal.SIGHUP, hang_up)
+        try:
+            yield
+        finally:
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._client.aclose()
+            self._memory.close()
+
+    async def answer(self, request: Request) -> Response:
+        """Pass one request on, with facts if it asks something."""
+        path = request.scope["path"]
+        try:
+            body = await read_body(request, most_bytes=self._settings.most_bytes)
+        except UnreadableBodyError as error:
+            return self._refused(path, error.status, str(error), closing=True)
+        if any(part in (".", "..") for part in path.split("/")):
+            return self._refused(path, 404, "A path with '.' or '..' is not passed on.")
+        told = 0
+        if path in ASKING and request.method == "POST":
+            body, told = await self._with_facts(path, body)
+        try:
+            response = await self._client.send(self._passed_on(request, body), stream=True)
+        except httpx2.TimeoutException as error:
+            return self._failed(path, 504, error)
+        except httpx2.HTTPError as error:
+            return self._failed(path, 502, error)
+        self._metrics.facts.add(told)
+        if told:
+            self._metrics.with_facts.add()
+        return _Relayed(response, self, path, told)
+
+    async def health(self, _request: Request) -> Response:
+        """That the proxy runs, and with which memory. Whether the upstream does is asked at /v1/models."""
+        loaded = self._memory.loaded
+        return JSONResponse(
+            {
+                "status": "ok",
+                "upstream": self._upstream,
+                "memory": {
+                    "file": str(self._memory.path),
+                    "sha256": loaded.sha256,
+                    "facts": len(loaded.memory),
+                    "sources": loaded.manifest.get("sources", []),
+                    "loaded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(loaded.at)),
+                    "reload_failures": int(self._metrics.reload_failures.total()),
+                },
+            }
+        )
+
+    async def metrics(self, _request: Request) -> Response:
+        """Counts for Prometheus."""
+        gauges = {
+            "in_flight": ("Requests that are being answered.", float(self._in_flight)),
+            "memory_facts": ("Facts of the memory, ended ones included.", float(len(self._memory.loaded.memory))),
+            "memory_loaded_seconds": ("When the memory was loaded, seconds since 1970.", self._memory.loaded.at),
+        }
+        return PlainTextResponse(self._metrics.text(gauges), headers={"content-type": CONTENT_TYPE})
+
+    def begun(self) -> None:
+        """An answer is on its way."""
+        self._in_flight += 1
+
+    def ended(self, path: str, status: int) -> None:
+        """An answer is over; its status is 0 if the client went away, 599 if the upstream broke off."""
+        self._in_flight -= 1
+        self._metrics.requests.add(path=_path_label(path), status=str(status))
+
+    def broke_off(self, path: str, error: Exception) -> None:
+        """The upstream ended in the middle of an answer."""
+        self._metrics.upstream_errors.add(kind=type(error).__name__)
+        LOG.warning("%s: the upstream broke off (%s)", path, type(error).__name__)
+
+    def _passed_on(self, request: Request, body: bytes) -> httpx2.Request:
+        """A client's request as the upstream gets it."""
+        target = request.scope.get("raw_path") or request.scope["path"].encode()
+        if query := request.scope["query_string"]:
+            target += b"?" + query
+        address = httpx2.URL(self._upstream)
+        address = address.copy_with(raw_path=address.raw_path.rstrip(b"/") + target)
+        passed = self._client.build_request(request.method, address, headers=_passed(request.headers.raw), content=body)
+        for name in ("user-agent", "accept", "accept-encoding"):
+            if name not in request.headers:  # the client's own words, not those of the library
+                passed.headers.pop(name, None)
+        return passed
+
+    async def _with_facts(self, path: str, content: bytes) -> tuple[bytes, int]:
+        """A body with facts, and how many; unchanged if there are none for it or it cannot be read."""
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError):
+            return content, 0
+        if not isinstance(body, dict) or not (question := asked_in(path, body)):
+            return content, 0
+        try:
+            facts = reading_order((await self._memory.find(question)).paths)
+            text = self._settings.placing.text(facts)
+            return (json.dumps(with_facts(path, body, text)).encode(), len(facts)) if text else (content, 0)
+        except Exception as error:  # a question is answered without facts rather than not at all
+            self._metrics.retrieval_errors.add()
+            LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)
+            return content, 0
+
+    def _failed(self, path: str, status: int, error: Exception) -> Response:
+        kind = type(error).__name__
+        self._metrics.upstream_errors.add(kind=kind)
+        LOG.warning("%s: the upstream did not answer (%s)", path, kind)
+        return self._refused(path, status, f"The model's server at {self._upstream} did not answer ({kind}).")
+
+    def _refused(self, path: str, status: int, message: str, *, closing: bool = False) -> Response:
+        self._metrics.requests.add(path=_path_label(path), status=str(status))
+        kind = ClosingResponse if closing else JSONResponse
+        return kind({"error": {"message": message, "type": "kgedit_proxy", "code": status}}, status)
+
+
+class _Relayed(StreamingResponse):
+    """An upstream's answer, passed back in the pieces in which it comes."""
+
+    def __init__(self, upstream: httpx2.Response, proxy: Proxy, path: str, told: int) -> None:
+        super().__init__(upstream.aiter_raw(), upstream.status_code)
+        self._upstream, self._proxy, self._path = upstream, proxy, path
+        kept = _passed(upstream.headers.raw)
+        kept += [(name, value) for name, value in upstream.headers.raw if name.lower() == b"content-length"][:1]
+        kept.append((b"x-kgedit-facts", str(told).encode()))
+        self.raw_headers = [(name.lower(), value) for name, value in kept]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status = 0
+        self._proxy.begun()
+        try:
+            await super().__call__(scope, receive, send)
+            status = self.status_code
+        except httpx2.HTTPError as error:
+            status = 599
+            self._proxy.broke_off(self._path, error)
+            raise BrokenAnswerError(str(error)) from None
+        except ClientDisconnect:
+            pass
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._upstream.aclose()
+            self._proxy.ended(self._path, status)
+
+
+class BrokenAnswerError(Exception):
+    """The upstream broke off: raised so that the server closes the client's connection without a proper end."""
+
+
+def proxy_app(memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> Starlette:
+    """The application with its routes."""
+    proxy = Proxy(memory, settings, metrics)
+    return Starlette(
+        routes=[
+            *(Route(path, proxy.answer, methods=["POST"]) for path in ASKING),
+            Route("/v1/models", proxy.answer, methods=["GET"]),
+            # A model's name may hold a slash: "org/name".
+            Route("/v1/models/{model:path}", proxy.answer, methods=["GET"]),
+            Route("/v1/embeddings", proxy.answer, methods=["POST"]),
+            Route("/health", proxy.health, methods=["GET"]),
+            Route("/metrics", proxy.metrics, methods=["GET"]),
+        ],
+        middleware=[Middleware(OnlyOurPages, hosts=HostNames(settings.hosts))],
+        lifespan=proxy.lifespan,
+    )
+
+
+def _passed(headers: Headers) -> Headers:
+    """Headers without those of one connection."""
+    named = {
+        part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
+    }
+    return [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP | named]
+
+
+def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
+    """The upstream's address without /v1, and the user and password in it."""
+    address, credentials = split_credentials(given)
+    if not is_web_address(address) or "?" in address or "#" in address:
+        raise KgeditError(f"'{address}' is no address of a server. Give one like http://127.0.0.1:8000/v1")
+    try:
+        httpx2.URL(address)
+    except httpx2.InvalidURL as error:
+        raise KgeditError(f"'{address}' is no address of a server: {error}") from error
+    return address.rstrip("/").removesuffix("/v1"), credentials
+
+
+def _path_label(path: str) -> str:
+    """A path without what clients may choose at will."""
+    return "/v1/models/…" if path.startswith("/v1/models/") else path

@@ -1,0 +1,92 @@
+"""Runs the proxy until it is told to stop; requests that are being answered are answered first."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from uvicorn.config import LOGGING_CONFIG
+
+from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.gate import read_gate
+from kgedit.llm.embeddings import embedder_on_demand
+from kgedit.proxy.http import TimedProtocol
+from kgedit.proxy.memories import ServedMemory
+from kgedit.proxy.metrics import Metrics
+from kgedit.proxy.proxy import BrokenAnswerError, ProxySettings, proxy_app
+
+_SECONDS_TO_STOP = 30
+_MOST_CLIENTS = 1000
+"""Connections at once; further ones get 503, because each may hold a body of `ProxySettings.most_bytes` in memory."""
+
+
+def make_server(
+    path: Path,
+    settings: ProxySettings,
+    *,
+    host: str,
+    port: int,
+    search: Search,
+    embedder: str,
+    device: str,
+) -> uvicorn.Server:
+    """A server of a memory that is not running yet.
+
+    Args:
+        path: The memory's file.
+        settings: How requests are passed on.
+        host: Address to listen at.
+        port: 0 for a free one.
+        search: How questions are answered.
+        embedder: As for kgedit.llm.embeddings.load_embedder.
+        device: Where the embedder runs.
+
+    Raises:
+        KgeditError: if the upstream is no address, or the file holds no memory.
+    """
+    metrics = Metrics()
+    memory = ServedMemory(
+        path,
+        embedder_on_demand(embedder, device=device, reduced=True),
+        gate=read_gate(embedder),
+        search=search,
+        metrics=metrics,
+    )
+    # Whoever chose the address to listen at may name it; 0.0.0.0 and :: are no names.
+    settings = replace(settings, hosts=(*settings.hosts, host))
+    config = uvicorn.Config(
+        proxy_app(memory, settings, metrics),
+        host=host,
+        port=port,
+        http=TimedProtocol,
+        ws="none",
+        limit_concurrency=_MOST_CLIENTS,
+        access_log=False,
+        log_level="info",
+        log_config=_log_config(),
+        timeout_graceful_shutdown=_SECONDS_TO_STOP,
+        server_header=False,
+        date_header=False,
+    )
+    return uvicorn.Server(config)
+
+
+class _WithoutBrokenAnswers(logging.Filter):
+    """Takes out the traceback of an answer that was broken off on purpose: one line of ours said so."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        return not isinstance(raised, BrokenAnswerError)
+
+
+def _log_config() -> dict[str, Any]:
+    """uvicorn's own, on stderr, with the lines of kgedit.proxy."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["filters"] = {"broken": {"()": _WithoutBrokenAnswers}}
+    config["handlers"]["default"]["filters"] = ["broken"]
+    config["loggers"]["kgedit.proxy"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    return config

@@ -1,0 +1,179 @@
+"""From changed edges to cases: one ordered list of filters, every drop counted by its reason.
+
+The order and the thresholds are WikiBigEdit's (section 3, step 2), by ids instead of labels; beyond the paper,
+redirected subjects, Wikimedia's own pages and likely duplicates are dropped as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from kgedit.engines.protocol import CHANGED_EDGES, Engine
+from kgedit.store.engine import select
+from kgedit.store.window import Window
+from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.labels import likened, not_roman, too_long
+from kgedit.timesteps.subjects import is_id
+
+FILTERS: tuple[Filter, ...] = (
+    ("subject is no item", "subject[1] <> 'Q'"),
+    ("subject gone or redirected in the newer snapshot", "NOT subject_in_new"),
+    ("subject not in the older snapshot", "NOT subject_in_old"),
+    ("not entity to entity", "NOT item_valued"),
+    ("an item merged into the subject had the value", "len(added) > 0 AND list_has_all(inherited, added)"),
+    ("value removed, none added", "len(added) = 0"),
+    ("circular: subject is the object", "list_contains(new_objects, subject)"),
+    ("no label in the languages asked for", "subject_label IS NULL OR object_unlabelled"),
+    ("a label is the id of an entity", f"{is_id('subject_label')} OR object_is_id"),
+    ("no letter of the Roman script in a label", f"{not_roman('subject_label')} OR object_not_roman"),
+    ("label of one character", "length(subject_label) = 1 OR object_one_character"),
+    ("label of more than five words", f"{too_long('subject_label')} OR object_too_long"),
+    ("several current objects", "len(new_objects) > 1"),
+    ("Wikimedia page: list, category, template, disambiguation, portal, module", "subject_is_page OR object_is_page"),
+    ("old and new object bear one label: likely duplicate", "object_label_unchanged"),
+    ("no label of the old object", "old_unlabelled"),
+)
+"""A change is dropped for the first one that holds."""
+
+CHANGES = (*CHANGED_EDGES.names, "inherited")
+"""What an engine says of each change, and ``inherited``; labels come from the snapshots themselves."""
+
+
+def find_changes(engine: Engine, window: Window) -> pa.Table:
+    """The changed edges of a window; columns CHANGES."""
+    return with_inherited(window, engine.changed_edges(window))
+
+
+def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
+    """Changes with a column ``inherited``: what items that were merged into the subject had in the older snapshot."""
+    return window.select(
+        f"""
+        WITH merged AS (
+            SELECT target AS subject, property, list(DISTINCT object ORDER BY object) AS inherited
+            FROM old_facts f JOIN new_redirects r ON r.id = f.subject GROUP BY ALL
+        )
+        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited
+        FROM changes LEFT JOIN merged USING (subject, property) ORDER BY subject, property
+        """,  # noqa: S608 - our own names
+        changes=changes.select(list(CHANGES[:-1])),
+    )
+
+
+def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
+    """Judge changes by FILTERS.
+
+    Args:
+        changes: From find_changes.
+        labels: From kgedit.timesteps.labels.read_labels.
+
+    Returns:
+        Both parts have the columns of `changes`, ``added`` (objects that only the newer snapshot has) and
+        ``old_answers`` (labels of the old objects, in their order).
+    """
+    judged = select(
+        f"""
+        WITH change AS (
+            SELECT *, list_filter(new_objects, lambda x: NOT list_contains(old_objects, x)) AS added FROM changes
+        ), added_object AS (
+            SELECT subject, property, bool_or(label IS NULL) AS object_unlabelled,
+                   bool_or({is_id("label")}) AS object_is_id, bool_or({not_roman("label")}) AS object_not_roman,
+                   bool_or(length(label) = 1) AS object_one_character,
+                   bool_or({too_long("label")}) AS object_too_long, bool_or(is_page) AS object_is_page,
+                   list({likened("label")}) AS added_labels
+            FROM (SELECT subject, property, unnest(added) AS object FROM change)
+            LEFT JOIN labels ON id = object GROUP BY ALL
+        ), old_object AS (
+            SELECT subject, property, bool_or(coalesce(old_label, label) IS NULL) AS old_unlabelled,
+                   list(coalesce(old_label, label) ORDER BY place) AS old_answers,
+                   list({likened("coalesce(old_label, label)")}) AS old_labels
+            FROM (SELECT subject, property, unnest(old_objects) AS object,
+                         generate_subscripts(old_objects, 1) AS place FROM change)
+            LEFT JOIN labels ON id = object GROUP BY ALL
+        ), labelled AS (
+            SELECT change.*, s.label AS subject_label, coalesce(s.is_page, false) AS subject_is_page,
+                   added_object.* EXCLUDE (subject, property), old_unlabelled, coalesce(old_answers, []) AS old_answers,
+                   list_has_any(coalesce(old_labels, []), added_labels) AS object_label_unchanged
+            FROM change LEFT JOIN labels s ON s.id = subject
+            LEFT JOIN added_object USING (subject, property) LEFT JOIN old_object USING (subject, property)
+        )
+        SELECT {", ".join(CHANGES)}, added, old_answers, {reason_column(FILTERS)}
+        FROM labelled ORDER BY subject, property
+        """,  # noqa: S608 - our own names and numbers
+        changes=changes,
+        labels=labels,
+    )
+    return split_by_reason(judged, FILTERS)
+
+
+def read_statements(window: Window, changes: pa.Table) -> pa.Table:
+    """The statements behind the newer snapshot's values of some changes.
+
+    Returns:
+        Columns subject, property and statement_ids, in the order of objects and then of ids; start_time and
+        point_in_time of the first that has one.
+    """
+    return window.select(
+        """
+        SELECT subject, property, list(statement_id ORDER BY object, statement_id) AS statement_ids,
+               arg_min(start_time, (object, statement_id)) AS start_time,
+               arg_min(point_time, (object, statement_id)) AS point_in_time
+        FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id, start_time, point_time
+              FROM new_facts SEMI JOIN changes USING (subject, property) LEFT JOIN new_redirects ON id = object)
+        GROUP BY ALL ORDER BY subject, property
+        """,
+        changes=changes,
+    )
+
+
+def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filtered:
+    """Changes with their kind, and of these the ones of the kinds asked for.
+
+    Args:
+        kept: From filter_changes.
+        kinds: From kgedit.timesteps.kinds.describe_kinds.
+        wanted: Kinds to keep; none for all.
+
+    Returns:
+        Both parts have the columns of `kept` and kind, kind_confidence and kind_signals.
+    """
+    named = ", ".join(f"'{kind}'" for kind in sorted(wanted)) or "kind"
+    filters = (("another kind of change than asked for", f"kind NOT IN ({named})"),)
+    judged = select(
+        f"""
+        SELECT kept.*, kind, confidence AS kind_confidence, signals AS kind_signals, {reason_column(filters)}
+        FROM kept JOIN kinds USING (subject, property) ORDER BY subject, property
+        """,  # noqa: S608 - names of kinds, checked
+        kept=kept,
+        kinds=kinds,
+    )
+    return split_by_reason(judged, filters)
+
+
+def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Table:
+    """One case per change, with labels, aliases and its id, ordered by case_id.
+
+    Args:
+        kept: From keep_kinds; each has one object.
+        labels: As there.
+        statements: From read_statements.
+    """
+    return select(
+        """
+        SELECT k.subject || ':' || k.property || ':' || k.added[1] AS case_id,
+               CASE WHEN len(k.old_objects) = 0 THEN 'new' ELSE 'update' END AS tag,
+               k.subject, s.label AS subject_label, k.property, coalesce(p.label, k.property) AS property_label,
+               k.added[1] AS object, o.label AS object_label, o.label AS answer, o.aliases AS object_aliases,
+               statement_ids, start_time, point_in_time, kind, kind_confidence, kind_signals, old_objects, old_answers,
+               coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
+               coalesce(s.old_label <> s.label, false) OR coalesce(o.old_label <> o.label, false) AS label_changed
+        FROM kept k JOIN labels s ON s.id = k.subject JOIN labels o ON o.id = k.added[1]
+        LEFT JOIN labels p ON p.id = k.property
+        LEFT JOIN statements t ON t.subject = k.subject AND t.property = k.property
+        ORDER BY case_id
+        """,
+        kept=kept,
+        labels=labels,
+        statements=statements,
+    )

@@ -1,0 +1,172 @@
+"""What a timestep, or a file of edits, consists of: one long table of counts and measures.
+
+Columns are used where they are there: a published file has no funnel, a timestep of one profile no scenarios.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.timesteps.edit_files import EditFile, Edits
+from kgedit.timesteps.timestep import Timestep
+
+DESCRIPTION = pa.schema(
+    [
+        ("part", pa.string()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+        ("share", pa.float64()),  # of the part's whole; null where there is none
+    ]
+)
+
+CountTokens = Callable[[Sequence[str]], list[int]]
+"""Numbers of tokens of several texts."""
+
+_CASES = pa.schema([(name, pa.string()) for name in ("tag", "relation", "question", "answer")])
+DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time")
+_TABLES_WITH_DETAILS = ("cases", "updates")
+"""Tables of a timestep in which a profile may keep the columns of DETAILS."""
+
+LATE = 2000
+
+Row = dict[str, Any]
+
+
+def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> pa.Table:
+    """Everything that can be counted of some edits.
+
+    Args:
+        edits: A timestep, or a file of edits.
+        count_tokens: Counts a model's tokens; None for words only.
+
+    Returns:
+        A table with the schema DESCRIPTION. Its parts, in this order and where there is something to count: cases,
+        probes, dates, funnel, not used, tags, scenarios, kinds, relations, years, years in all, words and tokens of
+        questions and answers, popularity (the upper bounds of its deciles).
+    """
+    cases = _cases(edits)
+    details = _details(edits)
+    rows = [
+        _row("cases", "cases", cases.num_rows),
+        *_counted("probes", Counter(probe.axis for case in edits.cases() for probe in case.probes), shares=False),
+        *(_told_by_timestep(edits) if isinstance(edits, Timestep) else ()),
+        *(_counted("not used", edits.left_out, shares=False) if isinstance(edits, EditFile) else ()),
+        *_counted("tags", _tally(cases["tag"].to_pylist())),
+        *_counted("scenarios", _tally(details["scenario"]) or _scenarios(edits)),
+        *_counted("kinds", _tally(details["kind"])),
+        *_counted("relations", _tally(cases["relation"].to_pylist())),
+        *_years(details, cases.num_rows),
+        *_lengths(cases, "words", lambda texts: [len(text.split()) for text in texts]),
+        *(_lengths(cases, "tokens", count_tokens) if count_tokens else ()),
+        *_deciles(details["popularity"]),
+    ]
+    return pa.Table.from_pylist(rows, schema=DESCRIPTION)
+
+
+def _cases(edits: Edits) -> pa.Table:
+    rows = []
+    for case in edits.cases():
+        known = case.fact.property.startswith("P")
+        label = f"{case.fact.property_label} ({case.fact.property})" if case.fact.property_label else case.fact.property
+        row = {"tag": case.tag, "relation": label if known else "not named", "question": case.question}
+        rows.append(row | {"answer": case.answer})
+    return pa.Table.from_pylist(rows, schema=_CASES)
+
+
+def _details(edits: Edits) -> dict[str, list[Any]]:
+    """Columns of DETAILS, null where a case, or an update of WikiFactDiff's, has none; empty where none can have it."""
+    columns: dict[str, list[Any]] = {name: [] for name in DETAILS}
+    if isinstance(edits, EditFile):
+        return {name: [getattr(details, name) for _, details in edits.details()] for name in DETAILS}
+    if isinstance(edits, Timestep):
+        for path in (edits.folder / f"{name}.parquet" for name in _TABLES_WITH_DETAILS):
+            wanted = [name for name in _names(path) if name in DETAILS and not columns[name]]
+            columns |= pq.read_table(path, columns=wanted).to_pydict() if wanted else {}
+    return columns
+
+
+def _names(path: Path) -> list[str]:
+    return list(pq.read_schema(path).names) if path.is_file() else []
+
+
+def _tally(values: Sequence[str | None]) -> Counter[str]:
+    return Counter(value for value in values if value is not None)
+
+
+def _scenarios(edits: Edits) -> Mapping[str, int]:
+    told = edits.manifest.get("scenarios") if isinstance(edits, Timestep) else None
+    return told if isinstance(told, dict) else {}
+
+
+def _told_by_timestep(timestep: Timestep) -> Iterator[Row]:
+    days = timestep.name.split("_")
+    if len(days) == 2 and all(day.isdigit() for day in days):
+        yield from (_row("dates", name, int(day)) for name, day in zip(("from", "to"), days, strict=True))
+    yield from _flat("funnel", timestep.manifest.get("funnel"))
+
+
+def _flat(part: str, told: Any, prefix: str = "") -> Iterator[Row]:
+    """Numbers of a nested mapping, named by the keys that lead to them."""
+    for name, value in told.items() if isinstance(told, dict) else ():
+        path = f"{prefix}: {name}" if prefix else str(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            yield _row(part, path, value)
+        else:
+            yield from _flat(part, value, path)
+
+
+def _years(details: Mapping[str, Sequence[str | None]], cases: int) -> Iterator[Row]:
+    """The year in which a fact began, or at which it was observed, by its own qualifiers."""
+    times = (start or point for start, point in zip_longest(details["start_time"], details["point_in_time"]))
+    years = sorted(year for time in times if time and (year := _year(time)) is not None)
+    if not years:
+        return
+    yield from _counted("years", Counter(map(str, years)), by_count=False)
+    late = sum(year > LATE for year in years)
+    yield _row("years in all", "dated", len(years), len(years) / cases)
+    yield _row("years in all", f"after {LATE}", late, late / len(years))
+
+
+def _year(time: str) -> int | None:
+    sign, digits = (-1, time[1:]) if time.startswith("-") else (1, time)
+    year = digits.partition("-")[0]
+    return sign * int(year) if year.isdigit() else None
+
+
+def _lengths(cases: pa.Table, unit: str, count: CountTokens) -> Iterator[Row]:
+    for column in ("question", "answer"):
+        numbers = np.array(count(cases[column].to_pylist()) or [0])
+        measures = {
+            "mean": round(float(numbers.mean()), 4),
+            "median": float(np.median(numbers)),
+            "95th percentile": float(np.percentile(numbers, 95)),
+            "most": float(numbers.max()),
+        }
+        yield from (_row(f"{unit} of a{'n' if column == 'answer' else ''} {column}", name, value)
+                    for name, value in measures.items())  # fmt: skip
+
+
+def _deciles(popularity: Sequence[float | None]) -> Iterator[Row]:
+    values = [value for value in popularity if value is not None]
+    if values:
+        for index, bound in enumerate(np.percentile(values, range(10, 101, 10)), start=1):
+            yield _row("popularity", f"decile {index}", round(float(bound), 6))
+
+
+def _counted(part: str, counts: Mapping[str, int], *, shares: bool = True, by_count: bool = True) -> Iterator[Row]:
+    total = sum(counts.values())
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0])) if by_count else counts.items()
+    for name, count in ordered:
+        yield _row(part, name, count, count / total if shares and total else None)
+
+
+def _row(part: str, name: str, value: float, share: float | None = None) -> Row:
+    return {"part": part, "name": name, "value": value, "share": None if share is None else round(share, 6)}

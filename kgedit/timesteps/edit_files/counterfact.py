@@ -1,0 +1,83 @@
+"""CounterFact as ROME ships it: requested_rewrite, with ids of relation and objects, and lists of prompts.
+
+The edits are false on purpose: every one of them fails an audit. Prompts are statements that break off where the
+answer stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kgedit.records.cases import Case, Probe
+from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
+from kgedit.timesteps.edit_files.values import (
+    case_id_of,
+    edited_fact,
+    lacks,
+    mapping_at,
+    nearby_fact,
+    probes_of,
+    text_at,
+    texts_at,
+)
+
+
+def is_mquake(row: object) -> bool:
+    """Whether an object is MQuAKE's, whose requested_rewrite lists several edits."""
+    return isinstance(row, Mapping) and isinstance(row.get("requested_rewrite"), list)
+
+
+def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
+    request = mapping_at(row, "requested_rewrite")
+    new, true = mapping_at(request, "target_new"), mapping_at(request, "target_true")
+    template, subject, target = text_at(request, "prompt"), text_at(request, "subject"), text_at(new, "str")
+    if lacks(place, {"requested_rewrite.prompt": template, "requested_rewrite.target_new.str": target}):
+        return
+    prompt, old = template.replace("{}", subject), text_at(true, "str")
+    relation = text_at(request, "relation_id")
+    fact = edited_fact(place.number, subject, target, relation_id=relation, object_id=text_at(new, "id"))
+    near = tuple(
+        Probe("locality", question, (old,), (nearby_fact(place, index, question, old),))
+        for index, question in enumerate(texts_at(row, "neighborhood_prompts") if old else ())
+    )
+    yield (
+        Case(
+            case_id=case_id_of(row, place),
+            timestep=place.file,
+            tag="update" if old else "new",
+            fact=fact,
+            question=prompt,
+            answer=target,
+            cloze=prompt,
+            old_objects=(text_at(true, "id") or f"old-{place.number}-0",) if old else (),
+            old_answers=(old,) if old else (),
+            probes=(
+                Probe("update", prompt, (target,), (fact,)),
+                *probes_of("rephrase", texts_at(row, "paraphrase_prompts"), (target,), fact),
+                *near,
+            ),
+        ),
+        CaseDetails(),
+    )
+
+
+_REQUEST = ("prompt", "subject", "relation_id", "target_new.str", "target_new.id", "target_true.str", "target_true.id")
+
+COUNTERFACT = EditFormat(
+    name="counterfact",
+    needs=(("requested_rewrite",),),
+    texts=("paraphrase_prompts", "neighborhood_prompts"),
+    used=(
+        "case_id",
+        *(f"requested_rewrite.{field}" for field in _REQUEST),
+        "paraphrase_prompts",
+        "neighborhood_prompts",
+    ),
+    unusable={
+        "attribute_prompts": "their answer is the edit's target: an edit that spreads would count as kept",
+        "generation_prompts": "they have no answer",
+        "pararel_idx": "number in another data set",
+    },
+    read_row=_read_row,
+)
+"""Source: counterfact.json as experiments/py/eval_utils_counterfact.py of kmeng01/rome reads it."""

@@ -1,0 +1,190 @@
+"""EasyEdit's files: CounterFact, ZsRE and QAEdit as it ships them, KnowEdit's sets, and kgedit's own export.
+
+Of each object prompt and target_new (WikiBio: text and labels) are needed. Locality questions come in three ways:
+locality_prompt with locality_ground_truth, a list of {loc, loc_ans}, or KnowEdit's map of groups. Its map
+`portability` is split over axes, because its groups ask different things (PORTABILITY_AXES). Relations are named in
+kgedit's export only: elsewhere every edit counts as a cluster of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kgedit.records.cases import Axis, Case, Fact, Probe
+from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
+from kgedit.timesteps.edit_files.values import (
+    case_id_of,
+    edited_fact,
+    lacks,
+    nearby_fact,
+    probes_of,
+    text_at,
+    texts_at,
+    texts_of,
+)
+
+PROMPT = ("prompt", "text")
+TARGET = ("target_new", "target", "labels")
+SUBJECT = ("subject", "concept")
+REPHRASE = ("rephrase_prompt", "rephrase")
+
+PORTABILITY_AXES: Mapping[str, Axis] = {
+    "Reasoning": "mhop",
+    "Subject_Aliasing": "alias",
+    "Logical_Generalization": "consequence",
+    "Personas": "personas",
+}
+"""Group of `portability` -> axis. Personas is kgedit's own group; EasyEdit reads the others by name and ignores it."""
+
+
+def case_of_row(row: Row, number: int, name: str) -> Case:
+    """The case of one complete object.
+
+    Args:
+        row: With prompt and target_new or target.
+        number: Which of the file's objects it is.
+        name: Of the file's edits.
+    """
+    ((case, _),) = _read_row(row, RowPlace(name, number, Counter()))
+    return case
+
+
+def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
+    prompt, targets, old = text_at(row, *PROMPT), texts_at(row, *TARGET), texts_at(row, "ground_truth")
+    if lacks(place, {" or ".join(PROMPT): prompt, " or ".join(TARGET): targets}):
+        return
+    fact = edited_fact(
+        place.number,
+        text_at(row, *SUBJECT),
+        targets[0],
+        subject_id=text_at(row, "subject_id"),
+        relation_id=text_at(row, "relation_id"),
+        relation=text_at(row, "relation"),
+        object_id=text_at(row, "object_id"),
+    )
+    answers = tuple(dict.fromkeys((*targets, *texts_at(row, "aliases"))))
+    probes = (
+        Probe("update", prompt, answers, (fact,)),
+        *probes_of("rephrase", texts_at(row, *REPHRASE), answers, fact),
+        *_portability(row, place, fact),
+        *_locality(row, place),
+    )
+    tag = text_at(row, "tag")
+    old_ids = texts_at(row, "old_object_ids")
+    yield (
+        Case(
+            case_id=case_id_of(row, place, source=text_at(row, "source") or "edit"),
+            timestep=place.file,
+            tag="new" if tag == "new" or not old else "update",
+            fact=fact,
+            question=prompt,
+            answer=targets[0],
+            cloze=text_at(row, "cloze"),
+            old_objects=old_ids or tuple(f"old-{place.number}-{index}" for index in range(len(old))),
+            old_answers=old,
+            probes=probes,
+            category=text_at(row, "category") or None,
+        ),
+        CaseDetails(),
+    )
+
+
+def _portability(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
+    for index, (group, entry) in enumerate(_entries(row.get("portability"))):
+        axis, answers = PORTABILITY_AXES.get(group), texts_at(entry, "ground_truth")
+        if axis is None:
+            continue  # told by the list of unused fields
+        if not answers:
+            place.left_out["portability questions without an answer"] += 1
+            continue
+        second = _listed_facts(entry, answers[0])
+        for question in texts_at(entry, "prompt"):
+            own = second or _consequence(place, index, group, axis, fact, answers[0])
+            yield Probe(axis, question, answers, own)
+
+
+def _consequence(place: RowPlace, index: int, group: str, axis: Axis, fact: Fact, answer: str) -> tuple[Fact, ...]:
+    """The facts behind a question whose ids the file does not give: the edit's own first."""
+    if axis in ("alias", "personas"):
+        return (fact,)
+    own = f"{place.number}-{index}"
+    return fact, Fact(fact.object, fact.object_label, f"second-relation-{own}", group, f"second-object-{own}", answer)
+
+
+def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
+    flat = {"prompt": row.get("locality_prompt"), "ground_truth": row.get("locality_ground_truth")}
+    seen = set()
+    for group, entry in [("", flat), *_entries(row.get("locality"))]:
+        questions, answers = texts_at(entry, "prompt", "loc"), texts_at(entry, "ground_truth", "loc_ans")
+        if questions and not answers:
+            place.left_out["locality questions without an answer"] += 1
+            continue
+        for question in questions:
+            if (question, answers) not in seen:
+                seen.add((question, answers))
+                nearby = nearby_fact(place, len(seen) - 1, question, answers[0], group=group)
+                yield Probe("locality", question, answers, _listed_facts(entry, answers[0]) or (nearby,))
+
+
+def _entries(value: Any) -> list[tuple[str, Row]]:
+    """The questions of a map of groups, or of a list, each with the name of its group."""
+    groups = value.items() if isinstance(value, Mapping) else [("", value)]
+    found: list[tuple[str, Row]] = []
+    for group, entries in groups:
+        listed = [entries] if isinstance(entries, Mapping) else entries
+        if isinstance(listed, list):
+            found += [(str(group), entry) for entry in listed if isinstance(entry, Mapping)]
+    return found
+
+
+def _listed_facts(entry: Row, answer: str) -> tuple[Fact, ...]:
+    """Facts that an entry of kgedit's export gives by id."""
+    triples = [ids for ids in entry.get("ids") or () if len(ids) == 3]
+    return tuple(
+        Fact(subject, "", relation, "", thing, answer if index == len(triples) - 1 else "")
+        for index, (subject, relation, thing) in enumerate(map(texts_of, triples))
+    )
+
+
+EASYEDIT = EditFormat(
+    name="easyedit",
+    needs=(PROMPT, TARGET),
+    texts=(*PROMPT, *TARGET, *SUBJECT, *REPHRASE, "ground_truth", "locality_prompt", "locality_ground_truth"),
+    used=(
+        *PROMPT,
+        *TARGET,
+        *SUBJECT,
+        *REPHRASE,
+        "ground_truth",
+        "locality_prompt",
+        "locality_ground_truth",
+        "locality.loc",
+        "locality.loc_ans",
+        "locality.*.prompt",
+        "locality.*.ground_truth",
+        "locality.*.ids",
+        *(f"portability.{group}.{field}" for group in PORTABILITY_AXES for field in ("prompt", "ground_truth", "ids")),
+        "case_id",
+        "id",
+        "source",
+        "tag",
+        "category",
+        "cloze",
+        "aliases",
+        "subject_id",
+        "relation_id",
+        "relation",
+        "object_id",
+        "old_object_ids",
+    ),
+    unusable={
+        "cond": "prompt and both answers in one text, which MEND and SERAC train on",
+        "projected": "it says how the snapshots were made",
+        "portability.*": "no axis asks for what this group asks",
+        **{f"{part}_by": "how build-qaedit made it" for part in ("subject", "rephrase", "category")},
+    },
+    read_row=_read_row,
+)
+"""Source: easyeditor/dataset/knowedit.py, zsre.py and counterfact.py of zjunlp/EasyEdit, and KnowEdit's description."""

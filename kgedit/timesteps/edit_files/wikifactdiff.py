@@ -1,0 +1,260 @@
+"""WikiFactDiff as JSON Lines or Parquet: a row is a subject and relation with every object and what became of it.
+
+Each object that is `new` gives a case. An archived fact is a case too, for runs that say what to teach in its place; a
+row that is neither teaches nothing and is counted. Prompts are clozes with a blank at the end. Rows without any take
+them from a file ``triple_verbs`` beside theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kgedit.records.cases import Axis, Case, Fact, Probe
+from kgedit.timesteps.edit_files.alternatives import ObjectPool
+from kgedit.timesteps.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, Row, RowPlace
+from kgedit.timesteps.edit_files.triple_verbs import with_prompts
+from kgedit.timesteps.edit_files.values import (
+    edited_fact,
+    lacks,
+    malformed_at,
+    mapping_at,
+    mappings_at,
+    probes_of,
+    text_at,
+    texts_at,
+    texts_of,
+    without_blank,
+)
+
+SCORED = (ARCHIVE, "AddObject", "AddRelation", "AddEntity")
+"""Scenarios with scores of their own (kgedit.metrics.scenarios)."""
+
+NO_ANSWER = "none"
+"""Stands for the answer of an archived fact until a run says what it teaches instead."""
+
+_DECISIONS = {"learn": "new", "forget": "obsolete", "keep": "static"}
+"""Decisions as the builder's own files call them -> as published."""
+
+
+def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
+    _count_malformed(row, place)
+    subject, relation = mapping_at(row, "subject"), mapping_at(row, "relation")
+    prompt = without_blank(text_at(row, "update_prompt"))
+    by_decision = _objects(row)
+    new, obsolete = by_decision["new"], by_decision["obsolete"]
+    scenario = text_at(row, "scenario") or scenario_of(row)
+    archived = scenario == ARCHIVE and not new
+    if not new and not archived:
+        place.left_out["rows without a new object: there is nothing to teach"] += 1
+        return
+    if lacks(place, {"update_prompt": prompt, "subject.label": text_at(subject, "label")}):
+        return
+    generalizations = tuple(without_blank(text) for text in texts_at(row, "generalization_prompts"))
+    for index, thing in enumerate(new or ({"label": NO_ANSWER, "id": NO_ANSWER},)):
+        fact = edited_fact(
+            place.number,
+            text_at(subject, "label"),
+            text_at(thing, "label"),
+            subject_id=text_at(subject, "id"),
+            relation_id=text_at(relation, "id"),
+            relation=text_at(relation, "label"),
+            object_id=text_at(thing, "id") or f"object-{place.number}-{index}",
+        )
+        answers = _names(thing)
+        compared = obsolete[0] if archived else thing
+        others = [other for other in (*new, *by_decision["static"]) if other is not thing]
+        yield (
+            Case(
+                case_id=f"{fact.subject}:{fact.property}:{fact.object}",
+                timestep=place.file,
+                tag="update" if obsolete else "new",
+                fact=fact,
+                question=prompt,
+                answer=fact.object_label,
+                cloze=prompt,
+                old_objects=tuple(
+                    text_at(old, "id") or f"old-{place.number}-{number}" for number, old in enumerate(obsolete)
+                ),
+                old_answers=tuple(text_at(old, "label") for old in obsolete),
+                probes=(
+                    Probe("update", prompt, answers, (fact,)),
+                    *probes_of("rephrase", generalizations, answers, fact),
+                    *_neighbours(row, fact, "neighborhood", "locality"),
+                    *_neighbours(row, fact, "random_neighborhood", "random_locality"),
+                ),
+                popularity=_number(row.get("subject_popularity")),
+                scenario=scenario if scenario in SCORED else None,
+                static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
+                alternatives=texts_of(mapping_at(row, "alternatives").get(text_at(compared, "label"))),
+                in_replacement_set=_replacement(row),
+            ),
+            CaseDetails(
+                scenario=scenario,
+                kind=text_at(row, "kind") or None,
+                popularity=_number(row.get("subject_popularity")),
+                other_objects=tuple(text_at(other, "id") or text_at(other, "label") for other in others),
+            ),
+        )
+
+
+def _replacement(row: Row) -> bool | None:
+    """Whether a row belongs to WFD_repl; published files say only that it is a replacement."""
+    said = row.get("in_replacement_set", row.get("is_replace"))
+    return said if isinstance(said, bool) else None
+
+
+def _count_malformed(row: Row, place: RowPlace) -> None:
+    """Count the entries of a row's lists that are no JSON objects, which are not read."""
+    if entries := malformed_at(row, "objects"):
+        place.left_out["entries of objects that are no JSON object"] += entries
+    for field in _NEAR:
+        nested = sum(malformed_at(neighbour, "objects") for neighbour in mappings_at(row, field))
+        if entries := malformed_at(row, field) + nested:
+            place.left_out[f"entries of {field} that are no JSON object"] += entries
+
+
+def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows with the prompts that they lack, and with alternatives to the answers that have nothing to be compared with.
+
+    Raises:
+        TimestepError: as with_prompts.
+    """
+    prompted = with_prompts(path, rows)
+    pool = ObjectPool(said for row in prompted for said in _said(row))
+    return [_with_alternatives(row, pool) for row in prompted]
+
+
+def _said(row: Row) -> Iterator[tuple[str, str, str]]:
+    """Relation, subject and object of what a row says, its updates and its nearest neighbours."""
+    relation = text_at(mapping_at(row, "relation"), "id", "label")
+    subject = text_at(mapping_at(row, "subject"), "id", "label")
+    for things in _objects(row).values():
+        for thing in things:
+            yield relation, subject, text_at(thing, "label")
+    for neighbour in mappings_at(row, "neighborhood"):
+        near = text_at(mapping_at(neighbour, "subject"), "id", "label")
+        for entry in mappings_at(neighbour, "objects"):
+            if label := text_at(mapping_at(entry, "object"), "label"):
+                yield relation, near, label
+
+
+def _with_alternatives(row: Row, pool: ObjectPool) -> Row:
+    if (text_at(row, "scenario") or scenario_of(row)) not in SCORED:
+        return row
+    by_decision = _objects(row)
+    own = [text_at(thing, "label") for things in by_decision.values() for thing in things]
+    relation = text_at(mapping_at(row, "relation"), "id", "label")
+    compared = [text_at(thing, "label") for thing in by_decision["new"] or by_decision["obsolete"]]
+    found = {label: list(pool.alternatives(relation, label, own=own)) for label in compared}
+    return {**row, "alternatives": found}
+
+
+def scenario_of(row: Row) -> str:
+    """Which of the six scenarios a row is (WikiFactDiff, section 3)."""
+    by_decision = _objects(row)
+    new, obsolete, static = (len(by_decision[name]) for name in ("new", "obsolete", "static"))
+    if row.get("subject_is_ph_new"):
+        return "AddEntity"
+    if (new, obsolete, static) == (1, 1, 0):
+        return "ReplaceObject"
+    if obsolete and not new and not static:
+        return "Archive"
+    if new and not obsolete:
+        return "AddObject" if static else "AddRelation"
+    return "Other"
+
+
+def _objects(row: Row) -> dict[str, list[Row]]:
+    """A row's labelled objects by decision."""
+    found: dict[str, list[Row]] = {"new": [], "obsolete": [], "static": []}
+    for thing in mappings_at(row, "objects"):
+        decision = text_at(thing, "decision")
+        decision = _DECISIONS.get(decision, decision)
+        if decision in found and text_at(thing, "label"):
+            found[decision].append(thing)
+    return found
+
+
+def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Probe]:
+    """Every question about a neighbour; each accepts all objects that the neighbour has."""
+    for number, neighbour in enumerate(mappings_at(row, field)):
+        subject, entries = mapping_at(neighbour, "subject"), mappings_at(neighbour, "objects")
+        labels = texts_of([name for entry in entries for name in _names(mapping_at(entry, "object"))])
+        relation, distance = text_at(neighbour, "relation"), _number(neighbour.get("dist"))
+        asked = set()
+        for index, entry in enumerate(entries):
+            thing, question = mapping_at(entry, "object"), without_blank(text_at(entry, "prompt"))
+            answer = text_at(thing, "label")
+            if not question or not answer or question in asked:
+                continue
+            asked.add(question)
+            own = f"{edited.subject}-{axis}-{number}-{index}"
+            fact = Fact(
+                text_at(subject, "id") or f"near-{own}",
+                text_at(subject, "label"),
+                relation or edited.property,
+                relation or edited.property_label,
+                text_at(thing, "id") or f"near-object-{own}",
+                answer,
+            )
+            yield Probe(
+                axis,
+                question,
+                tuple(dict.fromkeys((answer, *labels))),
+                (fact,),
+                cloze=question,
+                similarity=None if distance is None else round(1 - distance, 6),
+                popularity=_number(neighbour.get("popularity")),
+            )
+
+
+def _names(thing: Row) -> tuple[str, ...]:
+    """An object's label and aliases, which kgedit's own files have."""
+    return tuple(dict.fromkeys((text_at(thing, "label"), *texts_at(thing, "aliases"))))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and value == value else None  # noqa: PLR0124 - NaN
+
+
+_ENTITY = ("id", "label")
+_NEAR = ("neighborhood", "random_neighborhood")
+
+WIKIFACTDIFF = EditFormat(
+    name="wikifactdiff",
+    needs=(("subject",), ("relation",), ("objects",)),
+    texts=("update_prompt", "generalization_prompts"),
+    used=(
+        *(f"subject.{field}" for field in _ENTITY),
+        *(f"relation.{field}" for field in _ENTITY),
+        *(f"objects.{field}" for field in (*_ENTITY, "aliases", "decision")),
+        "update_prompt",
+        "generalization_prompts",
+        "subject_is_ph_new",
+        "subject_popularity",
+        "is_replace",
+        "in_replacement_set",
+        "scenario",
+        "kind",
+        *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
+        *(f"{near}.objects.object.{field}" for near in _NEAR for field in (*_ENTITY, "aliases")),
+        *(f"{near}.{field}" for near in _NEAR for field in ("relation", "objects.prompt", "dist", "popularity")),
+    ),
+    unusable={
+        "subject.description": "no method reads it",
+        "relation.description": "no method reads it",
+        "objects.description": "no method reads it",
+        "neighborhood.subject.description": "no method reads it",
+        "neighborhood.objects.object.description": "no method reads it",
+        "random_neighborhood.subject.description": "no method reads it",
+        "random_neighborhood.objects.object.description": "no method reads it",
+        "relation_is_temp_func": "it follows from the relation",
+        "projected": "it says how the snapshots were made",
+    },
+    read_row=_read_row,
+    one_value=False,
+    complete_rows=with_prompts_and_alternatives,
+)
+"""Source: build/verbalize_wikifactdiff and clean_wikifactdiff.py of Orange-OpenSource/WikiFactDiff."""

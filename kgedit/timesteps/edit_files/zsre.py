@@ -1,0 +1,98 @@
+"""ZsRE as MEND and ROME ship it: src, alt, rephrase, loc, loc_ans, with the subject.
+
+`alt` is taught and `answers` is what held before, as EasyEdit and MEND read it (ROME teaches `answers`). `loc` is a
+question of Natural Questions behind a prefix that belongs to T5, and without its question mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kgedit.records.cases import Case, Fact, Probe
+from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
+from kgedit.timesteps.edit_files.values import (
+    case_id_of,
+    edited_fact,
+    lacks,
+    mapping_at,
+    nearby_fact,
+    probes_of,
+    text_at,
+    texts_at,
+)
+
+_PREFIX = "nq question: "
+
+
+def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
+    prompt, target, old = text_at(row, "src"), text_at(row, "alt"), texts_at(row, "answers")
+    if lacks(place, {"src": prompt, "alt": target}):
+        return
+    fact = edited_fact(place.number, text_at(row, "subject"), target)
+    probes = (
+        Probe("update", prompt, (target,), (fact,)),
+        *probes_of("rephrase", texts_at(row, "rephrase"), (target,), fact),
+        *_reasoning(row, place, fact),
+        *_locality(row, place),
+    )
+    yield (
+        Case(
+            case_id=case_id_of(row, place),
+            timestep=place.file,
+            tag="update" if old else "new",
+            fact=fact,
+            question=prompt,
+            answer=target,
+            cloze="",
+            old_objects=tuple(f"old-{place.number}-{index}" for index in range(len(old))),
+            old_answers=old,
+            probes=probes,
+        ),
+        CaseDetails(),
+    )
+
+
+def _reasoning(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
+    """The two-hop question that the portability edition of the set adds."""
+    added = mapping_at(row, "portability")
+    question, answers = text_at(added, "New Question"), texts_at(added, "New Answer")
+    if question and answers:
+        own = place.number
+        second = Fact(fact.object, fact.object_label, f"second-relation-{own}", "", f"second-object-{own}", answers[0])
+        yield Probe("mhop", question, answers, (fact, second))
+
+
+def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
+    question, answers = text_at(row, "loc").removeprefix(_PREFIX), texts_at(row, "loc_ans")
+    if question and not answers:
+        place.left_out["locality questions without an answer"] += 1
+    elif question:
+        asked = question if question.endswith("?") else f"{question}?"
+        yield Probe("locality", asked, answers, (nearby_fact(place, 0, asked, answers[0]),))
+
+
+ZSRE = EditFormat(
+    name="zsre",
+    needs=(("src",), ("alt",)),
+    texts=("subject", "src", "alt", "answers", "rephrase", "loc", "loc_ans"),
+    used=(
+        "subject",
+        "src",
+        "alt",
+        "answers",
+        "rephrase",
+        "loc",
+        "loc_ans",
+        "portability.New Question",
+        "portability.New Answer",
+        "case_id",
+        "id",
+    ),
+    unusable={
+        "pred": "what a model of the set's makers answered",
+        "cond": "prompt and both answers in one text, which MEND and SERAC train on",
+        "portability.Recalled Relation": "the second fact in words, without ids",
+    },
+    read_row=_read_row,
+)
+"""Source: dsets/zsre.py of kmeng01/rome, easyeditor/dataset/zsre.py of zjunlp/EasyEdit."""

@@ -1,0 +1,353 @@
+"""`export-timestep`: the WikiBigEdit profile, the same bytes every time and from either engine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgedit import __version__
+from kgedit.checksums import write_checksums
+from kgedit.engines.protocol import Engine
+from kgedit.engines.store import read_sql
+from kgedit.errors import TimestepError
+from kgedit.graph.queries import read_query
+from kgedit.llm.embeddings import load_embedder
+from kgedit.records.days import not_before
+from kgedit.records.steps import step
+from kgedit.store.files import replace_folder, write_json
+from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
+from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.changed_facts import find_changed_facts
+from kgedit.timesteps.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
+from kgedit.timesteps.dropped import DROPPED, dropped_changes
+from kgedit.timesteps.functional import keep_functional, told_verdict
+from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
+from kgedit.timesteps.known_facts import choose_known_facts
+from kgedit.timesteps.labels import read_labels
+from kgedit.timesteps.locality import Locality, find_locality
+from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.timesteps.relation_families import families_version
+from kgedit.timesteps.relation_words import RelationWords
+from kgedit.timesteps.selected import keep_selected, read_selection
+from kgedit.timesteps.subjects import describe_subjects
+from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
+from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.wording.dates import date_templates, dates_version
+from kgedit.wording.names import names_version
+from kgedit.wording.personas import persona_version
+from kgedit.wording.templates import template_version
+from kgedit.wording.voices import voices
+
+QUERIES = (
+    *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
+    *("static_facts", "similar_facts"),
+)
+"""Each a file of cypher/read and one of kgedit/engines/sql."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikiBigEditSettings:
+    """Settings that change the content of a timestep; all of them are recorded in it.
+
+    Attributes:
+        seed: Chooses personas and, of several second hops, one.
+        known_facts: Most facts of the older snapshot to write questions for.
+        pool: Unchanged facts of each relation to choose locality probes from.
+        max_df: Facts shared by more items do not count for similarity.
+        locality_uses: Most cases that one unchanged fact serves as a probe.
+        templates: Catalogue of question templates; None for the shipped one.
+        personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
+        kinds: Kinds of change to keep (kgedit.timesteps.kinds.KINDS); none for all.
+        labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
+        kind_embedder: Embedder that the classifier compares meanings with; None compares words alone.
+        functional_by: What says that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions say of which day they ask.
+        changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
+        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
+    """
+
+    seed: int = 0
+    known_facts: int = 2000
+    pool: int = 1000
+    max_df: int = 500
+    locality_uses: int = 3
+    templates: Path | None = None
+    personas: Path | None = None
+    persona_style: str = PERSONA_STYLES[0]
+    kinds: tuple[str, ...] = ()
+    labelled_changes: Path | None = None
+    kind_embedder: str | None = None
+    functional_by: str = FUNCTIONAL_BY["wikibigedit"][0]
+    ask_as_of: bool = False
+    changed_locality: bool = False
+    only: Path | None = None
+
+
+def export_timestep(
+    engine: Engine,
+    old: Snapshot,
+    new: Snapshot,
+    folder: Path,
+    *,
+    settings: WikiBigEditSettings,
+    earlier: Sequence[Snapshot] = (),
+    writers: Sequence[Callable[[Timestep], Path]] = (),
+) -> Timestep:
+    """Make the timestep between two snapshots, written aside and renamed when it is complete.
+
+    Args:
+        engine: Answers the questions of the export; the manifest names it.
+        old: The older snapshot.
+        new: The newer one.
+        folder: The timestep's; replaced if it is there.
+        settings: What the content depends on.
+        earlier: Snapshots older than `old`: a change back to a value of theirs is a revert.
+        writers: Write further files beside the tables, before the folder is put in place.
+
+    Raises:
+        TimestepError: if the dates are in the wrong order, or the engine lacks a snapshot.
+    """
+    if old.date >= new.date:
+        raise TimestepError(not_before(old.name, new.name))
+    selection = None if settings.only is None else read_selection(settings.only)
+    classifier = _classifier(settings)
+    with working_folder(folder) as aside:
+        with Window(old, new, spill=aside / "spill") as window:
+            engine.check(window)
+            found = _find_cases(
+                engine,
+                window,
+                settings,
+                earlier,
+                selection=selection,
+                classifier=classifier,
+                spill=aside / "spill-of-kinds",
+            )
+            made = _make(engine, window, settings, found)
+        about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
+        write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+        written = Timestep.open(aside)
+        step("writing other forms", 6, _STEPS)
+        for write in writers:
+            write(written)
+        write_checksums(aside)
+        replace_folder(aside, folder)
+    return Timestep.open(folder)
+
+
+def describe_export(
+    old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: WikiBigEditSettings
+) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same;
+    the engine is not among it, since both give the same rows."""
+    return {
+        "timestep": f"{old.date}_{new.date}",
+        "profile": "wikibigedit",
+        "kgedit": __version__,
+        "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
+        "settings": _provenance(settings),
+    }
+
+
+_STEPS = 7
+"""Steps that an export tells of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    tables: Mapping[str, pa.Table]
+    counts: dict[str, Any]
+
+
+def _make(
+    engine: Engine,
+    window: Window,
+    settings: WikiBigEditSettings,
+    found: _FoundCases,
+) -> _Made:
+    """Every table of a timestep, and the counts of its manifest."""
+    undated = choose_templates(found.cases, catalogue=settings.templates)
+    templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
+    step("wording cases", 2, _STEPS)
+    words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
+    worded = _word_cases(window, found.cases, templates, words, settings)
+    step("finding locality probes", 3, _STEPS)
+    locality = _find_locality(engine, window, found.changes, worded.kept, settings)
+    near_subjects = describe_subjects(window.connection, locality.probes)
+    near = word_probes(locality.probes, templates, near_subjects, words)
+    step("choosing known facts", 4, _STEPS)
+    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    known_subjects = describe_subjects(window.connection, known_facts)
+    step("finding two hops", 5, _STEPS)
+    chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
+    hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
+    filters = (*found.filters, worded)
+    tables = {
+        "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
+        "locality": near.kept.append_column("similarity", pc.round(near.kept["score"], 6)),
+        "two_hops": hops.kept,
+        "known_facts": word_facts(known_facts, old_templates, known_subjects),
+        "dropped": dropped_changes(found.changes, found.labels, filters),
+    }
+    return _Made(tables, _counted(found.changes.num_rows, filters, near, chains.num_rows, hops))
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundCases:
+    """What the engine says has changed.
+
+    Attributes:
+        changes: All changes.
+        labels: Of what they name.
+        filters: What the filters made of them, one after another.
+        cases: What is left, not yet in words.
+    """
+
+    changes: pa.Table
+    labels: pa.Table
+    filters: tuple[Filtered, ...]
+    cases: pa.Table
+
+
+def _find_cases(
+    engine: Engine,
+    window: Window,
+    settings: WikiBigEditSettings,
+    earlier: Sequence[Snapshot],
+    *,
+    selection: pa.Table | None,
+    classifier: KindClassifier | None,
+    spill: Path,
+) -> _FoundCases:
+    step("finding changes", 0, _STEPS)
+    changes = find_changes(engine, window)
+    labels = read_labels(window, changes)
+    selected = keep_selected(changes, selection)
+    filtered = filter_changes(selected.kept, labels)
+    functional = keep_functional(engine, window, filtered.kept, settings.functional_by)
+    step("judging kinds of change", 1, _STEPS)
+    kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
+    wanted = keep_kinds(functional.kept, kinds, settings.kinds)
+    cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
+    return _FoundCases(changes, labels, (selected, filtered, functional, wanted), cases)
+
+
+def _word_cases(
+    window: Window, cases: pa.Table, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
+) -> Filtered:
+    return word_cases(
+        cases,
+        templates,
+        describe_subjects(window.connection, cases),
+        words,
+        seed=settings.seed,
+        personas=settings.personas,
+        persona_style=settings.persona_style,
+        as_of=window.new.day if settings.ask_as_of else None,
+    )
+
+
+def _find_locality(
+    engine: Engine, window: Window, changes: pa.Table, cases: pa.Table, settings: WikiBigEditSettings
+) -> Locality:
+    return find_locality(
+        engine,
+        window,
+        cases,
+        pool=settings.pool,
+        max_df=settings.max_df,
+        max_uses=settings.locality_uses,
+        changed=find_changed_facts(window, changes, cases) if settings.changed_locality else None,
+    )
+
+
+def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: int, hops: Filtered) -> dict[str, Any]:
+    """The counts of the manifest; the last of the filters is the one that cases in words passed."""
+    worded, probes = filters[-1], near.kept
+    dropped = {reason: count for part in filters for reason, count in part.funnel.items()}
+    return {
+        "funnel": {"changed": changed, "dropped": dropped, "kept": worded.kept.num_rows},
+        "cases": _counts(worded.kept["tag"]),
+        "kinds": _counts(worded.kept["kind"]),
+        "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
+        "final_filters": {**worded.questions, **near.questions, **hops.questions},
+        "locality": _counts(probes["basis"]),
+        "without_locality": worded.kept.num_rows - probes.num_rows,
+        "two_hops": {"found": chains}
+        | hops.funnel
+        | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
+    }
+
+
+def _dated(templates: pa.Table, snapshot: Snapshot, settings: WikiBigEditSettings) -> pa.Table:
+    return date_templates(templates, snapshot.day) if settings.ask_as_of else templates
+
+
+def _classifier(settings: WikiBigEditSettings) -> KindClassifier | None:
+    if settings.labelled_changes is None:
+        return None
+    labelled = read_labelled(settings.labelled_changes)
+    embed = None if settings.kind_embedder is None else load_embedder(settings.kind_embedder, device="cpu")
+    step("training the classifier of kinds", 0, _STEPS)
+    return train_classifier(labelled, seed=settings.seed, embed=embed)
+
+
+def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
+    written = {}
+    for name, schema in (TABLES | {"dropped": DROPPED}).items():
+        path = folder / f"{name}.parquet"
+        rows = tables[name].select(schema.names).cast(schema)
+        pq.write_table(rows, path, compression="zstd")
+        written[name] = {"rows": rows.num_rows, "sha256": _sha256(path)}
+    return written
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
+    texts = json.dumps({name: [read_query(name).text, read_sql(name)] for name in QUERIES}, sort_keys=True)
+    return {
+        "seed": settings.seed,
+        "known_facts": settings.known_facts,
+        "pool": settings.pool,
+        "max_df": settings.max_df,
+        "locality_uses": settings.locality_uses,
+        "relation_families": families_version(),
+        "templates": template_version(settings.templates),
+        "personas": persona_version(settings.personas),
+        "functional_by": told_verdict(settings.functional_by),
+        "ask_as_of": dates_version() if settings.ask_as_of else None,
+        "changed_locality": settings.changed_locality,
+        "persona_style": settings.persona_style,
+        "names": names_version(),
+        "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
+        **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
+        **_classifier_provenance(settings),
+        **({"only": _sha256(settings.only)} if settings.only else {}),
+    }
+
+
+def _classifier_provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
+    if settings.labelled_changes is None:
+        return {}
+    return {"labelled_changes": _sha256(settings.labelled_changes), "kind_embedder": settings.kind_embedder}
+
+
+def _counts(values: pa.ChunkedArray) -> dict[str, int]:
+    return dict(sorted(Counter(values.to_pylist()).items()))

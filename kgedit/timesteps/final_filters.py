@@ -1,0 +1,192 @@
+"""The final filters: what every question must be, worded by a template or by a model (WikiBigEdit, section 3, step 7).
+
+A question names the subject, expresses the relation and does not give the answer away. The first filter that a question
+fails is its reason. Questions are judged in bulk; what depends on no name is judged once for all that are alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.store.engine import select
+from kgedit.timesteps.funnel import Filter, reason_column
+from kgedit.timesteps.relation_words import said_stems
+
+FEWEST_WORDS = 3
+MOST_WORDS = 60
+MOST_CHARACTERS = 400
+"""Of a question, the subject's name counted as one letter."""
+
+SHORTEST_ALIAS = 3
+"""Letters; a shorter alias says nothing in a question."""
+
+_STRINGS = pa.list_(pa.string())
+
+QUESTIONS = pa.schema(
+    [
+        ("fact", pa.string()),
+        ("number", pa.int64()),
+        ("axis", pa.string()),
+        ("relations", _STRINGS),
+        ("persona", pa.string()),
+        ("question", pa.string()),
+    ]
+)
+"""What is judged. fact: of FACTS; number: the order in a fact, of whose equal questions the first passes; relations:
+what it has to express, two for a two-hop question; persona: who asks, null where nobody is played."""
+
+FACTS = pa.schema(
+    [
+        ("fact", pa.string()),
+        ("subject", pa.string()),
+        ("answer", pa.string()),
+        ("accepted", _STRINGS),
+        ("hidden", _STRINGS),
+        ("unlike", _STRINGS),
+    ]
+)
+"""What is to be asked. subject: as it must be named, without article; answer: the object's label; accepted: its
+aliases; hidden: label and then aliases of the entity in the middle of two hops; unlike: questions that none may repeat.
+Each of the lists may be null."""
+
+Words = Callable[[str, str | None], frozenset[str]]
+"""Stems by which a persona (None for nobody) may express a relation; one without stems is not looked for."""
+
+
+def letters(text: str) -> str:
+    """SQL: a text as names are compared: lower case, single spaces, no punctuation; a name of signs alone as it is."""
+    plain = f"lower(nfc_normalize({text}))"
+    return rf"coalesce(nullif(trim(regexp_replace({plain}, '[^\pL\pN]+', ' ', 'g')), ''), trim({plain}))"
+
+
+def gives_away(question: str, answer: str) -> str:
+    """SQL: whether a question holds the answer, as whole words and whatever its case."""
+    return f"contains({_spaced(question)}, {_spaced(answer)})"
+
+
+def _spaced(text: str) -> str:
+    return f"(' ' || {letters(text)} || ' ')"
+
+
+def _says_any(names: str) -> str:
+    return f"len(list_filter({names}, lambda name: contains(said, name))) > 0"
+
+
+REPEATS = "it repeats another question of the case"
+
+FILTERS: tuple[Filter, ...] = (
+    ("it is not plain text", "not_plain"),
+    ("it does not end in a question mark", "NOT ends_with(question, '?')"),
+    ("it asks more than one question", "asks_twice"),
+    ("it is too short or too long", "unfit_length"),
+    ("the subject is missing", "NOT contains(said, subject_letters) AND NOT contains(lower(question), lower(subject))"),
+    ("the relation is not expressed", "unexpressed"),
+    ("it gives the answer away", f"contains(said, spaced_answer) OR {_says_any('spaced_aliases')}"),
+    (
+        "it names the entity in the middle",
+        f"len(spaced_middle) > 0 AND (holds_mask OR {_says_any('spaced_middle')})",
+    ),
+    ("it holds the id of an entity", "holds_id"),
+)
+"""Reason, and condition over the columns of the query below; REPEATS comes after them."""
+
+REASONS = (*(reason for reason, _ in FILTERS), REPEATS)
+
+
+def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
+    """Judge questions by FILTERS.
+
+    Args:
+        questions: With the schema QUESTIONS.
+        facts: With the schema FACTS, a row for each fact.
+        words: How relations may be expressed.
+
+    Returns:
+        The questions, ordered by fact and number, with a column ``reason``: of REASONS, null where all are passed.
+    """
+    if not questions.num_rows:
+        return questions.append_column("reason", pa.nulls(0, pa.string()))
+    patterns = select(
+        f"SELECT DISTINCT {_REST} AS rest, relations, persona FROM questions JOIN facts USING (fact)",  # noqa: S608 - ours
+        questions=questions,
+        facts=facts,
+    )
+    unexpressed = [_is_unexpressed(words, **row) for row in patterns.to_pylist()]
+    patterns = patterns.append_column("unexpressed", pa.array(unexpressed, pa.bool_()))
+    return select(_JUDGED, questions=questions, facts=facts, patterns=patterns)
+
+
+def count_faults(judged: pa.Table) -> dict[str, dict[str, Any]]:
+    """Axis -> how many questions were judged and passed, and reasons with counts.
+
+    Args:
+        judged: From find_faults.
+    """
+    counts: dict[str, Counter[str | None]] = {}
+    found = judged.group_by(["axis", "reason"]).aggregate([([], "count_all")])
+    for row in found.sort_by([("axis", "ascending"), ("reason", "ascending")]).to_pylist():
+        counts.setdefault(row["axis"], Counter())[row["reason"]] = row["count_all"]
+    return {
+        axis: {"judged": own.total(), "passed": own.pop(None, 0), "failed": dict(own)} for axis, own in counts.items()
+    }
+
+
+def _is_unexpressed(words: Words, *, rest: str, relations: list[str], persona: str | None) -> bool:
+    said = said_stems(rest)
+    return any(own and not own & said for own in (words(relation, persona) for relation in relations))
+
+
+_REST = """
+    CASE WHEN contains(question, subject) THEN replace(question, subject, 'S')
+         ELSE regexp_replace(question, regexp_escape(subject), 'S', 'gi') END
+"""
+"""SQL: a question without the name of its subject, which may be anything."""
+
+
+def _aliases(names: str) -> str:
+    """SQL: names between spaces, without short ones and those that the subject's own name holds."""
+    spaced = f"list_transform(coalesce({names}, []), lambda name: {_spaced('name')})"
+    return (
+        f"list_filter({spaced}, lambda name: length(name) >= {SHORTEST_ALIAS} + 2 "
+        f"AND NOT contains({_spaced('subject')}, name))"
+    )
+
+
+_JUDGED = rf"""
+    WITH fact AS MATERIALIZED (
+        SELECT fact, subject, {letters("subject")} AS subject_letters, {_spaced("answer")} AS spaced_answer,
+               {_aliases("accepted")} AS spaced_aliases,
+               CASE WHEN len(hidden) > 0 THEN list_prepend({_spaced("hidden[1]")}, {_aliases("hidden[2:]")})
+                    ELSE [] END AS spaced_middle,
+               list_transform(coalesce(unlike, []), lambda other: {_spaced("other")}) AS spaced_others
+        FROM facts
+    ), pattern AS MATERIALIZED (
+        SELECT *, regexp_matches(replace(rest, ' ', ''), '[\p{{C}}\p{{Z}}]')
+                      OR regexp_matches(rest, '[{{}}<>\[\]\\`|]|https?:') AS not_plain,
+               length(rest) - length(replace(rest, '?', '')) > 1 OR regexp_matches(
+                   rest, '(?i)\band (also )?(who|whom|whose|what|where|when|which|how|why)\b\W+\w') AS asks_twice,
+               len(regexp_split_to_array(trim(rest), '\s+')) NOT BETWEEN {FEWEST_WORDS} AND {MOST_WORDS}
+                   OR length(rest) > {MOST_CHARACTERS} AS unfit_length,
+               regexp_matches(rest, '\b[PQL]\d+\b') AS holds_id, contains(lower(rest), 'masked') AS holds_mask
+        FROM patterns
+    ), asked AS MATERIALIZED (
+        SELECT q.*, f.* EXCLUDE (fact), {_spaced("question")} AS said, {_REST} AS rest
+        FROM questions q JOIN fact f USING (fact)
+    ), joined AS (
+        SELECT a.*, p.* EXCLUDE (rest, relations, persona)
+        FROM asked a JOIN pattern p ON a.rest = p.rest AND a.relations = p.relations
+                                   AND a.persona IS NOT DISTINCT FROM p.persona
+    ), judged AS (
+        SELECT *, {reason_column(FILTERS)} FROM joined
+    )
+    SELECT {", ".join(QUESTIONS.names)},
+           CASE WHEN reason IS NULL AND (list_contains(spaced_others, said) OR row_number() OVER (
+                         PARTITION BY fact, said, reason IS NULL ORDER BY number) > 1)
+                THEN '{REPEATS}' ELSE reason END AS reason
+    FROM judged ORDER BY fact, number
+"""  # noqa: S608 - our own names and numbers
+"""A clause with a question of its own asks twice; "..., and which?" ends the same one."""

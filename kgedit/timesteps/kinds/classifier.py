@@ -1,0 +1,135 @@
+"""A classifier of kinds that is trained from a file of labelled changes (extra ``classifier``: scikit-learn).
+
+Nothing trained is ever stored: training takes seconds, the file and the seed determine the result, and no pickle has to
+be trusted. It knows the two values alone, so the rules about dates, ranks and history still decide before it and, where
+it says that a value is another one, after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.errors import TimestepError
+from kgedit.extras import names_extra
+from kgedit.timesteps.kinds.columns import KINDS_OF_CHANGES
+from kgedit.timesteps.kinds.features import Embedder, Numbers, common_properties, feature_table, known_features, matrix
+from kgedit.timesteps.kinds.rules import BY_SNAPSHOTS, BY_TIME, OTHERWISE, judge_kinds
+from kgedit.timesteps.kinds.signals import signals_of_values
+
+NAME = "classifier"
+"""What a verdict has for a rule when the classifier decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindClassifier:
+    """A trained classifier of kinds.
+
+    Attributes:
+        kinds: Those that the labelled changes have, sorted.
+        properties: Those that it tells apart.
+        features: Names of the features that it was trained with.
+        models: scikit-learn's; their probabilities are averaged.
+        embed: For features of meaning; None where it was trained without.
+    """
+
+    kinds: tuple[str, ...]
+    properties: tuple[str, ...]
+    features: tuple[str, ...]
+    models: tuple[Any, ...]
+    embed: Embedder | None
+
+    def probabilities(self, signals: pa.Table) -> Numbers:
+        """Probability of each of `kinds`, row by row: rows x kinds.
+
+        Args:
+            signals: Columns SIGNALS_OF_CHANGES.
+        """
+        if signals.num_rows == 0:
+            return np.zeros((0, len(self.kinds)))
+        features = matrix(feature_table(signals, self.properties, self.embed), self.features)
+        mean: Numbers = np.mean([model.predict_proba(features) for model in self.models], axis=0)
+        return mean
+
+
+@names_extra
+def train_classifier(labelled: pa.Table, *, seed: int = 0, embed: Embedder | None = None) -> KindClassifier:
+    """Train a classifier; the same rows, seed and versions give the same one.
+
+    Args:
+        labelled: Columns VALUES and ``kind``, from kgedit.timesteps.kinds.labelled.read_labelled.
+        seed: Of all that is random in it.
+        embed: Gives features of meaning; None does without.
+
+    Raises:
+        TimestepError: if there are fewer than two kinds.
+        MissingExtraError: without scikit-learn.
+    """
+    from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+
+    kinds = sorted(set(labelled["kind"].to_pylist()))
+    if len(kinds) < 2:
+        raise TimestepError(f"The labelled changes have {len(kinds)} kind; a classifier needs two or more.")
+    signals = signals_of_values(labelled)
+    properties = tuple(common_properties(signals))
+    columns = feature_table(signals, properties, embed)
+    known = known_features(columns)
+    features, labels = matrix(columns, known), np.array(labelled["kind"].to_pylist())
+    models = (
+        HistGradientBoostingClassifier(
+            max_iter=100, learning_rate=0.08, max_leaf_nodes=15, min_samples_leaf=10, l2_regularization=1.0,
+            early_stopping=False, random_state=seed,
+        ),
+        ExtraTreesClassifier(n_estimators=300, max_features=0.3, random_state=seed),
+    )  # fmt: skip
+    for model in models:
+        model.fit(features, labels)
+    return KindClassifier(tuple(kinds), properties, known, models, embed)
+
+
+def judge_with_classifier(classifier: KindClassifier, signals: pa.Table) -> pa.Table:
+    """The kind of each change: by what the snapshots say first, then by the classifier.
+
+    A value that the classifier takes for an update, another value, is judged by its dates where there are any. A change
+    that has no old or no new value is judged by the rules alone.
+
+    Args:
+        classifier: From train_classifier.
+        signals: Columns SIGNALS_OF_CHANGES.
+
+    Returns:
+        Columns KINDS_OF_CHANGES, row by row.
+    """
+    by_rules = judge_kinds(signals)
+    by_time = judge_kinds(signals, rules=(*BY_TIME, OTHERWISE[-1]))
+    snapshots_decide = pc.is_in(by_rules["rule"], value_set=_names(BY_SNAPSHOTS))
+    alone = pc.or_(snapshots_decide, pc.is_null(signals["value_type"]))
+    probabilities = classifier.probabilities(signals)
+    predicted = pa.table(
+        {
+            "subject": signals["subject"],
+            "property": signals["property"],
+            "kind": pa.array(np.array(classifier.kinds)[probabilities.argmax(axis=1)], pa.string()),
+            "confidence": pa.array(probabilities.max(axis=1, initial=0.0), pa.float64()),
+            "signals": pa.array([[NAME]] * signals.num_rows, pa.list_(pa.string())),
+            "rule": pa.repeat(NAME, signals.num_rows),
+        }
+    ).cast(KINDS_OF_CHANGES)
+    time_decides = pc.and_(pc.equal(predicted["kind"], "update"), pc.is_in(by_time["rule"], value_set=_names(BY_TIME)))
+    return _choose(alone, by_rules, _choose(time_decides, by_time, predicted))
+
+
+def _names(rules: Sequence[Any]) -> pa.Array:
+    return pa.array([rule.name for rule in rules])
+
+
+def _choose(condition: Any, one: pa.Table, other: pa.Table) -> pa.Table:
+    """Row by row the first table where the condition holds, else the second."""
+    rows = np.arange(len(one))
+    taken = np.where(condition.to_numpy(), rows, rows + len(one))
+    return pa.concat_tables([one, other]).take(pa.array(taken)).combine_chunks()

@@ -1,0 +1,205 @@
+"""Signals of changes, from snapshots of the store: what is known of both values, of their dates and of their history.
+
+Of several values each added one is compared with the gone one most like it, and what is said of the change holds of all
+of its added values; if one of them cannot be decided, neither can the change. A change that only adds or only removes
+values is compared with nothing: the signals that need both sides are null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.store.engine import open_engine
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.kinds.columns import CHANGES, VALUES
+from kgedit.timesteps.kinds.macros import define_macros
+from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
+from kgedit.timesteps.kinds.snapshot_tables import ids, make_tables
+from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values
+from kgedit.wikidata.times import day_number
+
+MEMORY = "192MB"
+"""What DuckDB takes for the signals of any number of changes; the rest spills to disk."""
+
+_BEGUN = "coalesce(n.start_first, n.point_first)"
+_BEGUN_UNTIL = "coalesce(n.start_until, n.point_until)"
+
+SNAPSHOT_SIGNALS = (
+    # The two entities.
+    Signal("merged", "one of the values redirects to the other", "p.old_target = p.new_target"),
+    Signal("namesake", "a label of one value is an alias or the label of the other",
+           "CASE WHEN p.old_object[1] = 'Q' AND p.new_object[1] = 'Q' THEN "
+           "list_has_any(p.old_names, [name_of(p.new_text)]) OR list_has_any(p.new_names, [name_of(p.old_text)]) END"),
+    Signal("classes_differ", "both values are instances of something, and of nothing in common",
+           "CASE WHEN p.old_class_ids <> [] AND p.new_class_ids <> [] "
+           "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
+    Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
+           "CASE WHEN p.new_has_container THEN w.inner_id IS NOT NULL END"),
+    Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
+           "CASE WHEN p.old_has_container THEN v.inner_id IS NOT NULL END"),
+    # The dates of the statements.
+    Signal("starts_in_window", "the new value's start, or point in time, lies between the snapshots",
+           f"{_BEGUN} > $old AND {_BEGUN_UNTIL} <= $until"),
+    Signal("starts_after_old", "the new value's start, or point in time, lies after the older snapshot",
+           f"{_BEGUN} > $old"),
+    Signal("starts_before", "the new value's start, or point in time, lies before the older snapshot",
+           f"{_BEGUN_UNTIL} <= $old"),
+    Signal("starts_before_old_value", "the new value starts before the old one did",
+           "n.start_until <= o.start_first"),
+    Signal("old_ends_in_window", "the old value's end lies between the snapshots",
+           "coalesce(c.end_first, o.end_first) > $old AND coalesce(c.end_until, o.end_until) <= $until"),
+    Signal("old_ended_before", "the old value's end lies before the older snapshot",
+           "coalesce(c.end_until, o.end_until) <= $old"),
+    Signal("old_ended", "the old value has an end by now, whenever it is",
+           "CASE WHEN p.old_object IS NOT NULL THEN coalesce(c.ended, false) END"),
+    # The history of the statements.
+    Signal("statement_kept", "the statement of the old value now has the new one",
+           "list_has_any(o.statement_ids, n.statement_ids)"),
+    Signal("old_deprecated", "the old value is stated with deprecated rank only",
+           "CASE WHEN p.old_object IS NOT NULL THEN coalesce(c.deprecated, false) END"),
+    Signal("old_still_stated", "the old value is still stated, but no longer current",
+           "CASE WHEN p.old_object IS NOT NULL THEN coalesce(NOT c.deprecated, false) END"),
+    Signal("new_stated_before", "the older snapshot states the new value, but not as current",
+           "CASE WHEN p.new_object IS NOT NULL THEN b.object IS NOT NULL END"),
+    Signal("preferred_rank_moved", "the preferred rank went from the old value to the new one, and both stay stated",
+           "a.preferred AND d.preferred AND NOT b.preferred AND NOT c.preferred AND NOT c.deprecated"),
+    Signal("held_earlier", "the new value was current in an earlier snapshot",
+           "CASE WHEN p.new_object IS NOT NULL AND $earlier > 0 THEN h.object IS NOT NULL END"),
+    # The subject, and what kind of property it is.
+    Signal("subject_began_before", "the subject began before the older snapshot", "s.began_until <= $old"),
+    Signal("subject_began_in_window", "the subject began between the snapshots",
+           "s.began_first > $old AND s.began_until <= $until"),
+    Signal("subject_ended_before", "the subject ended before the older snapshot", "s.ended_until <= $old"),
+    Signal("subject_ended_in_window", "the subject ended between the snapshots",
+           "s.ended_first > $old AND s.ended_until <= $until"),
+    Signal("date_in_window", "the new value is itself a date between the snapshots",
+           "n.value_first > $old AND n.value_until <= $until"),
+    Signal("date_before", "the new value is itself a date before the older snapshot", "n.value_until <= $old"),
+)  # fmt: skip
+"""``p`` the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``a`` and ``c`` the statements of
+the old value in the older and in the newer snapshot, ``b`` and ``d`` those of the new one, ``h`` earlier facts, ``s``
+the subject, ``w`` and ``v`` containment. ``$until`` is the day after the newer snapshot."""
+
+_PROPERTY_SIGNALS = tuple(
+    Signal(name, meaning, f"p.property IN {ids(properties)}")
+    for name, meaning, properties in (
+        ("fixed_at_beginning", "a property of this kind is true of an entity since it exists", FIXED_AT_BEGINNING),
+        ("fixed_at_end", "a property of this kind is true of an entity since it ended", FIXED_AT_END),
+        ("slow", "a property of this kind rarely gets a value within a few months", SLOW),
+    )
+)
+
+CHANGE_SIGNALS = (
+    Signal("gone", "number of values that went", "len(gone_objects)", number=True),
+    Signal("added", "number of values that came", "len(added_objects)", number=True),
+)
+
+SIGNALS: tuple[Signal, ...] = (*CHANGE_SIGNALS, *_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS, *VALUE_SIGNALS)
+"""Every signal that a rule may read."""
+
+
+def signal_type(signal: Signal) -> pa.DataType:
+    """Type of a signal's column."""
+    return pa.float64() if signal.number else pa.bool_()
+
+
+SIGNALS_OF_CHANGES = pa.schema([*VALUES, *((signal.name, signal_type(signal)) for signal in SIGNALS)])
+"""One row per change: both values in words, and every signal."""
+
+
+def find_signals(
+    old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], changes: pa.Table, *, spill: Path
+) -> pa.Table:
+    """What can be seen of each change.
+
+    Args:
+        old: The older snapshot.
+        new: The newer one.
+        earlier: Snapshots older than `old`, in any order.
+        changes: Columns CHANGES; one row for each subject and property.
+        spill: Folder for what does not fit in memory; it goes when this is done.
+
+    Returns:
+        Columns SIGNALS_OF_CHANGES, ordered by subject and property.
+
+    Raises:
+        TimestepError: if a subject and property occur twice.
+    """
+    with open_engine(spill, memory=MEMORY) as connection:
+        define_macros(connection)
+        make_tables(connection, old, new, earlier, changes.select(CHANGES.names).cast(CHANGES))
+        return _compare_pairs(connection, old.date, _day_after(new.date), len(earlier))
+
+
+def signals_of_values(values: pa.Table) -> pa.Table:
+    """The signals of values in words, without snapshots: what only snapshots can tell is null.
+
+    Args:
+        values: Columns VALUES; others are left out.
+
+    Returns:
+        Columns SIGNALS_OF_CHANGES, in the order of the rows.
+    """
+    compared = compare_values(values.select(VALUES.names).cast(VALUES))
+    seen = set(compared.schema.names)
+    for signal in (*CHANGE_SIGNALS, *_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS):
+        if signal.name not in seen:
+            one = pa.scalar(1.0) if signal in CHANGE_SIGNALS else pa.scalar(None, signal_type(signal))
+            compared = compared.append_column(signal.name, pa.repeat(one, compared.num_rows))
+    return compared.select(SIGNALS_OF_CHANGES.names).cast(SIGNALS_OF_CHANGES)
+
+
+def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, earlier: int) -> pa.Table:
+    of_snapshots = ", ".join(f"{signal.sql} AS {signal.name}" for signal in (*SNAPSHOT_SIGNALS, *_PROPERTY_SIGNALS))
+    pairs = f"""
+        SELECT p.*, {of_snapshots} FROM pair p
+        LEFT JOIN new_held n ON n.subject = p.subject AND n.property = p.property AND n.object = p.new_object
+        LEFT JOIN old_held o ON o.subject = p.subject AND o.property = p.property AND o.object = p.old_object
+        LEFT JOIN new_stated c ON c.subject = p.subject AND c.property = p.property AND c.object = p.old_object
+        LEFT JOIN old_stated b ON b.subject = p.subject AND b.property = p.property AND b.object = p.new_object
+        LEFT JOIN old_stated a ON a.subject = p.subject AND a.property = p.property AND a.object = p.old_object
+        LEFT JOIN new_stated d ON d.subject = p.subject AND d.property = p.property AND d.object = p.new_object
+        LEFT JOIN held_earlier h ON h.subject = p.subject AND h.property = p.property AND h.object = p.new_object
+        LEFT JOIN subject_dates s ON s.subject = p.subject
+        LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object
+        LEFT JOIN contained v ON v.inner_id = p.old_object AND v.outer_id = p.new_object
+    """  # noqa: S608 - our own names and numbers
+    connection.execute(
+        f"CREATE TABLE compared_pair AS {add_value_signals(pairs)}",
+        {"old": old, "until": until, "earlier": earlier},
+    )
+    words = ", ".join(f"first({name} ORDER BY new_object, old_object) AS {name}" for name in VALUES.names[2:])
+    of_pairs = (*_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS, *VALUE_SIGNALS)
+    counted = ", ".join(f"{signal.sql} AS {signal.name}" for signal in CHANGE_SIGNALS)
+    found: pa.Table = connection.sql(
+        f"""
+        WITH closest AS (
+            SELECT * FROM compared_pair
+            QUALIFY row_number() OVER (
+                PARTITION BY subject, property, coalesce(new_object, old_object)
+                ORDER BY coalesce(new_within_old, false) DESC, coalesce(old_within_new, false) DESC,
+                         coalesce(text_likeness, 0) DESC, old_object) = 1
+        ), judged AS (SELECT subject, property, {words}, {", ".join(_of_all(signal) for signal in of_pairs)}
+                      FROM closest GROUP BY subject, property)
+        SELECT {", ".join(SIGNALS_OF_CHANGES.names)}
+        FROM judged JOIN (SELECT subject, property, {counted} FROM change) USING (subject, property)
+        ORDER BY subject, property
+        """  # noqa: S608 - our own names and numbers
+    ).to_arrow_table()
+    return found.cast(SIGNALS_OF_CHANGES)
+
+
+def _of_all(signal: Signal) -> str:
+    name = signal.name
+    if signal.number:
+        return f"CASE WHEN count({name}) = count(*) THEN min({name}) END AS {name}"
+    return f"CASE WHEN bool_or(NOT {name}) THEN false WHEN count({name}) = count(*) THEN true END AS {name}"
+
+
+def _day_after(day: int) -> int:
+    return day_number(date(day // 10000, day // 100 % 100, day % 100) + timedelta(days=1))

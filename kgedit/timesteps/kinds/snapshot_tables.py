@@ -1,0 +1,265 @@
+"""Tables in DuckDB from which the signals of changes are read, made of two snapshots and any earlier ones.
+
+Everything is joined by hash and spills: no table is larger than a snapshot's facts of a few properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.errors import TimestepError
+from kgedit.store.closures import containment_links, make_reached
+from kgedit.store.engine import literal
+from kgedit.store.facts import TERM
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
+from kgedit.wikidata.ids import INSTANCE_OF
+
+MAX_VALUES = 30
+"""Of a change with more values on one side the first ones by id are compared."""
+
+MAX_DEPTH = 8
+"""Steps from a value to what contains it."""
+
+
+def make_tables(
+    connection: duckdb.DuckDBPyConnection,
+    old: Snapshot,
+    new: Snapshot,
+    earlier: Sequence[Snapshot],
+    changes: pa.Table,
+) -> None:
+    """Make the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates, contained.
+
+    Args:
+        connection: One that knows the macros.
+        old: The older snapshot.
+        new: The newer one.
+        earlier: Snapshots older than `old`.
+        changes: Columns CHANGES.
+
+    Raises:
+        TimestepError: if a subject and property occur twice.
+    """
+    _make_views(connection, old, new)
+    _make_changes(connection, changes)
+    _make_held(connection, earlier)
+    _make_stated(connection)
+    _make_names(connection)
+    _make_contained(connection)
+    _make_pairs(connection)
+    _make_subject_dates(connection)
+
+
+def ids(names: Iterable[str]) -> str:
+    """Ids as a list in SQL."""
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"
+
+
+def _make_views(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot) -> None:
+    for name, snapshot in (("old", old), ("new", new)):
+        for part, path in (("facts", snapshot.facts), ("claims", snapshot.claims), ("entities", snapshot.entities)):
+            connection.execute(f"CREATE VIEW {name}_{part} AS SELECT * FROM {literal(path)}")  # noqa: S608 - paths through literal()
+    connection.execute(
+        """
+        CREATE TABLE redirect AS
+        SELECT id, any_value(target ORDER BY age) AS target FROM (
+            SELECT id, redirect_target AS target, 0 AS age FROM new_entities WHERE redirect_target IS NOT NULL
+            UNION ALL SELECT id, redirect_target, 1 FROM old_entities WHERE redirect_target IS NOT NULL)
+        GROUP BY id
+        """
+    )
+
+
+def _make_changes(connection: duckdb.DuckDBPyConnection, changes: pa.Table) -> None:
+    connection.register("changes_given", changes)
+    connection.execute(
+        """
+        CREATE TABLE change AS
+        SELECT subject, property,
+               list_sort(list_filter(old_objects, lambda x: NOT list_contains(new_objects, x))) AS gone_objects,
+               list_sort(list_filter(new_objects, lambda x: NOT list_contains(old_objects, x))) AS added_objects
+        FROM (SELECT subject, property, coalesce(old_objects, []) AS old_objects,
+                     coalesce(new_objects, []) AS new_objects FROM changes_given)
+        """
+    )
+    connection.unregister("changes_given")
+    twice = connection.execute(
+        "SELECT subject, property FROM change GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
+    ).fetchone()
+    if twice is not None:
+        raise TimestepError(f"The changes have two rows for {twice[0]} and {twice[1]}; give one row with all values.")
+    connection.execute(
+        f"""
+        CREATE TABLE compared AS
+        SELECT subject, property, unnest(CASE WHEN gone_objects = [] THEN [NULL] ELSE gone_objects[:{MAX_VALUES}] END)
+               AS old_object, added_objects FROM change
+        """  # noqa: S608 - our own names and numbers
+    )
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TABLE compared AS
+        SELECT subject, property, old_object,
+               unnest(CASE WHEN added_objects = [] THEN [NULL] ELSE added_objects[:{MAX_VALUES}] END) AS new_object
+        FROM compared
+        """  # noqa: S608 - our own names and numbers
+    )
+
+
+def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot]) -> None:
+    """Facts of the changed subjects and properties, under the ids that redirects lead to."""
+    for name in ("old", "new"):
+        connection.execute(
+            f"""
+            CREATE TABLE {name}_held AS
+            SELECT f.* REPLACE (coalesce(r.target, f.object) AS object),
+                   CASE WHEN value_type = 'time' THEN first_day(value, precision::BIGINT) END AS value_first,
+                   CASE WHEN value_type = 'time' THEN last_day(value, precision::BIGINT) + 1 END AS value_until
+            FROM {name}_facts f SEMI JOIN change USING (subject, property) LEFT JOIN redirect r ON r.id = f.object
+            QUALIFY row_number() OVER (PARTITION BY subject, property, coalesce(r.target, f.object)
+                                       ORDER BY statement_id) = 1
+            """  # noqa: S608 - our own names and numbers
+        )
+    facts = " UNION ALL ".join(
+        f"SELECT subject, property, object FROM {literal(snapshot.facts)} SEMI JOIN change USING (subject, property)"  # noqa: S608 - paths through literal()
+        for snapshot in earlier
+    )
+    empty = "SELECT subject, property, NULL::VARCHAR AS object FROM change LIMIT 0"
+    connection.execute(
+        f"""
+        CREATE TABLE held_earlier AS
+        SELECT DISTINCT subject, property, coalesce(target, object) AS object
+        FROM ({facts or empty}) LEFT JOIN redirect ON redirect.id = object
+        """  # noqa: S608 - paths through literal()
+    )
+
+
+def _make_stated(connection: duckdb.DuckDBPyConnection) -> None:
+    """All statements of the changed subjects and properties, current or not, by value."""
+    for name in ("old", "new"):
+        connection.execute(
+            f"""
+            CREATE TABLE {name}_stated AS
+            SELECT subject, property, coalesce(target, term) AS object, bool_and(rank = 'deprecated') AS deprecated,
+                   bool_or(rank = 'preferred') AS preferred,
+                   max(end_first) AS end_first, max(end_until) AS end_until,
+                   bool_or(end_precision IS NOT NULL) AS ended
+            FROM (SELECT *, {TERM} AS term FROM {name}_claims SEMI JOIN change USING (subject, property))
+            LEFT JOIN redirect ON redirect.id = term
+            WHERE term IS NOT NULL GROUP BY ALL
+            """  # noqa: S608 - our own names and numbers
+        )
+
+
+def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
+    """Tables ``class_of`` and ``named``: classes of the compared entities; labels of them, classes and properties."""
+    connection.execute(
+        f"""
+        CREATE TABLE class_of AS
+        SELECT DISTINCT subject AS id, object AS class_id FROM (FROM new_facts UNION ALL FROM old_facts)
+        WHERE property = '{INSTANCE_OF}'
+          AND subject IN (SELECT old_object FROM compared UNION SELECT new_object FROM compared)
+        """  # noqa: S608 - our own names and numbers
+    )
+    connection.execute(
+        """
+        CREATE TABLE named AS
+        WITH needed AS (SELECT old_object AS id FROM compared UNION SELECT new_object FROM compared
+                        UNION SELECT property FROM compared UNION SELECT class_id FROM class_of)
+        SELECT id, any_value(label ORDER BY age) AS label, any_value(description ORDER BY age) AS description,
+               any_value(aliases ORDER BY age) AS aliases
+        FROM (SELECT id, label, description, aliases, 0 AS age FROM new_entities SEMI JOIN needed USING (id)
+              UNION ALL
+              SELECT id, label, description, aliases, 1 FROM old_entities SEMI JOIN needed USING (id))
+        GROUP BY id
+        """
+    )
+
+
+def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
+    """Tables ``reached`` (what lies around each compared entity) and ``contained`` (compared pairs among it)."""
+    connection.execute(
+        f"""
+        CREATE TABLE container AS
+        SELECT DISTINCT inner_id, outer_id FROM ({containment_links("(FROM new_facts UNION ALL FROM old_facts)")})
+        """  # noqa: S608 - our own names and numbers
+    )
+    first = """
+        WITH start AS (SELECT old_object AS id FROM compared WHERE new_object IS NOT NULL
+                       UNION SELECT new_object FROM compared WHERE old_object IS NOT NULL)
+        SELECT inner_id, outer_id FROM (FROM container UNION ALL FROM class_of) AS step(inner_id, outer_id)
+        WHERE inner_id IN (FROM start)
+    """
+    make_reached(connection, first=first, links="container", depth=MAX_DEPTH)
+    connection.execute(
+        """
+        CREATE TABLE contained AS
+        SELECT DISTINCT inner_id, outer_id FROM reached SEMI JOIN (
+            SELECT new_object AS inner_id, old_object AS outer_id FROM compared
+            UNION SELECT old_object, new_object FROM compared) USING (inner_id, outer_id)
+        """
+    )
+
+
+_LITERAL = ("unit", "language", "precision", "calendar")
+
+
+def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
+    """Table ``pair``: each added value with each gone one, in words and with what the signals need of both."""
+    sides = ", ".join(
+        f"""
+        {side}_object, coalesce({side}_name.label, {side}.value) AS {side}_text,
+        {side}_name.description AS {side}_description,
+        list_transform(list_prepend({side}_name.label, coalesce({side}_name.aliases, [])), lambda x: name_of(x))
+            AS {side}_names,
+        coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
+        {", ".join(f"{side}.{name} AS {side}_{name}" for name in _LITERAL)},
+        coalesce({side}_redirect.target, {side}_object) AS {side}_target,
+        {side}_object IN (SELECT inner_id FROM reached) AS {side}_has_container
+        """  # noqa: S608 - our own names and numbers
+        for side in ("old", "new")
+    )
+    joins = " ".join(
+        f"""
+        LEFT JOIN {side}_held {side} ON {side}.subject = k.subject AND {side}.property = k.property
+                                    AND {side}.object = {side}_object
+        LEFT JOIN named {side}_name ON {side}_name.id = {side}_object
+        LEFT JOIN redirect {side}_redirect ON {side}_redirect.id = {side}_object
+        LEFT JOIN class_list {side}_class ON {side}_class.id = {side}_object
+        """
+        for side in ("old", "new")
+    )
+    connection.execute(
+        f"""
+        CREATE TABLE pair AS
+        WITH class_list AS (
+            SELECT class_of.id, list(class_id ORDER BY class_id) AS class_ids,
+                   string_agg(label, chr(10) ORDER BY class_id) AS classes
+            FROM class_of LEFT JOIN named ON named.id = class_id GROUP BY class_of.id)
+        SELECT k.subject, k.property, coalesce(property_name.label, k.property) AS property_label,
+               CASE WHEN old_object[1] = 'Q' AND new_object[1] = 'Q' THEN 'item'
+                    WHEN old.value_type = new.value_type THEN new.value_type END AS value_type, {sides}
+        FROM compared k LEFT JOIN named property_name ON property_name.id = k.property {joins}
+        """  # noqa: S608 - our own names and numbers
+    )
+
+
+def _make_subject_dates(connection: duckdb.DuckDBPyConnection) -> None:
+    """Table ``subject_dates``: when each changed subject began and ended, as the newer snapshot has it."""
+    dates = "first_day(value, precision::BIGINT) AS first, last_day(value, precision::BIGINT) + 1 AS until"
+    connection.execute(
+        f"""
+        CREATE TABLE subject_dates AS
+        WITH dated AS (
+            SELECT subject, property IN {ids(ENDINGS)} AS is_end, {dates}
+            FROM new_facts SEMI JOIN change USING (subject)
+            WHERE value_type = 'time' AND property IN {ids([*BEGINNINGS, *ENDINGS])}
+        )
+        SELECT subject, min(first) FILTER (NOT is_end) AS began_first, min(until) FILTER (NOT is_end) AS began_until,
+               max(first) FILTER (is_end) AS ended_first, max(until) FILTER (is_end) AS ended_until
+        FROM dated GROUP BY subject
+        """  # noqa: S608 - our own names and numbers
+    )

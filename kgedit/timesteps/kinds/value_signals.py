@@ -1,0 +1,184 @@
+"""Signals of an old and a new value in words: no snapshot is needed, so labelled edits of any source have them too.
+
+Each signal is one SQL expression over the columns VALUES and a few that are derived from them (_DERIVED). A signal that
+cannot be decided is null, and a rule that needs it does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from kgedit.timesteps.kinds.macros import define_macros
+from kgedit.wikidata.times import DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Something that can be seen of a change.
+
+    Attributes:
+        name: As rules and results call it.
+        meaning: What it says when it is true; for a number, what it measures.
+        sql: Expression that computes it.
+        number: Whether it is a number; otherwise it is true, false or undecidable.
+    """
+
+    name: str
+    meaning: str
+    sql: str
+    number: bool = False
+
+
+_LEVELS = (
+    (2, "sovereign state|country|nation|kingdom|empire|republic"),
+    (5, "city|town|municipality|commune|comune|county seat|settlement|capital|village|locality"),
+    (6, "quarter|borough|suburb|neighbou?rhood|arrondissement|hamlet|frazione|ward"),
+    (4, "county|district|department|raion|governorate|regency|parish|canton|prefecture"),
+    (3, "state|province|region|oblast|territory|land"),
+    (7, "building|church|cemetery|hospital|castle|street|stadium|house"),
+)
+"""Words for places, from wide (2) to narrow (7), in the order in which they are looked for."""
+
+_PLACE_LEVEL = "CASE " + " ".join(
+    f"WHEN regexp_matches({{head}}, '\\b({words})\\b') THEN {level}" for level, words in _LEVELS
+) + " END"  # fmt: skip
+
+_HEAD = "lower(split_part(split_part(split_part({side}_description, ',', 1), ' in ', 1), ' of ', 1))"
+
+
+def _both(name: str, sql: str) -> dict[str, str]:
+    """One column for the old side and one for the new."""
+    return {f"{side}_{name}": sql.replace("{side}", side) for side in ("old", "new")}
+
+
+_DERIVED: tuple[dict[str, str], ...] = (
+    {
+        **_both("name", "name_of({side}_text)"),
+        **_both("plain", "plain({side}_text)"),
+        **_both("said", "plain({side}_description)"),
+        **_both("digits", "regexp_replace({side}_text, '[^0-9]+', '', 'g')"),
+        **_both("number", "CASE WHEN value_type = 'quantity' THEN TRY_CAST({side}_text AS DOUBLE) END"),
+        **_both("decimals", "decimals({side}_text)"),
+        **_both("p", f"CASE WHEN value_type = 'time' THEN coalesce(TRY_CAST({{side}}_precision AS BIGINT), {DAY}) END"),
+        **_both("level", _PLACE_LEVEL.replace("{head}", _HEAD)),
+        "is_text_": "value_type IN ('string', 'monolingualtext')",
+        "is_item_": "value_type = 'item'",
+    },
+    {
+        **_both("words", "words_of({side}_plain)"),
+        **_both("first", "first_day({side}_text, {side}_p)"),
+        **_both("last", "last_day({side}_text, {side}_p)"),
+    },
+    {"both_words": "list_intersect(old_words, new_words)"},
+)
+"""Columns derived in turn, each group from those before it."""
+
+_SHARED = "len(both_words) / nullif(len(old_words) + len(new_words) - len(both_words), 0)"
+
+VALUE_SIGNALS = (
+    # Texts, and the labels of items.
+    Signal("same_letters", "texts are equal but for case, accents, spaces and punctuation",
+           "replace(old_plain, ' ', '') = replace(new_plain, ' ', '')"),
+    Signal("same_accents", "texts are equal but for case, spaces and punctuation",
+           "letters_of(old_text) = letters_of(new_text)"),
+    Signal("same_address", "web addresses are equal but for scheme, www and a slash at the end",
+           "CASE WHEN old_text LIKE 'http%' THEN address_of(old_text) = address_of(new_text) END"),
+    Signal("one_word", "neither text has a space, as identifiers and addresses have none",
+           "NOT contains(old_text, ' ') AND NOT contains(new_text, ' ')"),
+    Signal("is_text", "the values are texts: strings, names in a language, identifiers, addresses", "is_text_"),
+    Signal("is_item", "the values are items", "is_item_"),
+    Signal("text_likeness", "share of letters that need no change",
+           "likeness(old_name, new_name)", number=True),
+    Signal("shared_words", "share of all words that both texts have",
+           _SHARED, number=True),
+    Signal("new_says_more", "every word of the old text is in the new one, which has more",
+           "len(both_words) = len(old_words) AND len(new_words) > len(old_words)"),
+    Signal("old_says_more", "every word of the new text is in the old one, which has more",
+           "len(both_words) = len(new_words) AND len(old_words) > len(new_words)"),
+    Signal("texts_unlike", "texts have next to no words and few letters in common",
+           f"({_SHARED} = 0 AND likeness(old_name, new_name) < 0.3) "
+           f"OR ({_SHARED} < 0.2 AND likeness(old_name, new_name) < 0.2)"),
+    Signal("same_digits", "identifiers of four digits or more are equal but for letters and leading zeros",
+           "CASE WHEN is_text_ AND length(old_plain) < 40 THEN length(old_digits) > 3 "
+           "AND ltrim(old_digits, '0') = ltrim(new_digits, '0') END"),
+    Signal("length_ratio", "length of the new text to that of the old one",
+           "length(new_text) / nullif(length(old_text), 0)", number=True),
+    # Items.
+    Signal("same_label", "labels are equal but for case, accents and spaces",
+           "CASE WHEN is_item_ THEN old_name = new_name END"),
+    Signal("old_is_class_term", "the old label begins with a small letter, as terms for classes do in English",
+           "CASE WHEN is_item_ THEN regexp_matches(old_text, '^\\p{Ll}') END"),
+    Signal("new_is_class_term", "the new label begins with a small letter",
+           "CASE WHEN is_item_ THEN regexp_matches(new_text, '^\\p{Ll}') END"),
+    Signal("new_described_by_old", "the new value's description names the old value",
+           "CASE WHEN is_item_ THEN has_phrase(new_said, old_plain) END"),
+    Signal("old_described_by_new", "the old value's description names the new value",
+           "CASE WHEN is_item_ THEN has_phrase(old_said, new_plain) END"),
+    Signal("descriptions_alike", "share of words that both descriptions have",
+           "CASE WHEN is_item_ THEN len(list_intersect(words_of(old_said), words_of(new_said))) "
+           "/ nullif(len(list_distinct(words_of(old_said) || words_of(new_said))), 0) END", number=True),
+    Signal("old_is_page", "the old value is a page of a Wikimedia project",
+           "CASE WHEN is_item_ THEN old_description ILIKE 'Wikimedia%' END"),
+    Signal("new_is_narrower_place", "by their descriptions the new value is a place of a narrower kind",
+           "new_level > old_level"),
+    Signal("old_is_narrower_place", "by their descriptions the old value is a place of a narrower kind",
+           "old_level > new_level"),
+    # Quantities.
+    Signal("same_number", "the numbers are equal", "old_number = new_number"),
+    Signal("whole_number", "the old number has no fraction", "old_number = round(old_number)"),
+    Signal("sign_flipped", "the numbers differ by their sign alone", "old_number = -new_number AND old_number <> 0"),
+    Signal("more_digits", "the new number has more digits and rounds to the old one",
+           "new_decimals > old_decimals AND rounds(old_number, new_number, old_decimals)"),
+    Signal("fewer_digits", "the new number has fewer digits, and the old one rounds to it",
+           "new_decimals < old_decimals AND rounds(old_number, new_number, new_decimals)"),
+    Signal("is_quantity", "the values are quantities", "value_type = 'quantity'"),
+    Signal("unit_changed", "the unit is another one",
+           "CASE WHEN value_type = 'quantity' THEN old_unit IS DISTINCT FROM new_unit END"),
+    # Dates.
+    Signal("is_time", "the values are dates", "value_type = 'time'"),
+    Signal("same_days", "the dates mean the same days",
+           "old_first = new_first AND old_last = new_last"),
+    Signal("new_date_within_old", "the new date is a part of the old one",
+           "new_first >= old_first AND new_last <= old_last AND (new_first, new_last) <> (old_first, old_last)"),
+    Signal("old_date_within_new", "the old date is a part of the new one",
+           "old_first >= new_first AND old_last <= new_last AND (new_first, new_last) <> (old_first, old_last)"),
+    Signal("same_year", "the dates begin in the same year", "old_first // 10000 = new_first // 10000"),
+    Signal("old_is_new_year", "the old date is a 1 January, often written for a year alone",
+           "old_p >= 11 AND old_text LIKE '%-01-01'"),
+    Signal("old_is_first_of_month", "the old date is the first day of the month that the new date names",
+           "old_text = new_text || '-01'"),
+    Signal("era_flipped", "the years differ by their sign alone",
+           "year_of(old_text) = -year_of(new_text) AND value_type = 'time'"),
+)  # fmt: skip
+
+
+def add_value_signals(relation: str) -> str:
+    """A query: the relation with one more column for each of VALUE_SIGNALS.
+
+    Args:
+        relation: SQL with the columns VALUES and any others, on a connection that knows the macros.
+    """
+    query = relation
+    for group in _DERIVED:
+        columns = ", ".join(f"{sql} AS {name}" for name, sql in group.items())
+        query = f"SELECT *, {columns} FROM ({query})"  # noqa: S608 - our own names and numbers
+    derived = ", ".join(name for group in _DERIVED for name in group)
+    signals = ", ".join(f"{signal.sql} AS {signal.name}" for signal in VALUE_SIGNALS)
+    return f"SELECT * EXCLUDE ({derived}), {signals} FROM ({query})"  # noqa: S608 - our own names and numbers
+
+
+def compare_values(values: pa.Table) -> pa.Table:
+    """The value signals of pairs in words, row by row.
+
+    Args:
+        values: Columns VALUES; others are kept.
+    """
+    with duckdb.connect() as connection:
+        define_macros(connection)
+        connection.register("compared", values.append_column("row_", pa.array(range(values.num_rows), pa.int64())))
+        query = add_value_signals("SELECT * FROM compared")
+        found: pa.Table = connection.sql(f"SELECT * EXCLUDE (row_) FROM ({query}) ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names and numbers
+    return found

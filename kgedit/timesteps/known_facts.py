@@ -1,0 +1,49 @@
+"""Facts of the older snapshot: what an up-to-date model of that day knew."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.store.window import Window
+from kgedit.timesteps.locality import Locality
+from kgedit.timesteps.timestep import CHANGED
+
+
+def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, limit: int) -> pa.Table:
+    """Old answers, then locality facts, then other unchanged ones, with the labels of the older snapshot.
+
+    Args:
+        window: Both snapshots.
+        cases: From make_cases.
+        locality: From find_locality.
+        limit: Most facts; within each kind a hash of subject and property decides.
+
+    Returns:
+        A fact's columns, in the order chosen.
+    """
+    return window.select(
+        """
+        WITH wanted AS (
+            SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM cases WHERE len(old_objects) = 1
+            UNION ALL SELECT subject, property, object, 1 FROM probes
+            UNION ALL SELECT subject, property, object, 2 FROM static_facts
+        ), once AS (
+            SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
+        ), chosen AS (
+            SELECT once.*, s.label AS subject_label, coalesce(p.label, once.property) AS property_label,
+                   o.label AS object_label
+            FROM once JOIN old_entities s ON s.id = once.subject JOIN old_entities o ON o.id = once.object
+            LEFT JOIN old_entities p ON p.id = once.property
+            WHERE s.label IS NOT NULL AND o.label IS NOT NULL
+            ORDER BY turn, md5(once.subject || once.property), once.object LIMIT $limit
+        )
+        SELECT * EXCLUDE (turn) FROM chosen ORDER BY turn, subject, property, object
+        """,
+        {"limit": limit},
+        cases=cases.select(["subject", "property", "old_objects"]),
+        probes=locality.probes.filter(pc.not_equal(locality.probes["basis"], CHANGED)).select(
+            ["subject", "property", "object"]
+        ),
+        static_facts=locality.static_facts.select(["subject", "property", "object"]),
+    )

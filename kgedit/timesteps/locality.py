@@ -1,0 +1,312 @@
+"""Locality probes: for each edit an unchanged fact with the same relation, a similar subject and another object.
+
+Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
+which is no case itself, comes first (kgedit.timesteps.changed_facts). Three ways to find one, each for the cases that
+the one before leaves: subjects that share rare facts with the edited one (kgedit.engines); the subject with
+the most similar label, as in WikiBigEdit; and a fact of another relation of the same family
+(kgedit.timesteps.relation_families), about a subject of the same class. Where there is none the case has no probe: a
+fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from kgedit.engines.protocol import Engine, SimilarSubjects
+from kgedit.store.engine import select
+from kgedit.store.window import Window
+from kgedit.timesteps.labels import pages_among, usable
+from kgedit.timesteps.relation_families import related_relations
+from kgedit.timesteps.timestep import CHANGED, FACT
+
+CANDIDATES = 10
+"""Facts per case and way that are considered."""
+
+_RELATIONS = 5
+"""Similar relations whose facts are considered for a case."""
+
+_RELATION_SAMPLE = 1000
+"""Facts of a relation that its classes are counted in."""
+
+
+class Locality(NamedTuple):
+    """Unchanged facts, labelled.
+
+    Attributes:
+        static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
+        probes: At most one per case, with columns case_id, score and basis ("changed", "graph", "label" or "relation"),
+            ordered by case_id.
+    """
+
+    static_facts: pa.Table
+    probes: pa.Table
+
+
+def find_locality(
+    engine: Engine,
+    window: Window,
+    cases: pa.Table,
+    *,
+    pool: int,
+    max_df: int,
+    max_uses: int,
+    changed: pa.Table | None = None,
+) -> Locality:
+    """Unchanged facts of the relations of some cases, and of these a probe for each case where there is one.
+
+    Args:
+        engine: Finds similar subjects and unchanged facts.
+        window: Both snapshots.
+        cases: From make_cases.
+        pool: Unchanged facts of each relation to choose from by label.
+        max_df: Facts shared by more items do not count for similarity.
+        max_uses: Most cases that one fact serves.
+        changed: From find_changed_facts, to be taken first; None for unchanged facts only.
+    """
+    edits = cases.select(["case_id", "subject", "property"])
+    found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
+    facts = _describe(window, found, pool, _NONE if changed is None else changed)
+    probes = choose_probes(
+        cases,
+        found.similar,
+        facts,
+        compare_relations(window, edits.select(["property"])),
+        _classes(window, cases, facts),
+        max_uses=max_uses,
+        connection=window.connection,
+    )
+    return Locality(facts.filter(facts["pooled"]).select(_FACT), probes)
+
+
+_FACT = [*FACT, "object_aliases"]
+
+
+def choose_probes(
+    cases: pa.Table,
+    similar_facts: pa.Table,
+    facts: pa.Table,
+    relations: pa.Table,
+    classes: pa.Table,
+    *,
+    max_uses: int,
+    connection: duckdb.DuckDBPyConnection | None = None,
+) -> pa.Table:
+    """A fact for each case: similar by facts, else by label, else of the relation's family and the subject's class.
+
+    Args:
+        cases: Columns case_id, subject, subject_label, property, object and old_objects.
+        classes: Columns id and classes (a list): of the cases' and the facts' subjects.
+        similar_facts: Columns case_id, subject, property, object and score.
+        facts: Facts with labels, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
+            For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
+        relations: Columns property, other and likeness; pairs of one family.
+        max_uses: Most cases that one fact serves.
+        connection: Where the work is done; None for a new one.
+
+    Returns:
+        The facts' columns with case_id, score and basis, ordered by case_id.
+    """
+    numbers = pa.array(np.arange(cases.num_rows))
+    waiting = cases.select(["subject", "subject_label", "property", "object", "old_objects"]).append_column(
+        "place", numbers
+    )
+    facts = facts.append_column("number", pa.array(np.arange(facts.num_rows)))
+    uses = np.zeros(facts.num_rows, dtype=np.int64)
+    similar_facts = select(
+        "SELECT place, number, score FROM similar_facts JOIN cases USING (case_id) "
+        "JOIN facts USING (subject, property, object)",
+        similar_facts=similar_facts,
+        cases=cases.select(["case_id"]).append_column("place", numbers),
+        facts=facts,
+    )
+    chosen = []
+    for basis, query in _WAYS.items():
+        candidates = select(
+            _RANKED.format(query=query),
+            {"candidates": CANDIDATES},
+            connection=connection,
+            waiting=waiting,
+            similar_facts=similar_facts,
+            facts=facts.select(
+                ["number", "subject", "subject_label", "property", "object", "pooled", "untouched", "changed"]
+            ),
+            relations=relations,
+            classes=classes,
+        )
+        assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
+        chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
+        waiting = select(
+            "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
+        )
+    return select(
+        f"SELECT case_id, {', '.join(_FACT)}, score, basis FROM chosen "  # noqa: S608 - our own names
+        "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
+        chosen=pa.concat_tables(chosen),
+        cases=cases.select(["case_id"]).append_column("place", numbers),
+        facts=facts,
+    )
+
+
+_ELIGIBLE = """
+    f.pooled AND f.untouched AND f.subject <> w.subject AND f.object <> w.object
+    AND NOT list_contains(w.old_objects, f.object)
+"""
+
+_WAYS = {
+    CHANGED: """
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
+        FROM waiting w JOIN facts f USING (property)
+        WHERE f.changed AND f.subject NOT IN (w.subject, w.object) AND f.object NOT IN (w.subject, w.object)
+              AND NOT list_contains(w.old_objects, f.object)
+    """,
+    "graph": "SELECT place, number, score, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
+    "label": f"""
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
+        FROM waiting w JOIN facts f USING (property) WHERE {_ELIGIBLE}
+    """,  # noqa: S608 - our own names
+    "relation": f"""
+        SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, likeness
+        FROM waiting w JOIN (
+            FROM relations
+            QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
+        ) r USING (property) JOIN facts f ON f.property = r.other
+        JOIN classes own ON own.id = w.subject JOIN classes their ON their.id = f.subject
+        WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
+    """,  # noqa: S608 - our own names and numbers
+}
+"""Basis -> candidates for the cases that have no probe yet."""
+
+_RANKED = """
+    WITH best AS (
+        SELECT place, max(struct_pack(likeness, score, number := -number), $candidates) AS choices
+        FROM ({query}) GROUP BY place
+    )
+    SELECT place, -choice.number AS number, choice.score AS score, rank
+    FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
+    ORDER BY place, rank
+"""
+"""The best candidates of each case; the others, all facts of a relation for each case, are not kept."""
+
+
+def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, cases: int, max_uses: int) -> pa.Table:
+    """Give each case its best candidate that is not used up.
+
+    First choices are served first, then second ones; of several cases that want one fact those with the higher score.
+
+    Args:
+        candidates: Columns place (of the case), number (of the fact), score and rank (1 is the first choice).
+        uses: By the fact's number, how often it is used; counted on.
+        cases: How many cases there are.
+        max_uses: Most cases that one fact serves.
+
+    Returns:
+        Columns place, number and score; at most one row per case.
+    """
+    place, number, score, rank = (candidates[name].to_numpy() for name in ("place", "number", "score", "rank"))
+    served = np.zeros(cases, dtype=bool)
+    taken = [np.zeros(0, dtype=np.int64)]
+    for turn in np.unique(rank):
+        asking = np.flatnonzero((rank == turn) & ~served[place])
+        asking = asking[np.lexsort((place[asking], -score[asking], number[asking]))]
+        _, first, inverse = np.unique(number[asking], return_index=True, return_inverse=True)
+        before = np.arange(len(asking)) - first[inverse]
+        accepted = asking[before + uses[number[asking]] < max_uses]
+        served[place[accepted]] = True
+        np.add.at(uses, number[accepted], 1)
+        taken.append(accepted)
+    return candidates.take(pa.array(np.concatenate(taken))).select(["place", "number", "score"])
+
+
+def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
+    """How alike the edits' relations of one family are: the cosine of the classes of their subjects and objects.
+
+    Weights are whole thousandths: their sum is the same in whatever order it is taken.
+
+    Args:
+        window: Both snapshots.
+        properties: Column property: the edits' relations.
+
+    Returns:
+        Columns property, other and likeness, for every pair of two related relations of the edits.
+    """
+    return window.select(
+        """
+        WITH relation AS (SELECT DISTINCT property FROM asked), fact AS MATERIALIZED (
+            SELECT property, subject, object FROM old_facts SEMI JOIN relation USING (property)
+            QUALIFY row_number() OVER (PARTITION BY property ORDER BY md5(subject || object)) <= $sample
+        ), class AS MATERIALIZED (
+            SELECT subject AS id, object AS class FROM old_facts
+            WHERE property = 'P31' AND subject IN (SELECT subject FROM fact UNION SELECT object FROM fact)
+        ), feature AS MATERIALIZED (
+            SELECT property, side, class, round(1e3 * ln(1 + count(*)))::BIGINT AS weight
+            FROM (SELECT property, 'subject' AS side, subject AS id FROM fact
+                  UNION ALL SELECT property, 'object', object FROM fact) JOIN class USING (id) GROUP BY ALL
+        ), size AS (
+            SELECT property, sqrt(sum(weight * weight)) AS size FROM feature GROUP BY ALL
+        ), product AS (
+            SELECT a.property, b.property AS other, sum(a.weight * b.weight) AS product
+            FROM feature a JOIN feature b USING (side, class) GROUP BY ALL
+        )
+        SELECT r.property, o.property AS other, coalesce(round(product / (a.size * b.size), 6), 0) AS likeness
+        FROM related JOIN relation r ON r.property = related.property JOIN relation o ON o.property = related.other
+        LEFT JOIN product ON product.property = r.property AND product.other = o.property
+        LEFT JOIN size a ON a.property = r.property LEFT JOIN size b ON b.property = o.property
+        ORDER BY r.property, likeness DESC, other
+        """,
+        {"sample": _RELATION_SAMPLE},
+        asked=properties,
+        related=related_relations(window),
+    )
+
+
+def _classes(window: Window, cases: pa.Table, facts: pa.Table) -> pa.Table:
+    """Classes (P31, in the older snapshot) of the subjects of cases and facts that have one."""
+    return window.select(
+        """
+        SELECT subject AS id, list(object ORDER BY object) AS classes FROM old_facts
+        WHERE property = 'P31' AND subject IN (SELECT subject FROM cases UNION SELECT subject FROM facts)
+        GROUP BY subject ORDER BY subject
+        """,
+        cases=cases.select(["subject"]),
+        facts=facts.select(["subject"]),
+    )
+
+
+_NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
+
+
+def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table) -> pa.Table:
+    """Static facts, similar ones and at most `pool` per relation, and changed ones, with labels to ask for."""
+    return window.select(
+        f"""
+        WITH changed_fact AS (
+            FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
+        ), fact AS MATERIALIZED (
+            SELECT DISTINCT subject, property, object FROM similar_facts
+            UNION SELECT subject, property, object FROM pooled
+            UNION SELECT subject, property, object FROM changed_fact
+        ), entity AS MATERIALIZED (
+            SELECT id, label, aliases FROM new_entities
+            WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
+        ), page AS MATERIALIZED (
+            {pages_among("entity")}
+        )
+        SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
+               f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
+               (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
+        FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
+        LEFT JOIN entity p ON p.id = f.property
+        WHERE {usable("s.label")} AND {usable("o.label")} AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
+        ORDER BY f.property, f.subject
+        """,  # noqa: S608 - our own names and numbers
+        {"pool": pool},
+        similar_facts=found.similar.select(["subject", "property", "object"]),
+        pooled=found.static,
+        changed=changed,
+    )

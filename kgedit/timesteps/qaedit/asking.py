@@ -1,0 +1,185 @@
+"""Subject, rephrasing and category by a language model behind a server; each reply is checked against the question.
+
+A reply that fails its check, or never comes, leaves the question as the rules worded it, which is counted and said.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kgedit.errors import ModelError
+from kgedit.llm.instructions import Instructions
+from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
+from kgedit.llm.remote.tokens import TokenCounter
+from kgedit.names.index import composed, name_key
+from kgedit.timesteps.qaedit.build import Worded
+from kgedit.timesteps.qaedit.categories import Category, english_categorizer
+from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
+from kgedit.timesteps.qaedit.subjects import Subject
+from kgedit.wikidata.labels import plain_line
+
+Part = Literal["subject", "rephrase", "category"]
+
+PARTS: Mapping[Part, int] = {"subject": 48, "rephrase": 128, "category": 12}
+"""What a model may do, and the most tokens of its reply."""
+
+_LIKELY: Mapping[Part, str] = {
+    "subject": "Chamber of Deputies of Luxembourg",
+    "rephrase": "Who is the author of the novel that was published in that year?",
+    "category": "Geography & Environment",
+}
+_LONGEST = 2000
+"""Characters of a question that are shown."""
+
+MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedParts:
+    """What a model did.
+
+    Attributes:
+        worded: Each question, in order.
+        asked: What asking brought, by part.
+        kept: "part: reason" -> questions that stay as the rules have them.
+    """
+
+    worded: tuple[Worded, ...]
+    asked: Mapping[Part, ChatReplies]
+    kept: Mapping[str, int]
+
+
+def requests_for(part: Part, questions: Sequence[str], model: str, instructions: Instructions) -> list[ChatRequest]:
+    """What is sent for one part of all questions."""
+    template = instructions.texts[part]
+    listed = "\n".join(english_categorizer().names)
+    filled = template.replace("{categories}", listed)
+    return [
+        ChatRequest(
+            model=model,
+            messages=(Message("user", filled.replace("{question}", json.dumps(text[:_LONGEST], ensure_ascii=False))),),
+            max_tokens=PARTS[part],
+        )
+        for text in questions
+    ]
+
+
+def estimate_parts(
+    client: ChatClient,
+    parts: Sequence[Part],
+    questions: Sequence[str],
+    *,
+    model: str,
+    instructions: Instructions,
+    counter: TokenCounter,
+) -> dict[Part, CostEstimate]:
+    """What asking would take, by part; no server is asked."""
+    return {
+        part: client.estimate(requests_for(part, questions, model, instructions), counter, likely_reply=_LIKELY[part])
+        for part in parts
+    }
+
+
+def ask_parts(
+    client: ChatClient,
+    parts: Sequence[Part],
+    questions: Sequence[str],
+    by_rules: Sequence[Worded],
+    *,
+    model: str,
+    instructions: Instructions,
+    progress: Callable[[int, int], None] | None = None,
+) -> AskedParts:
+    """Have a model do some parts of the work.
+
+    Args:
+        parts: Which; subjects come first whatever their order, because rephrasings are checked by them.
+        questions: As they will be asked.
+        by_rules: What the rules made of each.
+        model: As its server names it.
+        instructions: What it is told, of the group "qaedit".
+
+    Raises:
+        ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
+    """
+    worded = list(by_rules)
+    kept: Counter[str] = Counter()
+    told: dict[Part, ChatReplies] = {}
+    for part in (part for part in PARTS if part in parts):
+        told[part] = asked = client.ask(requests_for(part, questions, model, instructions), progress=progress)
+        if asked.not_asked:
+            raise ModelError(
+                f"The budget does not hold all: {asked.not_asked:,} of {len(questions):,} requests for the {part} are "
+                f"not sent, ${asked.dollars or 0:.4f} are spent. Replies so far are kept and cost nothing when the "
+                "command is given again, with a larger --budget."
+            )
+        for index, (question, reply) in enumerate(zip(questions, asked.replies, strict=True)):
+            assert reply is not None
+            read, reason = _READERS[part](question, worded[index], reply)
+            worded[index] = read
+            if reason:
+                kept[f"{part}: {reason}"] += 1
+    return AskedParts(tuple(worded), told, dict(sorted(kept.items())))
+
+
+_Read = tuple[Worded, str]
+"""A question with what was read of a reply, and why it was not taken; "" where it was."""
+
+
+def _subject(question: str, words: Worded, reply: ChatReply | FailedCall) -> _Read:
+    text, reason = _line(reply)
+    if not reason and (not name_key(text) or text not in question):
+        reason = "the reply is no part of the question"
+    if not reason and len(text) > 0.9 * len(question):
+        reason = "the reply is the question"
+    if reason:
+        return words, reason
+    subject = Subject(text, MODEL)
+    return dataclasses.replace(words, subject=subject, rephrasing=english_rephraser().rephrase(question, text)), ""
+
+
+def _rephrase(question: str, words: Worded, reply: ChatReply | FailedCall) -> _Read:
+    text, reason = _line(reply)
+    subject = words.subject
+    if not reason and name_key(text) == name_key(question):
+        reason = "the reply repeats the question"
+    if not reason and (not text.endswith("?") or "?" in text[:-1]):
+        reason = "the reply is not one question"
+    if not reason and len(text) > 3 * len(question):
+        reason = "the reply is too long"
+    if not reason and subject and f" {name_key(subject.text)} " not in f" {name_key(text)} ":
+        reason = "the reply lacks the subject"
+    return (words, reason) if reason else (dataclasses.replace(words, rephrasing=Rephrasing(text, MODEL)), "")
+
+
+def _category(_question: str, words: Worded, reply: ChatReply | FailedCall) -> _Read:
+    text, reason = _line(reply)
+    name = next((name for name in english_categorizer().names if name.casefold() == text.strip(".").casefold()), None)
+    if not reason and name is None:
+        reason = "the reply is no category"
+    if reason or name is None:
+        return words, reason
+    return dataclasses.replace(words, category=Category(name, MODEL)), ""
+
+
+_READERS: Mapping[Part, Callable[[str, Worded, ChatReply | FailedCall], _Read]] = {
+    "subject": _subject,
+    "rephrase": _rephrase,
+    "category": _category,
+}
+
+
+def _line(reply: ChatReply | FailedCall) -> tuple[str, str]:
+    """A reply's only line, and what is wrong with it."""
+    if isinstance(reply, FailedCall):
+        return "", f"no reply: {reply.reason}"
+    text = reply.text.strip()
+    if not reply.finished or "\n" in text or not text:
+        return "", "the reply is empty or more than a line"
+    return plain_line(composed(text)), ""

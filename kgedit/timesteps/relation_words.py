@@ -1,0 +1,126 @@
+"""The words by which a question expresses a relation, cut to stems.
+
+They come from every template of the relation and, for a persona, from what it says in their place. That is generous:
+the filter that uses them is meant for questions that ask for something else altogether.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+
+from kgedit.wording.voices import Voice
+
+_WORDS = re.compile(r"[^\W\d_]+")
+
+_GRAMMAR = frozenset(
+    _WORDS.findall(
+        """
+    a an and any anyone are as at be been by can could did do does for from had has have having he her his how i in
+    into is it its me most my no not of on one or our she so some such that the their them there these they this those
+    to was were what when where which who whom whose will with would you your after all also
+    """
+    )
+)
+"""Words that express no relation."""
+
+_PALE = frozenset(
+    _WORDS.findall(
+        """
+    about answer asks called concept database element entity first following give given goes instance item items known
+    list look looks main name named names object people person place places property question records recorded right
+    said same statement subject tell thing things time title used uses value values wikidata work works
+    """
+    )
+)
+"""Words in which Wikidata describes all relations: they express one only if a wording of it has no others."""
+
+_ENDINGS = ("ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s")
+
+
+class RelationWords:
+    """Stems by which the relations of some templates may be expressed, found as they are asked for.
+
+    Args:
+        templates: With the schema kgedit.wording.templates.TEMPLATES; every class counts.
+        voices: Of the personas that may ask.
+    """
+
+    def __init__(self, templates: pa.Table, voices: Sequence[Voice] = ()) -> None:
+        self._templates = templates
+        self._rows: dict[str, list[int]] = {}
+        for number, relation in enumerate(templates["property"].to_pylist()):
+            self._rows.setdefault(relation, []).append(number)
+        self._replaced = {voice.persona: _replaced_stems(voice.words) for voice in voices}
+        self._found: dict[tuple[str, str | None], frozenset[str]] = {}
+
+    def __call__(self, relation: str, persona: str | None = None) -> frozenset[str]:
+        """Stems of a relation's words, with those that a persona says in their place."""
+        key = (relation, persona)
+        if key not in self._found:
+            if persona is None:
+                self._found[key] = self._of_templates(relation)
+            else:
+                self._found[key] = _in_a_voice(self(relation), self._replaced.get(persona, []))
+        return self._found[key]
+
+    def _of_templates(self, relation: str) -> frozenset[str]:
+        rows = self._templates.take(self._rows.get(relation, [])).to_pylist()
+        return expressing_stems(text for row in rows for text in wordings(row))
+
+
+def expressing_stems(texts: Iterable[str]) -> frozenset[str]:
+    """Stems by which wordings of a relation express it: of words that mean something, or, without any, of pale ones."""
+    return frozenset(stem for text in set(texts) for stem in stems([text]) or said_stems(text))
+
+
+def stems(texts: Iterable[str]) -> frozenset[str]:
+    """Stems of the words that mean something."""
+    return _stems(" ".join(texts), _GRAMMAR | _PALE)
+
+
+def said_stems(question: str) -> frozenset[str]:
+    """Stems of all words but those of grammar, to be looked for among those of a relation."""
+    return _stems(question, _GRAMMAR)
+
+
+def voice_stems(relation: frozenset[str], words: Mapping[str, str]) -> frozenset[str]:
+    """Stems by which a persona may express a relation.
+
+    Args:
+        relation: The relation's own stems.
+        words: What the persona says in place of words.
+    """
+    return _in_a_voice(relation, _replaced_stems(words))
+
+
+def wordings(template: Mapping[str, object]) -> list[str]:
+    """Every text of a row of templates in which its relation is expressed."""
+    texts = [str(template[name]) for name in ("label", "question", "phrase") if template[name]]
+    for name in ("rephrases", "clozes"):
+        found = template[name]
+        texts += found if isinstance(found, list) else []
+    return texts
+
+
+def _replaced_stems(words: Mapping[str, str]) -> list[tuple[frozenset[str], frozenset[str]]]:
+    return [(said_stems(word), stems([said])) for word, said in words.items()]
+
+
+def _in_a_voice(relation: frozenset[str], replaced: Sequence[tuple[frozenset[str], frozenset[str]]]) -> frozenset[str]:
+    return relation.union(*(said for words, said in replaced if words & relation))
+
+
+def _stems(text: str, left_out: frozenset[str]) -> frozenset[str]:
+    words = set(_WORDS.findall(text.replace("{subject}", " ").casefold()))
+    return frozenset(_stem(word) for word in words - left_out if len(word) > 2)
+
+
+@lru_cache(maxsize=100_000)
+def _stem(word: str) -> str:
+    # "heading" is "head" and "government" is "govern", but "headquarters" and "heart" are not.
+    ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) > 2), "")
+    return word.removesuffix(ending)[:5]

@@ -1,0 +1,336 @@
+"""A timestep on disk: a folder of Parquet tables and ``timestep.json``.
+
+``timestep.json`` is written last: a folder without it is unfinished and is never read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.checksums import check_folder, decoding
+from kgedit.errors import DamagedFileError, TimestepError
+from kgedit.html_tables import html_table
+from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
+from kgedit.timesteps.timestep_names import MANIFEST, find_timestep
+from kgedit.untrusted import path_component
+
+_FACT = [
+    ("subject", pa.string()),
+    ("subject_label", pa.string()),
+    ("property", pa.string()),
+    ("property_label", pa.string()),
+    ("object", pa.string()),
+    ("object_label", pa.string()),
+]
+FACT = tuple(name for name, _ in _FACT)
+"""Columns of a fact with its labels."""
+
+_STRINGS = pa.list_(pa.string())
+
+CASES = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("tag", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("statement_ids", _STRINGS),
+        ("start_time", pa.string()),
+        ("point_in_time", pa.string()),
+        ("as_of", pa.string()),
+        ("kind", pa.string()),
+        ("kind_confidence", pa.float64()),
+        ("kind_signals", _STRINGS),
+        ("old_objects", _STRINGS),
+        ("old_answers", _STRINGS),
+        ("question", pa.string()),
+        ("rephrase", pa.string()),
+        ("persona", pa.string()),
+        ("personas", pa.string()),
+        ("cloze", pa.string()),
+        ("rephrases", _STRINGS),
+        ("clozes", _STRINGS),
+        ("statement", pa.string()),
+        ("name", pa.string()),
+        ("subject_class", pa.string()),
+        ("phrase", pa.string()),
+        ("answer", pa.string()),
+        ("answer_type", pa.string()),
+        ("label_changed", pa.bool_()),
+        ("template", pa.string()),
+        ("subject_aliases", _STRINGS),
+        ("subject_description", pa.string()),
+    ]
+)
+"""cases.parquet: one row per edit, ordered by case_id.
+
+No question fails a final filter (kgedit.timesteps.final_filters): personas is null where it would, rephrases lacks such
+texts, and rephrase is the first of what is left, or null; clozes lack texts that give the answer away (the first is the
+cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
+(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
+phrase, answer the target of the edit (the label of the object), answer_type its type ("person"; one of
+kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
+and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
+on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
+kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot; null in timesteps of
+older versions of kgedit.
+"""
+
+LOCALITY = pa.schema(
+    [
+        ("case_id", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("similarity", pa.float64()),
+        ("basis", pa.string()),
+        ("question", pa.string()),
+    ]
+)
+"""locality.parquet: at most one fact per case that its edit leaves alone, mostly an unchanged one
+(kgedit.timesteps.locality).
+
+basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
+the same relation; "relation": that one is only similar, too; "changed": the fact became true in the window itself, and
+is no case; "nearest": by kgedit.timesteps.wikifactdiff.
+"""
+
+TWO_HOPS = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("second_case_id", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("chosen", pa.bool_()),
+        ("question", pa.string()),
+        ("rephrases", _STRINGS),
+    ]
+)
+"""two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe.
+
+rephrases: the same question in other words; none of them names the entity in the middle or the answer.
+"""
+
+KNOWN_FACTS = pa.schema(
+    [
+        *_FACT,
+        ("question", pa.string()),
+        ("rephrase", pa.string()),
+        ("cloze", pa.string()),
+    ]
+)
+"""known_facts.parquet: facts of the older snapshot with questions (old answers, locality, others of the relations)."""
+
+CHANGED = "changed"
+"""The basis of a locality probe that became true in the window."""
+
+EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
+"""What to do for a timestep that is damaged."""
+
+TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Timestep:
+    """A finished timestep folder.
+
+    Attributes:
+        folder: The folder with its files.
+        manifest: Content of timestep.json: snapshot dates, profile, funnel, versions, hashes.
+    """
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Timestep:
+        """Open a finished timestep, and check its files before their first use in this process.
+
+        Args:
+            folder: Its folder, its name in the home, or its two dates (kgedit.timesteps.timestep_names).
+
+        Raises:
+            TimestepError: with the timesteps there are, if it is none of these; or if its name or profile is not the
+                name of a folder.
+            DamagedFileError: if a file is not what was exported.
+        """
+        found = find_timestep(folder)
+        path = found / MANIFEST
+        manifest = read_manifest(path, key="timestep", fix=EXPORT_AGAIN)
+        check_folder(found, fix=EXPORT_AGAIN, also=table_checksums(manifest))
+        # Both become parts of paths: of a publication, of reports.
+        path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=TimestepError)
+        path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=TimestepError)
+        return cls(found, manifest)
+
+    def __repr__(self) -> str:
+        return f"<Timestep {self.name} in {str(self.folder)!r}>"
+
+    @property
+    def name(self) -> str:
+        """ "yyyymmdd_yyyymmdd", the dates of the older and the newer snapshot."""
+        return str(self.manifest["timestep"])
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether one of its snapshots is projected from a later dump (kgedit.store.as_of)."""
+        return any("projected" in snapshot for snapshot in self.manifest.get("snapshots", ()))
+
+    @property
+    def sha256(self) -> str:
+        """Hash of timestep.json, which holds those of the tables."""
+        return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
+
+    @property
+    def has_checksums(self) -> bool:
+        """Whether its manifest has the hashes of its tables, which `open` checks; earlier versions wrote none."""
+        return bool(self.manifest.get("tables"))
+
+    @property
+    def unused_fields(self) -> tuple[str, ...]:
+        """None: what kgedit writes into a timestep it uses."""
+        return ()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: how many rows each table has."""
+        counts = [(name, pq.read_metadata(self.folder / f"{name}.parquet").num_rows) for name in TABLES]
+        return html_table(f"Timestep {self.name}", ("table", "rows"), counts, note=str(self.folder))
+
+    def table(self, name: str) -> pa.Table:
+        """One of TABLES, read whole."""
+        path = self.folder / f"{name}.parquet"
+        with decoding(path, fix=EXPORT_AGAIN):
+            return pq.read_table(path, schema=TABLES[name])
+
+    def known_facts(self) -> list[KnownFact]:
+        """Facts of the older snapshot with questions, in file order."""
+        return [
+            KnownFact(fact_in(row), row["question"], row["rephrase"], row["cloze"], row["object_label"])
+            for row in self.table("known_facts").to_pylist()
+        ]
+
+    def cases(
+        self,
+        *,
+        neighbours: int | None = None,
+        archive_as: str | None = None,  # noqa: ARG002
+        two_hop_rephrases: bool = False,
+    ) -> Iterator[Case]:
+        """Every case with its probes, ordered by case_id.
+
+        Args:
+            neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
+                None for one of each.
+            archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
+            two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
+        """
+        from kgedit.timesteps.wikifactdiff.probes import replaced, subject_popularities
+
+        popularity, replacements = subject_popularities(self), replaced(self)
+        rows = self.table("cases").to_pylist()
+        facts = {row["case_id"]: fact_in(row) for row in rows}
+        probes: dict[str, list[Probe]] = defaultdict(list)
+        for row in self.table("two_hops").to_pylist():
+            if row["chosen"]:
+                hops = (facts[row["case_id"]], fact_in(row))
+                asked: list[tuple[Axis, str]] = [("mhop", row["question"])]
+                if two_hop_rephrases:
+                    asked += [("mhop_rephrase", question) for question in row["rephrases"] or ()]
+                probes[row["case_id"]] += [
+                    Probe(axis, question, answers_in(row), hops, row["second_case_id"]) for axis, question in asked
+                ]
+        for case_id, probe in self._locality_probes(neighbours):
+            probes[case_id].append(probe)
+        for row in rows:
+            fact = facts[row["case_id"]]
+            about = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
+            own = tuple(Probe(axis, about[axis], answers_in(row), (fact,)) for axis in AXES if about.get(axis))
+            yield Case(
+                case_id=row["case_id"],
+                timestep=self.name,
+                tag=row["tag"],
+                fact=fact,
+                question=row["question"],
+                answer=row["object_label"],
+                cloze=row["cloze"],
+                old_objects=tuple(row["old_objects"]),
+                old_answers=tuple(row["old_answers"]),
+                probes=own + tuple(probes[row["case_id"]]),
+                start_time=row["start_time"],
+                point_in_time=row["point_in_time"],
+                kind=row["kind"],
+                as_of=row["as_of"],
+                clozes=tuple(row["clozes"] or ()),
+                popularity=popularity.get((row["subject"], row["property"])),
+                subject_aliases=tuple(row["subject_aliases"] or ()),
+                subject_description=row["subject_description"] or "",
+                in_replacement_set=replacements.get((row["subject"], row["property"])),
+            )
+
+    def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:
+        """Case ids with locality probes."""
+        from kgedit.timesteps.wikifactdiff.probes import has_neighbours, neighbour_probes
+
+        if has_neighbours(self):
+            yield from neighbour_probes(self, 1 if neighbours is None else neighbours)
+            return
+        for row in self.table("locality").to_pylist():
+            yield (
+                row["case_id"],
+                Probe(
+                    "locality",
+                    row["question"],
+                    answers_in(row),
+                    (fact_in(row),),
+                    changed=row["basis"] == CHANGED,
+                    similarity=row["similarity"],
+                    basis=row["basis"],
+                ),
+            )
+
+
+def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:
+    """Content of a folder's JSON file.
+
+    Args:
+        path: The file.
+        key: What it must contain.
+        fix: What to do if it is damaged, a sentence for the message.
+
+    Raises:
+        DamagedFileError: if it cannot be decoded.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DamagedFileError(path, f"it is not JSON ({error})", fix) from error
+    if not isinstance(content, dict) or key not in content:
+        raise DamagedFileError(path, f"it has no '{key}'", fix)
+    return content
+
+
+def table_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """File -> SHA-256 of the tables that a manifest lists; earlier versions listed none."""
+    return {f"{name}.parquet": table["sha256"] for name, table in manifest.get("tables", {}).items()}
+
+
+def fact_in(row: dict[str, Any]) -> Fact:
+    """The fact in a row that has the columns of FACT."""
+    return Fact(*(row[name] for name in FACT))
+
+
+def answers_in(row: dict[str, Any]) -> tuple[str, ...]:
+    """Label and aliases of the object in a row."""
+    return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))
+
+
+def timestep_folder(timesteps: Path, older: int, newer: int, profile: str) -> Path:
+    """Path of the timestep of two snapshots in a folder of timesteps."""
+    return timesteps / (f"{older}_{newer}" + ("" if profile == "wikibigedit" else f"_{profile}"))

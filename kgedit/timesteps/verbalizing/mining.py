@@ -1,0 +1,206 @@
+"""Templates of clozes mined from a model's statements of many facts (WikiFactDiff, section 4.5 and appendix D).
+
+Of each relation, facts of popular subjects are stated ten times each; statements that hold the subject and end in the
+object become templates, and the most frequent ones are kept: what fits one fact only is said of one fact only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from kgedit.llm.remote.requests import ChatReply, FailedCall
+from kgedit.store.engine import literal, select
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.verbalizing.asking import Asking
+from kgedit.timesteps.verbalizing.prompting import Record, read_prompt
+from kgedit.timesteps.verbalizing.rewording import NO_FORM
+from kgedit.timesteps.verbalizing.wanted import Wanted
+from kgedit.wording.catalogues import read_catalogue
+from kgedit.wording.grammar import CLOZES
+from kgedit.wording.lint import entry_problems
+from kgedit.wording.templates import shipped_templates
+
+MOST_POPULAR = 100_000
+FACTS_PER_RELATION = 100
+"""Both as published."""
+
+MINED = pa.schema(
+    [("property", pa.string()), ("property_label", pa.string()), ("cloze", pa.string()), ("times", pa.int64())]
+)
+"""Templates that were found, each relation's most frequent first; times counts the facts that were stated so."""
+
+_FACTS = """
+WITH fact AS MATERIALIZED (
+    SELECT subject, property, object FROM read_parquet({facts})
+    WHERE kind = 'item' AND ($all OR property IN (SELECT unnest($properties)))
+), named AS MATERIALIZED (
+    SELECT id, label, coalesce(description, '') AS description FROM read_parquet({entities})
+    WHERE label IS NOT NULL AND label <> id AND redirect_target IS NULL
+), popular AS (
+    SELECT object AS id FROM read_parquet({facts}) WHERE kind = 'item'
+    GROUP BY object ORDER BY count(*) DESC, object LIMIT $most
+), first AS (
+    SELECT subject, property, min(object) AS object FROM fact SEMI JOIN popular ON popular.id = subject
+    GROUP BY subject, property
+), drawn AS (
+    SELECT f.*, row_number() OVER (PARTITION BY property ORDER BY md5(concat_ws('|', $seed, subject))) AS turn
+    FROM first f SEMI JOIN named ON named.id = subject SEMI JOIN named n ON n.id = object
+)
+SELECT d.subject, s.label AS subject_label, s.description AS subject_description,
+       d.property, p.label AS property_label, p.description AS property_description,
+       d.object, o.label AS object_label, o.description AS object_description
+FROM drawn d JOIN named s ON s.id = d.subject JOIN named o ON o.id = d.object JOIN named p ON p.id = d.property
+WHERE turn <= $per_relation AND NOT contains(lower(s.label), lower(o.label))
+  AND NOT contains(lower(o.label), lower(s.label))
+ORDER BY d.property, turn
+"""
+
+
+def facts_to_state(
+    snapshot: Snapshot,
+    *,
+    properties: Sequence[str] = (),
+    per_relation: int = FACTS_PER_RELATION,
+    most_popular: int = MOST_POPULAR,
+    seed: int = 0,
+) -> pa.Table:
+    """Facts of popular subjects, at most one for each subject and relation.
+
+    Args:
+        snapshot: Of the store.
+        properties: Relations to state; none for all that have items as values.
+        per_relation: Most facts of each.
+        most_popular: So many items count as popular: those that most facts have as their value.
+        seed: Draws the facts.
+
+    Returns:
+        Ids, labels and descriptions of subject, property and object, ordered by property. A fact whose subject's name
+        holds the object's, or the other way round, is left out: no template could be told apart.
+    """
+    query = _FACTS.format(facts=literal(snapshot.facts), entities=literal(snapshot.entities))
+    given = {
+        "all": not properties,
+        "properties": list(properties),
+        "most": most_popular,
+        "per_relation": per_relation,
+        "seed": str(seed),
+    }
+    return select(query, given)
+
+
+def wanted_statements(facts: pa.Table) -> list[Wanted]:
+    """A record for each fact, with another fact of its relation as an example of how the relation is used."""
+    rows = facts.to_pylist()
+    own: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        own.setdefault(row["property"], []).append(row)
+    wanted = []
+    for name, same in own.items():
+        for index, row in enumerate(same):
+            record = _record(row, same[(index + 1) % len(same)])
+            asking = Asking(subject=row["subject_label"], relations=(), answer=row["object_label"])
+            said = f"The {row['property_label']} of {row['subject_label']} is {row['object_label']}."
+            case_id = f"{row['subject']}:{name}:{row['object']}"
+            wanted.append(Wanted(axis="statements", case_id=case_id, record=record, templates=(said,), asking=asking))
+    return wanted
+
+
+def _record(row: Mapping[str, Any], other: Mapping[str, Any]) -> Record:
+    record: dict[str, str | Sequence[str]] = {}
+    for part, name in (("subject", "subject"), ("relation", "property"), ("object", "object")):
+        record[part] = row[f"{name}_label"]
+        if row[f"{name}_description"]:
+            record[f"{part}_description"] = row[f"{name}_description"]
+    if other["subject"] != row["subject"]:
+        record["relation_example"] = [other["subject_label"], other["object_label"]]
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """Templates of relations.
+
+    Attributes:
+        table: All that were found; the schema is MINED.
+        kept: Property -> its most frequent ones, at most five.
+        dropped: Reason -> statements that became no template.
+    """
+
+    table: pa.Table
+    kept: Mapping[str, tuple[str, ...]]
+    dropped: Mapping[str, int]
+
+
+def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None) -> Mined:
+    """Templates from the replies to facts, in the order of wanted_statements."""
+    prompt = read_prompt("statements", prompts)
+    found: dict[tuple[str, str], Counter[str]] = {}
+    dropped: Counter[str] = Counter()
+    for row, reply in zip(facts.to_pylist(), replies, strict=True):
+        read = prompt.read(reply.text) if isinstance(reply, ChatReply) else None
+        if read is None:
+            reason = f"no reply: {reply.reason}" if isinstance(reply, FailedCall) else NO_FORM
+            dropped[reason] += prompt.texts
+            continue
+        judged = [cloze_of(text, row["subject_label"], row["object_label"]) for text in read[0]]
+        dropped.update(fault for _, fault in judged if fault)
+        # A fact votes for a template once, however often the model repeats itself.
+        own = {cloze for cloze, _ in judged if cloze}
+        found.setdefault((row["property"], row["property_label"]), Counter()).update(own)
+    rows: list[dict[str, Any]] = [
+        {"property": name, "property_label": label, "cloze": cloze, "times": times}
+        for (name, label), clozes in sorted(found.items(), key=lambda item: int(item[0][0][1:]))
+        for cloze, times in sorted(clozes.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    kept: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        kept[row["property"]] = (*kept.get(row["property"], ()), row["cloze"])[:CLOZES]
+    return Mined(pa.Table.from_pylist(rows, schema=MINED), kept, dict(sorted(dropped.items())))
+
+
+def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str | None]:
+    """The template of a statement, or why it has none: (cloze, None) or (None, reason)."""
+    text = " ".join(statement.split()).removesuffix(".").rstrip()
+    if not text.endswith(f" {answer}"):
+        return None, "it does not end in the object"
+    text = text.removesuffix(answer).rstrip()
+    if text.count(subject) != 1:
+        return None, "it does not hold the subject once"
+    cloze = text.replace(subject, "{subject}")
+    if re.search(r"[{}]", cloze.replace("{subject}", "", 1)):
+        return None, "it is not plain text"
+    faults = entry_problems("P0", {"phrase": "the value of {subject}", "cloze": cloze}, slots=("subject",))
+    return (None, "the linter refuses its template") if faults else (cloze, None)
+
+
+def mined_catalogue(mined: Mined, *, name: str, catalogue: Path | None = None) -> str:
+    """A template catalogue as YAML: a catalogue with the mined clozes in place of its own.
+
+    A relation of which fewer than five were mined is filled up as its entry says. Variants for classes of subjects keep
+    what they have.
+
+    Args:
+        name: Of the new catalogue.
+        catalogue: Whose entries are taken; None for the shipped one.
+    """
+    path = catalogue or shipped_templates()
+    contents = [read_catalogue(file) for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    entries: dict[str, Any] = {}
+    for content in contents:
+        entries |= content.get("templates", {})
+    labels = dict(zip(mined.table["property"].to_pylist(), mined.table["property_label"].to_pylist(), strict=True))
+    for relation, clozes in mined.kept.items():
+        own = entries.get(relation, {"label": labels[relation], "phrase": f"the {labels[relation]} of {{subject}}"})
+        entries[relation] = {**own, "cloze": list(clozes)}
+    generic = next(content["generic"] for content in contents if "generic" in content)
+    ordered = {key: entries[key] for key in sorted(entries, key=lambda key: int(key[1:]))}
+    written = {"name": name, "version": 1, "generic": generic, "templates": ordered}
+    return yaml.safe_dump(written, allow_unicode=True, sort_keys=False, width=120)

@@ -1,0 +1,210 @@
+"""Requests for wordings, from the files under prompts/verbalizer, and the one form of a reply that is read.
+
+Examples are earlier turns of the chat, so that all requests of an axis begin alike; the record of untrusted texts is
+the last message, one line of JSON with nothing around it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from kgedit.errors import TimestepError
+from kgedit.llm.remote.requests import ChatRequest, Message
+from kgedit.resources import data_folder
+from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
+
+PromptName = Literal["fact", "rephrase", "personas", "two_hops", "statements"]
+
+PROMPTS: tuple[PromptName, ...] = ("fact", "rephrase", "personas", "two_hops", "statements")
+
+LONGEST = 200
+"""Characters of a label or description that are sent; a question as given may have five times as many."""
+
+Record = Mapping[str, str | Sequence[str]]
+"""What one request is about, in the order in which it is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedExample:
+    """One worked example.
+
+    Attributes:
+        given: The record.
+        texts: What is replied to it.
+    """
+
+    given: Record
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One file under prompts/verbalizer.
+
+    Attributes:
+        name: Of the file.
+        version: Raised with every change.
+        instructions: With {form}, and {persona} for a persona's description.
+        examples: By persona; under "" for all.
+        texts: How many are asked for.
+        unit: What the fields of a reply are called, "question" or "statement".
+        max_tokens: Of a reply.
+    """
+
+    name: str
+    version: int
+    instructions: str
+    examples: Mapping[str, tuple[WorkedExample, ...]]
+    texts: int
+    unit: str
+    max_tokens: int
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the texts in a reply."""
+        if self.texts == 1:
+            return (self.unit,)
+        return tuple(f"{self.unit}_{number}" for number in range(1, self.texts + 1))
+
+    @property
+    def schema(self) -> str:
+        """JSON schema of a reply, in the part of the language that servers' strict modes share."""
+        names = [*self.fields, "answer"]
+        properties = {name: {"type": "string"} for name in names}
+        schema = {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+        return json.dumps(schema)
+
+    def reply(self, texts: Sequence[str], answer: str) -> str:
+        """A reply of the right form."""
+        return _one_line({**dict(zip(self.fields, texts, strict=True)), "answer": answer})
+
+    def read(self, reply: str) -> tuple[tuple[str, ...], str] | None:
+        """The texts and the answer in a reply; None if it is not exactly of the form asked for.
+
+        A code fence around the object, as chat models like to put, is taken off.
+        """
+        fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", reply, re.DOTALL)
+        try:
+            found = json.loads(fenced[1] if fenced else reply, object_pairs_hook=_without_twice)
+        except (ValueError, RecursionError):
+            return None
+        names = (*self.fields, "answer")
+        if not isinstance(found, dict) or set(found) != set(names):
+            return None
+        if not all(isinstance(found[name], str) for name in names):
+            return None
+        return tuple(found[name].strip() for name in self.fields), found["answer"].strip()
+
+
+def read_prompt(name: PromptName, folder: Path | None = None) -> Prompt:
+    """A prompt file.
+
+    Args:
+        folder: Of files of the same names and form as the shipped ones; None for these.
+
+    Raises:
+        TimestepError: if the file breaks its contract; all its problems at once.
+    """
+    return _read(name, (folder or _shipped()) / f"{name}.yaml")
+
+
+def prompts_version(folder: Path | None = None) -> str:
+    """Content hash of the prompt files, for the provenance of a timestep."""
+    return content_hash([(folder or _shipped()) / f"{name}.yaml" for name in PROMPTS])
+
+
+def request_for(
+    prompt: Prompt, record: Record, *, model: str, structured: bool, persona: tuple[str, str] | None = None
+) -> ChatRequest:
+    """The request for the wordings of one record.
+
+    Args:
+        model: As the server names it.
+        structured: Whether the server is told the JSON schema of the reply.
+        persona: Name and description, for the prompt "personas".
+    """
+    name, description = persona or ("", "")
+    shown = ", ".join(f'"{field}": "..."' for field in (*prompt.fields, "answer"))
+    instructions = prompt.instructions.replace("{form}", f"{{{shown}}}").replace("{persona}", description)
+    turns = [Message("system", instructions)]
+    for example in prompt.examples.get(name, prompt.examples.get("", ())):
+        turns.append(Message("user", _one_line(example.given)))
+        turns.append(Message("assistant", prompt.reply(example.texts, _answer_of(example.given))))
+    turns.append(Message("user", _one_line({key: _cut(key, value) for key, value in record.items()})))
+    schema = prompt.schema if structured else None
+    return ChatRequest(model=model, messages=tuple(turns), max_tokens=prompt.max_tokens, schema=schema)
+
+
+def _answer_of(record: Record) -> str:
+    """What the answer of a reply must repeat."""
+    if "chain" in record:
+        return record["chain"][-1]
+    return str(record.get("answer", record.get("object")))
+
+
+def _cut(name: str, value: str | Sequence[str]) -> str | list[str]:
+    if not isinstance(value, str):
+        return [str(_cut(name, text)) for text in value]
+    most = LONGEST * (5 if name == "question" else 1)
+    return value if len(value) <= most else f"{value[:most]}…"
+
+
+def _one_line(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, ensure_ascii=False)
+    # JSON leaves these as they are, and to a model they end the line; others reorder or hide what follows.
+    return re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("a field is there twice")
+    return dict(pairs)
+
+
+def _shipped() -> Path:
+    return data_folder("prompts") / "verbalizer"
+
+
+def _read(name: str, path: Path) -> Prompt:
+    return _prompt(name, path, content_hash([path]) if path.is_file() else "")
+
+
+@lru_cache(maxsize=16)
+def _prompt(name: str, path: Path, _version: str) -> Prompt:
+    """`_version`, the hash of the file, makes a changed file a new entry of the cache."""
+    content = read_catalogue(path)
+    needed = ("version", "questions", "max_tokens", "instructions", "examples")
+    refuse(path, [f"the key '{key}' is missing" for key in needed if not content.get(key)])
+    told = content["examples"] if isinstance(content["examples"], dict) else {"": content["examples"]}
+    texts = content["questions"]
+    try:
+        examples = {
+            persona: tuple(WorkedExample(one["given"], tuple(one["questions"])) for one in own)
+            for persona, own in told.items()
+        }
+    except (TypeError, KeyError) as error:
+        raise TimestepError(f"{path}: an example lacks {error}. Give each 'given' and 'questions'.") from error
+    problems = [
+        f"an example of '{persona}' has {len(one.texts)} texts, not {texts}"
+        for persona, own in examples.items()
+        for one in own
+        if len(one.texts) != texts
+    ]
+    if "{form}" not in content["instructions"]:
+        problems.append("the instructions must hold {form}")
+    refuse(path, problems)
+    return Prompt(
+        name=name,
+        version=content["version"],
+        instructions=content["instructions"],
+        examples=examples,
+        texts=texts,
+        unit=content.get("unit", "question"),
+        max_tokens=content["max_tokens"],
+    )

@@ -1,0 +1,288 @@
+"""Who words questions: a model behind a server, a model on this machine, or the templates alone.
+
+All take the records of kgedit.timesteps.verbalizing.wanted and give a reply for each, or the reason why there is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+from kgedit.errors import ModelError
+from kgedit.llm.remote.batches import BatchClient, BatchWork
+from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effort
+from kgedit.llm.remote.prices import SHIPPED, Price, price_of, read_prices
+from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
+from kgedit.llm.remote.server import ChatServer
+from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
+from kgedit.resources import cache
+from kgedit.timesteps.verbalizing.prompting import read_prompt, request_for
+from kgedit.timesteps.verbalizing.wanted import Wanted
+
+Progress = Callable[[int, int], None]
+"""Called with records that are done and all of them."""
+
+REFUSES_SCHEMA = frozenset({"400", "422", "501"})
+"""States in which servers answer to a response_format that they do not offer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """What a verbalizer brought.
+
+    Attributes:
+        replies: One for each record, in order.
+        structured: Whether the server was told the form of a reply.
+        asked: Calls, tokens and money; None where nobody was asked over the network.
+    """
+
+    replies: tuple[ChatReply | FailedCall, ...]
+    structured: bool
+    asked: ChatReplies | None = None
+
+
+class Verbalizer(Protocol):
+    """Words records.
+
+    Attributes:
+        name: Of the model.
+        where: Address of its server, or "local".
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+        """A reply to each record, of whatever form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteVerbalizer:
+    """A model behind an OpenAI-compatible server.
+
+    Attributes:
+        model: As the server names it.
+        server: Where it is.
+        structured: Whether replies are asked for by a JSON schema; None to try it once and do without if the server
+            does not offer it.
+        batch: Whether the Batch API is used.
+        batch_work: How it is used.
+        effort: How hard to try.
+        prices: Table of prices.
+        budget: Most dollars to spend; None for no limit.
+        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
+        prompts: Folder of prompt files; None for the shipped ones.
+    """
+
+    model: str
+    server: ChatServer = field(default_factory=ChatServer)
+    structured: bool | None = None
+    batch: bool = False
+    batch_work: BatchWork = field(default_factory=BatchWork)
+    effort: Effort = field(default_factory=Effort)
+    prices: Path = SHIPPED
+    budget: float | None = None
+    tokenizer: str | None = None
+    prompts: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model
+
+    @property
+    def where(self) -> str:
+        """The server's address."""
+        return self.server.url
+
+    def estimate(self, wanted: Sequence[Wanted]) -> CostEstimate:
+        """What wording would take; no server is asked. Replies are reckoned as long as the templates' wordings."""
+        counter: TokenCounter = ByTokenizer(self.tokenizer) if self.tokenizer else ByCharacters()
+        structured = self._settled(wanted)
+        likely = [likely_reply(one, self.prompts) for one in wanted]
+        requests = self._requests(wanted, structured=structured is not False)
+        client = self._client(self._batch_price if self.batch else self._price)
+        return client.estimate(requests, counter, likely_reply=likely)
+
+    def dry_run(self, wanted: Sequence[Wanted]) -> Iterator[str]:
+        """The requests that would be sent, a line of the Batch API's input each; those in the cache too."""
+        for request in dict.fromkeys(self._requests(wanted, structured=self._settled(wanted) is not False)):
+            row = {
+                "custom_id": request_key(request, self.server.url),
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": request.body(),
+            }
+            yield json.dumps(row, ensure_ascii=False)
+
+    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+        """Ask the server.
+
+        Raises:
+            ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
+        """
+        client = self._client(self._price)
+        structured, tried = self._settled(wanted), None
+        if structured is None:
+            structured, tried = self._offers_schema(client, wanted)
+        requests = self._requests(wanted, structured=structured)
+        if self.batch:
+            client_of_batches = self._batches(spent=tried.dollars if tried and tried.dollars else 0.0)
+            asked = client_of_batches.ask(requests, progress=progress)
+        else:
+            asked = client.ask(requests, progress=progress)
+        if tried:
+            asked = _with_trial(asked, tried, kept=structured, own_purse=self.batch)
+        if asked.not_asked:
+            raise ModelError(
+                f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {len(wanted):,} wordings are "
+                f"not asked for, ${asked.dollars or 0:.4f} are spent. What was worded is kept and costs nothing when "
+                "the command is given again, with a larger --budget."
+            )
+        return Replies(tuple(reply for reply in asked.replies if reply is not None), structured, asked)
+
+    def _requests(self, wanted: Sequence[Wanted], *, structured: bool) -> list[ChatRequest]:
+        return [
+            request_for(
+                read_prompt(one.prompt, self.prompts),
+                one.record,
+                model=self.model,
+                structured=structured,
+                persona=one.persona,
+            )
+            for one in wanted
+        ]
+
+    def _settled(self, wanted: Sequence[Wanted]) -> bool | None:
+        """Whether a schema is sent, as far as that is known without asking: a reply in the cache shows it too."""
+        if self.structured is not None or not wanted:
+            return bool(self.structured)
+        for structured in (True, False):
+            (request,) = self._requests(wanted[:1], structured=structured)
+            if self._replies.get(request_key(request, self.server.url)) is not None:
+                return structured
+        return None
+
+    def _offers_schema(self, client: ChatClient, wanted: Sequence[Wanted]) -> tuple[bool, ChatReplies]:
+        """Ask for the first record with a schema; its reply is kept, so that it costs nothing more."""
+        asked = client.ask(self._requests(wanted[:1], structured=True))
+        (reply,) = asked.replies
+        return not (isinstance(reply, FailedCall) and reply.reason in REFUSES_SCHEMA), asked
+
+    @property
+    def _replies(self) -> ReplyCache:
+        return ReplyCache(cache() / "replies")
+
+    @property
+    def _price(self) -> Price | None:
+        return price_of(self.model, read_prices(self.prices))
+
+    @property
+    def _batch_price(self) -> Price | None:
+        price = self._price
+        return price and price.in_batches()
+
+    def _client(self, price: Price | None) -> ChatClient:
+        return ChatClient(
+            self.server, self._replies, model=self.model, effort=self.effort, price=price, budget=self.budget
+        )
+
+    def _batches(self, *, spent: float) -> BatchClient:
+        return BatchClient(
+            self.server,
+            self._replies,
+            cache() / "batches",
+            model=self.model,
+            effort=self.effort,
+            work=self.batch_work,
+            price=self._batch_price,
+            budget=None if self.budget is None else max(self.budget - spent, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalVerbalizer:
+    """A model on this machine.
+
+    Attributes:
+        model: Built-in name, folder, or name on the hub.
+        device: As run-edit takes it.
+        prompts: Folder of prompt files; None for the shipped ones.
+    """
+
+    model: str
+    device: str = "auto"
+    prompts: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model
+
+    @property
+    def where(self) -> str:
+        """That it is here."""
+        return "local"
+
+    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+        """Ask the model, greedily.
+
+        Raises:
+            ModelError: if it cannot be loaded, or has no chat template.
+        """
+        from kgedit.llm.devices import resolve_device, resolve_dtype
+        from kgedit.llm.loading import load_model
+        from kgedit.llm.local_chat import LocalChat
+
+        device = resolve_device(self.device)
+        chat = LocalChat(
+            load_model(self.model, device=device, dtype=resolve_dtype("auto", device)), ReplyCache(cache() / "replies")
+        )
+        requests = [
+            request_for(
+                read_prompt(one.prompt, self.prompts),
+                one.record,
+                model=self.model,
+                structured=False,
+                persona=one.persona,
+            )
+            for one in wanted
+        ]
+        return Replies(tuple(chat.ask(requests, progress=progress)), structured=False)
+
+
+def _with_trial(asked: ChatReplies, tried: ChatReplies, *, kept: bool, own_purse: bool) -> ChatReplies:
+    """What asking took, with the one request that was sent first to see whether the server takes a schema.
+
+    Args:
+        kept: Whether its reply was used, and so came from the cache afterwards.
+        own_purse: Whether it was paid apart from the others.
+    """
+    paid = asked.dollars
+    if own_purse and paid is not None:
+        paid += tried.dollars or 0.0
+    return replace(
+        asked,
+        cached=asked.cached - (1 if kept and not tried.failed else 0),
+        calls=asked.calls + tried.calls,
+        retried=dict(sorted((Counter(asked.retried) + Counter(tried.retried)).items())),
+        prompt_tokens=asked.prompt_tokens + tried.prompt_tokens,
+        new_tokens=asked.new_tokens + tried.new_tokens,
+        dollars=paid,
+    )
+
+
+def likely_reply(wanted: Wanted, prompts: Path | None = None) -> str:
+    """A reply as long as the templates' own wordings make it."""
+    prompt = read_prompt(wanted.prompt, prompts)
+    templates = wanted.templates or (str(wanted.record.get("question", "")),)
+    texts = [templates[index % len(templates)] for index in range(prompt.texts)]
+    return prompt.reply(texts, wanted.asking.answer)

@@ -1,0 +1,205 @@
+"""The wordings that a timestep wants of a model: one record for each case and axis, with the templates to fall back to.
+
+Every axis is worded from the fact or from the template's question, never from another reply of the model: all requests
+are known before the first is sent, can be estimated exactly, and go into one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.errors import TimestepError
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.relation_words import expressing_stems, voice_stems
+from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.verbalizing.asking import Asking
+from kgedit.timesteps.verbalizing.prompting import PromptName, Record
+from kgedit.timesteps.verbalizing.relations import Relation, read_relations
+from kgedit.wording.voices import Voice, voices
+
+AXES = ("update", "rephrase", "personas", "mhop", "locality")
+"""The axes of kgedit.records that have questions of their own here."""
+
+MASK = "[MASKED-ENTITY-1]"
+
+PROMPT_OF: Mapping[str, PromptName] = {
+    "update": "fact",
+    "locality": "fact",
+    "rephrase": "rephrase",
+    "personas": "personas",
+    "mhop": "two_hops",
+    "statements": "statements",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One record to be worded.
+
+    Attributes:
+        axis: One of AXES; "statements" where no question is wanted (kgedit.timesteps.verbalizing.mining).
+        case_id: The case; a case has at most one on each axis.
+        record: What the model is shown.
+        templates: The questions that it has, one or several; none where every template gave the answer away.
+        asking: What a wording must ask.
+        persona: Name and description; None on other axes.
+    """
+
+    axis: str
+    case_id: str
+    record: Record
+    templates: tuple[str, ...]
+    asking: Asking
+    persona: tuple[str, str] | None = None
+
+    @property
+    def prompt(self) -> PromptName:
+        """The prompt file that asks for it."""
+        return PROMPT_OF[self.axis]
+
+
+def wanted_wordings(
+    timestep: Timestep,
+    *,
+    axes: Sequence[str] = AXES,
+    snapshot: Snapshot | None = None,
+    personas: Path | None = None,
+    case_ids: frozenset[str] | None = None,
+) -> list[Wanted]:
+    """Everything that is to be worded, by axis in the order of AXES and then by case.
+
+    Args:
+        axes: Of AXES.
+        snapshot: The newer one of the timestep, for descriptions of relations; None where it is not here.
+        personas: Folder of persona catalogues; None for the shipped one.
+        case_ids: Cases to word; None for all.
+
+    Raises:
+        TimestepError: if there is no such axis, the timestep's personas are unknown, or its questions say their day.
+    """
+    if timestep.manifest.get("settings", {}).get("ask_as_of"):
+        raise TimestepError(
+            f"The questions of {timestep.folder} say of which day they ask, and a model's would not. Export the "
+            "timestep without --ask-as-of."
+        )
+    unknown = [axis for axis in axes if axis not in AXES]
+    if unknown:
+        raise TimestepError(f"No model words the axis '{unknown[0]}'. It words: {', '.join(AXES)}.")
+    tables = {name: timestep.table(name) for name in ("cases", "locality", "two_hops")}
+    facts = pa.concat_tables([table.select(["property", "property_label"]) for table in tables.values()])
+    maker = _Maker(read_relations(facts, snapshot), {voice.persona: voice for voice in voices(personas)})
+    cases = {
+        row["case_id"]: row for row in tables["cases"].to_pylist() if case_ids is None or row["case_id"] in case_ids
+    }
+    rows: dict[str, list[dict[str, Any]]] = {
+        "locality": [row for row in tables["locality"].to_pylist() if row["case_id"] in cases],
+        "mhop": [row for row in tables["two_hops"].to_pylist() if row["chosen"] and row["case_id"] in cases],
+    }
+    found: list[Wanted] = []
+    for axis in AXES:
+        if axis in axes:
+            found += maker.make(axis, cases, rows.get(axis, []))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    relations: Mapping[str, Relation]
+    voices: Mapping[str, Voice]
+    spoken: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+
+    def make(self, axis: str, cases: Mapping[str, dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[Wanted]:
+        if axis == "mhop":
+            return (self._two_hops(cases[row["case_id"]], row) for row in rows)
+        if axis == "locality":
+            return (self._fact(axis, row) for row in rows)
+        if axis == "personas":
+            return (self._persona(case) for case in cases.values() if case["persona"])
+        make = {"update": self._update, "rephrase": self._rephrase}[axis]
+        return (make(case) for case in cases.values())
+
+    def _update(self, case: dict[str, Any]) -> Wanted:
+        return self._fact("update", case)
+
+    def _fact(self, axis: str, row: dict[str, Any]) -> Wanted:
+        relation, subject = self.relations[row["property"]], _subject(row)
+        record = {
+            "subject": subject,
+            "relation": relation.label,
+            "relation_description": relation.description,
+            "answer": row["object_label"],
+        }
+        asking = self._asking(row, subject, (relation.stems | _own_stems(row, subject),))
+        return Wanted(axis=axis, case_id=row["case_id"], record=record, templates=(row["question"],), asking=asking)
+
+    def _rephrase(self, case: dict[str, Any]) -> Wanted:
+        subject = _subject(case)
+        said = self.relations[case["property"]].stems | _own_stems(case, subject)
+        asking = self._asking(case, subject, (said,), case["question"])
+        templates = tuple(case["rephrases"] or ([case["rephrase"]] if case["rephrase"] else []))
+        record = {"question": case["question"], "answer": case["object_label"]}
+        return Wanted(axis="rephrase", case_id=case["case_id"], record=record, templates=templates, asking=asking)
+
+    def _persona(self, case: dict[str, Any]) -> Wanted:
+        voice = self.voices.get(case["persona"])
+        if voice is None:
+            raise TimestepError(
+                f"The timestep has the persona '{case['persona']}', which is in no catalogue. Name the folder that it "
+                "was made with: --personas FOLDER."
+            )
+        key = (case["property"], voice.persona)
+        if key not in self.spoken:
+            self.spoken[key] = voice_stems(self.relations[case["property"]].stems, voice.words)
+        return Wanted(
+            axis="personas",
+            case_id=case["case_id"],
+            record={"question": case["question"], "answer": case["object_label"]},
+            templates=(case["personas"],) if case["personas"] else (),
+            asking=self._asking(case, _subject(case), (self.spoken[key],), case["question"]),
+            persona=(voice.persona, voice.description),
+        )
+
+    def _two_hops(self, case: dict[str, Any], hop: dict[str, Any]) -> Wanted:
+        first, second = self.relations[case["property"]], self.relations[hop["property"]]
+        subject = _subject(case)
+        record = {
+            "chain": [subject, first.label, MASK, second.label, hop["object_label"]],
+            "relation_descriptions": [first.description, second.description],
+        }
+        hidden = (case["object_label"], *(case["object_aliases"] or ()))
+        asking = self._asking(hop, subject, (first.stems, second.stems), hidden=hidden)
+        templates = (hop["question"], *(hop.get("rephrases") or ()))
+        return Wanted(axis="mhop", case_id=case["case_id"], record=record, templates=templates, asking=asking)
+
+    def _asking(
+        self,
+        row: dict[str, Any],
+        subject: str,
+        relations: tuple[frozenset[str], ...],
+        *unlike: str,
+        hidden: tuple[str, ...] = (),
+    ) -> Asking:
+        return Asking(
+            subject=subject,
+            relations=relations,
+            answer=row["object_label"],
+            accepted=tuple(row["object_aliases"] or ()),
+            hidden=hidden,
+            unlike=unlike,
+        )
+
+
+def _own_stems(row: dict[str, Any], subject: str) -> frozenset[str]:
+    """Stems of the template's question, which may be of a catalogue of the user's."""
+    return expressing_stems([str(row["question"]).replace(subject, " ")])
+
+
+def _subject(row: dict[str, Any]) -> str:
+    """The subject as a wording must name it: with the hint that tells it from others, without the article."""
+    name = row.get("name") or row["subject_label"]
+    return str(name).strip().removeprefix("the ")

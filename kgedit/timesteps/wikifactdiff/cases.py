@@ -1,0 +1,187 @@
+"""The updates that today's editing methods can take, as the cases that every timestep has, and what is asked beside.
+
+A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
+AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
+is no saying of what it would be the old answer.
+Its locality probe is the nearest neighbour's triple whose object is none of the update's own, and which is not yet the
+probe of three other cases. A question that fails a final filter is left out on every axis, and with the update's own
+question the case.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from kgedit.timesteps.case_questions import judge_cases, judge_probes
+from kgedit.timesteps.final_filters import Words
+from kgedit.timesteps.locality import assign
+from kgedit.timesteps.wikifactdiff.workspace import count_rows, read_table
+from kgedit.timesteps.wording import persona_voiced
+from kgedit.wording.dates import lead
+
+LOCALITY_USES = 3
+"""Most cases that one triple serves as locality probe: one answer that breaks must not weigh as much as ninety."""
+
+
+def make_cases(
+    workspace: duckdb.DuckDBPyConnection,
+    words: Words,
+    *,
+    known_facts: int,
+    seed: int,
+    personas: Path | None,
+    persona_style: str,
+    as_of: str,
+    days: tuple[date, date] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
+
+    The question of a neighbour of a case becomes null where it fails a final filter.
+
+    Args:
+        workspace: With updates, objects and neighbours.
+        words: How relations may be expressed (kgedit.timesteps.relation_words).
+        known_facts: Most facts of the older snapshot to write questions for.
+        seed: Chooses personas.
+        personas: Folder of persona catalogues; None for the shipped ones.
+        persona_style: One of kgedit.timesteps.profiles.PERSONA_STYLES.
+        as_of: Day of the newer snapshot.
+        days: Where questions begin with a date: the older snapshot's day, and the newer one's, which they have.
+
+    Returns:
+        What the final filters made of the questions (kgedit.timesteps.final_filters.count_faults).
+    """
+    workspace.execute(_HAD_VALUE)
+    workspace.execute(_UNJUDGED)
+    asked = read_table(workspace, "FROM unjudged ORDER BY case_id")
+    voiced = persona_voiced(asked, seed=seed, personas=personas, style=persona_style, as_of=days and days[1])
+    judged = judge_cases(voiced, words)
+    workspace.register("judged", judged.rows)
+    workspace.execute(
+        "CREATE TABLE cases AS SELECT * EXCLUDE (fault), $as_of AS as_of FROM judged WHERE fault IS NULL",
+        {"as_of": as_of},
+    )
+    workspace.unregister("judged")
+    counts = judged.counts | _judge_neighbours(workspace, words)
+    _choose_locality(workspace, seed)
+    older, newer = (lead(day) for day in days) if days else ("", "")
+    workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
+    workspace.execute(_KNOWN_FACTS, {"limit": known_facts, "older": older, "newer": newer})
+    return counts
+
+
+def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """Table ``locality``: each case's nearest neighbour that is not the probe of LOCALITY_USES other cases already."""
+    workspace.execute(_CANDIDATES, {"seed": seed})
+    candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")
+    facts = count_rows(workspace, "(SELECT DISTINCT number FROM locality_candidate)")
+    assigned = assign(
+        candidates,
+        np.zeros(facts, dtype=np.int64),
+        cases=count_rows(workspace, "cases"),
+        max_uses=LOCALITY_USES,
+    )
+    workspace.register("assigned", assigned)
+    workspace.execute(_LOCALITY)
+    workspace.unregister("assigned")
+
+
+def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: Words) -> dict[str, dict[str, Any]]:
+    """Take away questions of the cases' neighbours that fail, and count them, each triple once."""
+    judged = judge_probes(read_table(workspace, _NEIGHBOUR_QUESTIONS), words)
+    workspace.register("judged", judged.rows)
+    workspace.execute(
+        "UPDATE neighbours SET question = NULL FROM judged j WHERE j.fault IS NOT NULL AND j.neighbour = "
+        "neighbours.neighbour AND j.property = neighbours.neighbour_property AND j.object = neighbours.object"
+    )
+    workspace.unregister("judged")
+    return judged.counts
+
+
+_HAD_VALUE = """
+    CREATE TABLE had_value AS
+    SELECT DISTINCT coalesce(target, f.subject) AS subject, f.property
+    FROM old_facts f LEFT JOIN redirect r ON r.id = f.subject
+    WHERE (coalesce(target, f.subject), f.property) IN (
+        SELECT (subject, property) FROM updates WHERE scenario = 'AddRelation')
+"""
+"""AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
+
+_UNJUDGED = """
+    CREATE TABLE unjudged AS
+    WITH one AS (
+        SELECT subject, property, list(object ORDER BY object) AS new_objects FROM objects
+        WHERE decision = 'new' GROUP BY subject, property HAVING count(*) = 1
+    ), old AS (
+        SELECT subject, property, list(object ORDER BY object) AS old_objects,
+               list(object_label ORDER BY object) AS old_answers
+        FROM objects WHERE decision = 'obsolete' GROUP BY subject, property
+    )
+    SELECT concat_ws(':', subject, property, object) AS case_id,
+           CASE WHEN scenario = 'ReplaceObject' THEN 'update' ELSE 'new' END AS tag,
+           subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_label AS answer,
+           o.object_aliases, o.start_time, o.point_time AS point_in_time,
+           list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
+           coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
+           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer_type,
+           template,
+           coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
+           coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
+    FROM updates u JOIN one USING (subject, property) JOIN objects o USING (subject, property)
+    LEFT JOIN old USING (subject, property)
+    LEFT JOIN (SELECT id AS subject, aliases, description FROM known) s USING (subject)
+    LEFT JOIN old_entities e ON e.id = subject LEFT JOIN old_entities f ON f.id = o.object
+    WHERE o.decision = 'new' AND (scenario IN ('ReplaceObject', 'AddEntity')
+          OR scenario = 'AddRelation' AND (subject, property) NOT IN (SELECT (subject, property) FROM had_value))
+"""
+
+_NEIGHBOUR_QUESTIONS = """
+    SELECT DISTINCT ON (neighbour, neighbour_property, object) neighbour, neighbour_property AS property, object,
+           object_label, object_aliases, neighbour_name AS name, question
+    FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
+"""
+
+_CANDIDATES = """
+    CREATE TABLE locality_candidate AS
+    WITH numbered AS (
+        SELECT *, row_number() OVER (ORDER BY md5(concat_ws('|', $seed, case_id)), case_id) - 1 AS number FROM cases
+    )
+    SELECT c.number AS place, c.case_id, dense_rank() OVER (ORDER BY n.neighbour, n.neighbour_property) - 1 AS number,
+           n.similarity AS score, n.place AS rank, n.neighbour AS subject, n.neighbour_label AS subject_label,
+           n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
+           n.object_aliases, n.similarity, n.basis, n.question
+    FROM numbered c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
+    WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
+          AND n.question IS NOT NULL
+"""
+
+_LOCALITY = """
+    CREATE TABLE locality AS
+    SELECT c.* EXCLUDE (place, number, score, rank) FROM locality_candidate c JOIN assigned a USING (place, number);
+    DROP TABLE locality_candidate
+"""
+
+_KNOWN_FACTS = """
+    CREATE TABLE known_facts AS
+    WITH old_label AS (
+        SELECT id, label FROM old_entities WHERE label IS NOT NULL
+    ), wanted AS (
+        SELECT subject, subject_label, property, property_label, old_objects[1] AS object,
+               old_answers[1] AS object_label, question, rephrase, cloze, 0 AS turn
+        FROM cases SEMI JOIN old_label ON old_label.id = subject WHERE len(old_objects) = 1
+        UNION ALL
+        SELECT neighbour, neighbour_label, neighbour_property, neighbour_property_label, object, object_label,
+               question, rephrase, cloze, CASE basis WHEN 'nearest' THEN place ELSE 100 + place END
+        FROM neighbours WHERE question IS NOT NULL
+    )
+    SELECT * REPLACE (replace(question, $newer, $older) AS question, replace(rephrase, $newer, $older) AS rephrase,
+                      replace(cloze, $newer, $older) AS cloze)
+    FROM wanted
+    QUALIFY row_number() OVER (PARTITION BY subject, property, object ORDER BY turn) = 1
+    ORDER BY turn, md5(subject || property), object LIMIT $limit
+"""

@@ -1,0 +1,361 @@
+"""`export-timestep --profile wikifactdiff`: from two snapshots in the store, without the graph.
+
+The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it. The
+same snapshots and settings give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit import __version__
+from kgedit.checksums import write_checksums
+from kgedit.engines.store import StoreEngine
+from kgedit.errors import TimestepError
+from kgedit.records.days import not_before
+from kgedit.records.steps import step
+from kgedit.store.files import replace_folder, write_json
+from kgedit.store.snapshots import Snapshot
+from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.dropped import DROPPED
+from kgedit.timesteps.functional import told_verdict
+from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.timesteps.relation_words import RelationWords
+from kgedit.timesteps.selected import read_selection
+from kgedit.timesteps.subjects import is_id
+from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.wikifactdiff.cases import make_cases
+from kgedit.timesteps.wikifactdiff.classification import classify
+from kgedit.timesteps.wikifactdiff.compat import behaviour
+from kgedit.timesteps.wikifactdiff.difference import compare
+from kgedit.timesteps.wikifactdiff.dropped_groups import find_dropped
+from kgedit.timesteps.wikifactdiff.functional import count_functional, find_functional
+from kgedit.timesteps.wikifactdiff.nearest_triples import (
+    draw_random_neighbours,
+    find_neighbours,
+    find_unchanged_triples,
+    similarity,
+)
+from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
+from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
+from kgedit.timesteps.wikifactdiff.preprocessing import preprocess
+from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
+from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
+from kgedit.timesteps.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
+from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
+from kgedit.wording.dates import dates_version
+from kgedit.wording.names import names_version
+from kgedit.wording.personas import persona_version
+from kgedit.wording.templates import template_version
+from kgedit.wording.voices import voices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WikiFactDiffSettings:
+    """Settings that change the content of a timestep; all of them are recorded in it.
+
+    Attributes:
+        seed: Chooses personas, random neighbours, equally similar ones, and the populations of the replacement set.
+        known_facts: Most facts of the older snapshot to write questions for.
+        compat: Behaviour of other code (kgedit.timesteps.wikifactdiff.compat); None for the paper's.
+        pageviews: Monthly files of page views; without any the popularity is null.
+        templates: Catalogue of question templates; None for the shipped one.
+        personas: Folder of persona catalogues; None for the shipped ones.
+        functional_by: What says that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions say of which day they ask.
+        persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
+        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
+    """
+
+    seed: int = 0
+    known_facts: int = 2000
+    compat: str | None = None
+    pageviews: tuple[Path, ...] = ()
+    templates: Path | None = None
+    personas: Path | None = None
+    functional_by: str = FUNCTIONAL_BY[PROFILE][0]
+    ask_as_of: bool = False
+    persona_style: str = PERSONA_STYLES[0]
+    only: Path | None = None
+
+
+def export_timestep(
+    old: Snapshot,
+    new: Snapshot,
+    folder: Path,
+    *,
+    settings: WikiFactDiffSettings,
+    writers: Sequence[Callable[[Timestep], Path]] = (),
+) -> Timestep:
+    """Make the timestep between two snapshots, written aside and renamed when it is complete.
+
+    Args:
+        old: The older snapshot.
+        new: The newer one.
+        folder: Where it is put; a folder there is replaced.
+        settings: What it is made with.
+        writers: Write further files beside the tables, before the folder is put in place.
+
+    Raises:
+        TimestepError: if the dates are in the wrong order, or a file or name is not what it must be.
+        SourceError: if page views cannot be read.
+    """
+    if old.date >= new.date:
+        raise TimestepError(not_before(old.name, new.name))
+    behaviour(settings.compat)  # a wrong name or file is told before any work
+    selection = None if settings.only is None else read_selection(settings.only)
+    if settings.compat and settings.functional_by != "constraints":
+        raise TimestepError(
+            f"--compat {settings.compat} knows constraints only. Leave out --functional-by {settings.functional_by}."
+        )
+    with working_folder(folder) as aside:
+        with open_workspace(old, new, spill=aside / "spill") as window:
+            find_functional(StoreEngine(), window, settings.functional_by)
+            counted = _make_tables(window.connection, old, new, settings, selection)
+            tables = _write_tables(window.connection, aside)
+        write_json(
+            aside / "timestep.json",
+            describe_export(old, new, settings=settings) | counted | {"tables": tables},
+        )
+        step("writing other forms", 5, _STEPS)
+        made = Timestep.open(aside)
+        for write in writers:
+            write(made)
+        write_checksums(aside)
+        replace_folder(aside, folder)
+    return Timestep.open(folder)
+
+
+def describe_export(old: Snapshot, new: Snapshot, *, settings: WikiFactDiffSettings) -> dict[str, Any]:
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    return {
+        "timestep": f"{old.date}_{new.date}",
+        "profile": PROFILE,
+        "kgedit": __version__,
+        "snapshots": [snapshot.manifest for snapshot in (old, new)],
+        "settings": _provenance(settings),
+    }
+
+
+_STEPS = 6
+"""Steps that an export tells of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """What was counted up to the updates, by step."""
+
+    preprocessing: dict[str, dict[str, object]]
+    entities: dict[str, int]
+    difference: dict[str, int]
+    classes: dict[str, dict[str, int]]
+    funnel: dict[str, object]
+    popularity: dict[str, object]
+
+
+def _make_tables(
+    workspace: duckdb.DuckDBPyConnection,
+    old: Snapshot,
+    new: Snapshot,
+    settings: WikiFactDiffSettings,
+    selection: pa.Table | None,
+) -> dict[str, Any]:
+    """Make the tables of a timestep; returns what was counted on the way."""
+    compared = _find_updates(workspace, old, new, settings, selection)
+    step("finding neighbours", 3, _STEPS)
+    find_unchanged_triples(workspace)
+    find_neighbours(workspace, seed=settings.seed)
+    draw_random_neighbours(workspace, seed=settings.seed)
+    step("wording questions", 4, _STEPS)
+    words = RelationWords(
+        _word(workspace, settings, new.day), voices(settings.personas) if settings.persona_style == "reworded" else ()
+    )
+    final_filters = make_cases(
+        workspace,
+        words,
+        known_facts=settings.known_facts,
+        seed=settings.seed,
+        personas=settings.personas,
+        as_of=new.day.isoformat(),
+        days=(old.day, new.day) if settings.ask_as_of else None,
+        persona_style=settings.persona_style,
+    )
+    return _counted(workspace, compared, final_filters)
+
+
+def _find_updates(
+    workspace: duckdb.DuckDBPyConnection,
+    old: Snapshot,
+    new: Snapshot,
+    settings: WikiFactDiffSettings,
+    selection: pa.Table | None,
+) -> _Compared:
+    """The steps of the paper up to the updates and their popularity."""
+    rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
+    step("keeping facts", 0, _STEPS)
+    preprocessing = preprocess(workspace, rules, **window)
+    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
+    step("comparing", 1, _STEPS)
+    difference = compare(workspace)
+    classes = classify(workspace, rules, **window)
+    word_values(workspace)
+    funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
+    wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
+    step("measuring popularity", 2, _STEPS)
+    popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
+    lose_last_entities(workspace, rules, funnel)
+    find_dropped(workspace)
+    return _Compared(preprocessing, entities, difference, classes, funnel, popularity)
+
+
+def _counted(
+    workspace: duckdb.DuckDBPyConnection, compared: _Compared, final_filters: Mapping[str, object]
+) -> dict[str, Any]:
+    """What the manifest says of the steps and the tables."""
+    scenarios = count_by(workspace, "scenario", "updates")
+    return {
+        "preprocessing": compared.preprocessing,
+        "difference": compared.difference,
+        "new_entities": compared.entities,
+        "classes": compared.classes,
+        "functional_relations": count_functional(workspace),
+        "funnel": compared.funnel,
+        "scenarios": {name: scenarios.get(name, 0) for name, _ in SCENARIOS},
+        "replacement_set": count_rows(workspace, "updates WHERE in_replacement_set"),
+        "popularity": compared.popularity,
+        "neighbours": count_by(workspace, "basis", "neighbours"),
+        "updates_without_a_nearest_neighbour": count_rows(
+            workspace, "updates ANTI JOIN (FROM neighbours WHERE basis = 'nearest') USING (subject, property)"
+        ),
+        "generic_templates": count_rows(workspace, "updates WHERE template LIKE '%:generic'"),
+        "cases": count_by(workspace, "tag", "cases"),
+        "final_filters": final_filters,
+        "added_relations_with_an_older_value": count_rows(workspace, "had_value"),
+        "locality": count_rows(workspace, "locality"),
+        "known_facts": count_rows(workspace, "known_facts"),
+    }
+
+
+def _word(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings, day: date) -> pa.Table:
+    """Tables ``updates``, ``objects`` and ``neighbours``; returns the templates, without a day."""
+    workspace.execute(
+        "CREATE TABLE asked_property AS SELECT property FROM update_group "
+        "UNION SELECT neighbour_property FROM random_triple"
+    )
+    templates = prepare_templates(workspace, settings.templates, as_of=day if settings.ask_as_of else None)
+    prepare_subjects(workspace, _ASKED_FACTS)
+    workspace.execute(_UPDATES)
+    workspace.execute(_OBJECTS)
+    workspace.execute(_NEIGHBOURS)
+    return templates
+
+
+_ASKED_FACTS = """
+    SELECT subject AS id, label AS answer FROM update_object
+    UNION SELECT neighbour, label FROM nearest_triple JOIN triple_object USING (object)
+    UNION SELECT neighbour, label FROM random_triple JOIN triple_object USING (object)
+"""
+
+_PROPERTY_LABEL = f"CASE WHEN p.label IS NULL OR {is_id('p.label')} THEN t.label ELSE p.label END"
+"""SQL: the snapshot's label of a property, or the catalogue's; without both, find_updates drops the group."""
+
+_UPDATES = f"""
+    CREATE TABLE updates AS
+    SELECT g.*, s.label AS subject_label, s.description AS subject_description,
+           {_PROPERTY_LABEL} AS property_label, p.description AS property_description,
+           g.functional AS temporal_functional, popularity, basis AS popularity_basis,
+           say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
+           say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
+           t.template, s.name, s.subject_class, t.phrase, t.answer_type,
+           row_number() OVER (
+               ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
+    FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
+    JOIN template t ON t.property = g.property AND t.subject_class = s.subject_class
+    LEFT JOIN popularity ON popularity.id = g.subject
+"""  # noqa: S608 - our own names
+
+_OBJECTS = """
+    CREATE TABLE objects AS
+    SELECT o.* EXCLUDE (object, value_type, label, description, aliases), term AS object, label AS object_label,
+           description AS object_description, aliases AS object_aliases,
+           CASE WHEN o.object IS NULL THEN value_type END AS value_type, u.place,
+           array_position(['new', 'obsolete', 'static'], decision) AS turn
+    FROM update_object o JOIN updates u USING (subject, property)
+"""
+
+_NEIGHBOURS = f"""
+    CREATE TABLE neighbours AS
+    WITH found AS (
+        SELECT subject, property, 'nearest' AS basis, place, neighbour, property AS neighbour_property, object,
+               {similarity("cosine")} AS similarity FROM nearest_triple
+        UNION ALL
+        SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
+    )
+    SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
+           {_PROPERTY_LABEL} AS neighbour_property_label,
+           o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
+           say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,
+           u.place AS update_place, pop.popularity
+    FROM found f JOIN named n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
+    JOIN template t ON t.property = f.neighbour_property AND t.subject_class = n.subject_class
+    LEFT JOIN known p ON p.id = f.neighbour_property LEFT JOIN popularity pop ON pop.id = f.neighbour
+    JOIN updates u ON u.subject = f.subject AND u.property = f.property
+"""  # noqa: S608 - our own names
+
+_ORDERS = {
+    "updates": "place",
+    "objects": "place, turn, object",
+    "neighbours": "update_place, basis, place",
+    "cases": "case_id",
+    "locality": "case_id",
+    "two_hops": "case_id",
+    "known_facts": "turn, subject, property, object",
+    "dropped": "subject, property",
+}
+
+
+def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, Any]:
+    written = {}
+    schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES | {"dropped": DROPPED}
+    for name, schema in schemas.items():
+        path = folder / f"{name}.parquet"
+        rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")  # noqa: S608 - our own names
+        pq.write_table(rows.cast(schema), path, compression="zstd")
+        written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return written
+
+
+def _columns(workspace: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema) -> str:
+    """SQL of a schema's columns; what another profile alone can fill is null, or an empty list."""
+    there = {row[0] for row in workspace.execute(f"DESCRIBE {table}").fetchall()}
+    absent = {field.name: "[]" if pa.types.is_list(field.type) else "NULL" for field in schema}
+    return ", ".join(name if name in there else f"{absent[name]} AS {name}" for name in schema.names)
+
+
+def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
+    return {
+        "seed": settings.seed,
+        "known_facts": settings.known_facts,
+        "compat": asdict(behaviour(settings.compat)),
+        "pageviews": {path.name: _hash(path) for path in settings.pageviews},
+        "templates": template_version(settings.templates),
+        "personas": persona_version(settings.personas),
+        "persona_style": settings.persona_style,
+        "names": names_version(),
+        "functional_by": told_verdict(settings.functional_by),
+        "ask_as_of": dates_version() if settings.ask_as_of else None,
+    }
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,87 @@
+"""Neighbours of a timestep's cases as locality probes: the nearest, and some drawn by lot from those of all updates.
+
+An object of the case's own is no neighbour, nor is one whose question fails a final filter: the export leaves it null
+(timesteps of earlier versions have it, so that giving the answer away is looked for here as well).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.records.cases import Axis, Probe
+from kgedit.timesteps.final_filters import gives_away
+from kgedit.timesteps.timestep import Timestep, answers_in, fact_in
+from kgedit.timesteps.wikifactdiff.tables import NEIGHBOURS, has_own_tables, own_table
+
+_AXES: dict[str, Axis] = {"nearest": "locality", "random": "random_locality"}
+
+
+def has_neighbours(timestep: Timestep) -> bool:
+    """Whether a timestep tells the neighbours of its cases."""
+    return has_own_tables(timestep) and (timestep.folder / "neighbours.parquet").is_file()
+
+
+def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe]]:
+    """Case ids with their probes, ordered by case, the nearest first, then those drawn by lot.
+
+    Args:
+        timestep: Of the profile WikiFactDiff.
+        most: Probes of each case on either axis.
+    """
+    with duckdb.connect() as connection:
+        connection.register(
+            "cases", timestep.table("cases").select(["case_id", "subject", "property", "object", "old_objects"])
+        )
+        connection.register("neighbours", _read_neighbours(timestep))
+        rows = connection.sql(_PROBES, params={"most": most}).to_arrow_table()
+    for row in rows.to_pylist():
+        yield (
+            row["case_id"],
+            Probe(
+                _AXES[row["basis"]],
+                row["question"],
+                answers_in(row),
+                (fact_in(row),),
+                cloze=row["cloze"] or "",
+                similarity=row["similarity"],
+                popularity=row["popularity"],
+                basis=row["basis"],
+            ),
+        )
+
+
+def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
+    """Subject and property of each update -> popularity of the subject, where the timestep tells it."""
+    if not has_own_tables(timestep):
+        return {}
+    rows = own_table(timestep, "updates").select(["subject", "property", "popularity"]).to_pylist()
+    return {(row["subject"], row["property"]): row["popularity"] for row in rows if row["popularity"] is not None}
+
+
+def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
+    """Subject and property of each update -> whether it belongs to WFD_repl, where the timestep tells it."""
+    if not has_own_tables(timestep):
+        return {}
+    rows = own_table(timestep, "updates").select(["subject", "property", "in_replacement_set"]).to_pylist()
+    return {(row["subject"], row["property"]): row["in_replacement_set"] for row in rows}
+
+
+def _read_neighbours(timestep: Timestep) -> pa.Table:
+    # Timesteps of earlier versions do not tell popularity; it is then null.
+    return pq.read_table(timestep.folder / "neighbours.parquet", schema=NEIGHBOURS)
+
+
+_PROBES = f"""
+    SELECT c.case_id, n.basis, n.neighbour AS subject, n.neighbour_label AS subject_label,
+           n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
+           n.object_aliases, n.similarity, n.popularity, n.question, n.cloze
+    FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
+    WHERE n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
+          AND n.question IS NOT NULL AND NOT {gives_away("n.question", "n.object_label")}
+    QUALIFY row_number() OVER (PARTITION BY c.case_id, n.basis ORDER BY n.place) <= $most
+    ORDER BY c.case_id, n.basis, n.place
+"""  # noqa: S608 - our own names

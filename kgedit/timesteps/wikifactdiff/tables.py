@@ -1,0 +1,95 @@
+"""The tables of a WikiFactDiff timestep, beside those that every timestep has (kgedit.timesteps.timestep)."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.timesteps.timestep import Timestep
+
+PROFILE = "wikifactdiff"
+
+_GROUP = [("subject", pa.string()), ("property", pa.string())]
+
+UPDATES = pa.schema(
+    [
+        *_GROUP,
+        ("subject_label", pa.string()),
+        ("subject_description", pa.string()),
+        ("property_label", pa.string()),
+        ("property_description", pa.string()),
+        ("scenario", pa.string()),
+        ("subject_is_new", pa.bool_()),
+        ("temporal_functional", pa.bool_()),  # by the verdict in the settings
+        ("in_replacement_set", pa.bool_()),  # WFD_repl, populations undersampled
+        ("popularity", pa.float64()),  # ln(median monthly views + 1); null without page views
+        ("popularity_basis", pa.string()),  # page views, class or median of all
+        ("question", pa.string()),
+        ("rephrase", pa.string()),
+        ("cloze", pa.string()),
+        ("rephrases", pa.list_(pa.string())),
+        ("clozes", pa.list_(pa.string())),  # of the edit, and four of its generalization
+        ("template", pa.string()),
+    ]
+)
+"""updates.parquet: one row for each subject and relation, the most popular subject first."""
+
+OBJECTS = pa.schema(
+    [
+        *_GROUP,
+        ("object", pa.string()),  # id of an item, or V... for a literal
+        ("object_label", pa.string()),  # a literal as people write it
+        ("object_description", pa.string()),  # of a literal: Date, Month, Year, Quantity or String
+        ("object_aliases", pa.list_(pa.string())),
+        ("decision", pa.string()),  # new, obsolete or static
+        ("rule", pa.string()),  # that decided
+        ("side", pa.string()),  # old, new or both: the snapshots that have the value
+        ("value_type", pa.string()),  # of a literal: quantity, time, monolingualtext or string
+        ("value", pa.string()),
+        ("unit", pa.string()),
+        ("language", pa.string()),
+        ("precision", pa.string()),
+        ("calendar", pa.string()),
+        ("start_time", pa.string()),
+        ("end_time", pa.string()),
+        ("point_time", pa.string()),
+        ("old_statement_id", pa.string()),
+        ("new_statement_id", pa.string()),
+    ]
+)
+"""objects.parquet: the values of each update, in its order; new, then obsolete, then static."""
+
+NEIGHBOURS = pa.schema(
+    [
+        *_GROUP,
+        ("basis", pa.string()),  # nearest or random
+        ("place", pa.int64()),  # from 1
+        ("neighbour", pa.string()),
+        ("neighbour_label", pa.string()),
+        ("neighbour_description", pa.string()),
+        ("neighbour_property", pa.string()),  # the update's own where the basis is nearest
+        ("neighbour_property_label", pa.string()),
+        ("object", pa.string()),
+        ("object_label", pa.string()),
+        ("object_description", pa.string()),
+        ("object_aliases", pa.list_(pa.string())),
+        ("similarity", pa.float64()),  # cosine; null where drawn by lot
+        ("popularity", pa.float64()),  # the neighbour's; null without page views
+        ("question", pa.string()),  # null where it is a case's and fails a final filter
+        ("rephrase", pa.string()),
+        ("cloze", pa.string()),
+    ]
+)
+"""neighbours.parquet: unchanged triples of the older snapshot, in the order of the updates."""
+
+OWN_TABLES = {"updates": UPDATES, "objects": OBJECTS, "neighbours": NEIGHBOURS}
+
+
+def has_own_tables(timestep: Timestep) -> bool:
+    """Whether a timestep is of this profile."""
+    return timestep.manifest.get("profile") == PROFILE
+
+
+def own_table(timestep: Timestep, name: str) -> pa.Table:
+    """One of OWN_TABLES, read whole."""
+    return pq.read_table(timestep.folder / f"{name}.parquet", schema=OWN_TABLES[name])

@@ -1,0 +1,253 @@
+"""Questions from facts, in bulk: templates are joined to facts by property and by the class of the subject."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+
+from kgedit.errors import TimestepError
+from kgedit.store.engine import select
+from kgedit.timesteps.agreement import agreed
+from kgedit.timesteps.case_questions import faults_as_filters, judge_cases, keep_probes
+from kgedit.timesteps.final_filters import Words, gives_away
+from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.profiles import PERSONA_STYLES
+from kgedit.timesteps.subjects import is_id
+from kgedit.wording.dates import date_text
+from kgedit.wording.lint import SUBJECT_CLASSES
+from kgedit.wording.names import name_rules, with_indefinite_article
+from kgedit.wording.personas import persona_questions, persona_table
+from kgedit.wording.templates import (
+    ANY_CLASS,
+    LISTS,
+    TEMPLATES,
+    generic_row,
+    read_templates,
+    template_table,
+)
+from kgedit.wording.voices import reworded, voices
+
+_WORDED = ("question", "rephrase", "cloze", *LISTS)
+
+
+def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
+    """A template for every property of some facts and every class of subjects: the catalogue's own, or its generic one.
+
+    Args:
+        facts: Columns property and property_label.
+        catalogue: The catalogue; None for the shipped one.
+
+    Returns:
+        A table with the schema TEMPLATES, ordered by property and class; each property has a row for each class.
+    """
+    own = template_table(catalogue)
+    needed = select(
+        "SELECT property, max(property_label) AS label FROM facts ANTI JOIN own USING (property) "
+        "GROUP BY property ORDER BY property",
+        facts=facts.select(["property", "property_label"]),
+        own=own,
+    ).to_pylist()
+    read = read_templates(catalogue)
+    generic = [generic_row(read, row["property"], row["label"]) for row in needed]
+    return _for_each_class(pa.concat_tables([own, pa.Table.from_pylist(generic, schema=TEMPLATES)]))
+
+
+def _for_each_class(templates: pa.Table) -> pa.Table:
+    classes = ", ".join(f"('{name}')" for name in (ANY_CLASS, *SUBJECT_CLASSES))
+    others = ", ".join(
+        f"coalesce(v.{name}, o.{name}) AS {name}"
+        for name in TEMPLATES.names
+        if name not in ("property", "subject_class")
+    )
+    return (
+        select(
+            f"""
+        WITH class(subject_class) AS (VALUES {classes})
+        SELECT o.property, c.subject_class, {others}
+        FROM templates o CROSS JOIN class c
+        LEFT JOIN templates v ON v.property = o.property AND v.subject_class = c.subject_class
+        WHERE o.subject_class = '{ANY_CLASS}' ORDER BY o.property, c.subject_class
+        """,  # noqa: S608 - our own names
+            templates=templates,
+        )
+        .select(TEMPLATES.names)
+        .cast(TEMPLATES)
+    )
+
+
+def say(wording: str, name: str, *, template: str = "t") -> str:
+    """SQL: a template's wording about a subject; "The" where its name's article comes first.
+
+    Args:
+        wording: A column of TEMPLATES with one wording.
+        name: SQL of the text that stands for {subject}.
+        template: Alias of the templates' table.
+    """
+    return begun(f"{template}.{wording}", name)
+
+
+def say_all(wordings: str, name: str, *, template: str = "t") -> str:
+    """SQL: as say, of a column of TEMPLATES with a list of wordings."""
+    return f"list_transform({template}.{wordings}, lambda w: {begun('w', name)})"
+
+
+def begun(wording: str, name: str) -> str:
+    """SQL: a wording about a name, with which its verbs agree; "The" where the name's article comes first."""
+    return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
+
+
+def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
+    """Facts, in their order, with their wordings.
+
+    Args:
+        facts: Columns subject, subject_label, property, property_label and object_label at least.
+        templates: From choose_templates.
+        subjects: From kgedit.timesteps.subjects.describe_subjects.
+
+    Returns:
+        The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
+        name (the subject's, as it is said) and subject_class. The hint of a name is left out where it would give the
+        answer away.
+    """
+    numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
+    wordings = ", ".join(
+        f"{say_all(name, 'name') if name in LISTS else say(name, 'name')} AS {name}" for name in _WORDED
+    )
+    hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
+    return select(
+        f"""
+        WITH named AS (
+            SELECT f.*, coalesce(s.subject_class, '{ANY_CLASS}') AS subject_class,
+                   CASE WHEN {hinted} THEN s.hinted_name ELSE coalesce(s.name, trim(f.subject_label)) END AS name
+            FROM facts f LEFT JOIN subjects s USING (subject)
+        )
+        SELECT n.* EXCLUDE (number) REPLACE (
+                   CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
+                        ELSE n.property_label END AS property_label),
+               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer_type
+        FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
+        """,  # noqa: S608 - our own names
+        facts=numbered,
+        templates=templates,
+        subjects=subjects,
+    )
+
+
+FILTERS: tuple[Filter, ...] = (
+    ("no label of the property", is_id("property_label")),
+    *faults_as_filters("update question: "),
+)
+"""A case is dropped for the first one that holds; other questions of a case that fail a final filter are left out."""
+
+
+def word_cases(
+    cases: pa.Table,
+    templates: pa.Table,
+    subjects: pa.Table,
+    words: Words,
+    *,
+    seed: int,
+    personas: Path | None,
+    persona_style: str = PERSONA_STYLES[0],
+    as_of: date | None = None,
+) -> Filtered:
+    """Cases with every question about their own fact.
+
+    Args:
+        cases: From make_cases.
+        templates: From choose_templates.
+        subjects: From kgedit.timesteps.subjects.describe_subjects.
+        words: How relations may be expressed (kgedit.timesteps.relation_words).
+        seed: Chooses personas.
+        personas: Folder of persona catalogues; None for the shipped one.
+        persona_style: One of PERSONA_STYLES.
+        as_of: The day that the templates name; None where they name none.
+
+    Returns:
+        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in
+        its voice), ordered by case_id, without questions that fail a final filter
+        (kgedit.timesteps.case_questions.judge_cases).
+    """
+    worded = word_facts(cases, templates, subjects)
+    worded = worded.append_column("statement", _statements(worded))
+    voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
+    judged = judge_cases(voiced, words)
+    reasoned = select(
+        f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id",  # noqa: S608 - our own names
+        judged=judged.rows,
+    )
+    return split_by_reason(reasoned, FILTERS)._replace(questions=judged.counts)
+
+
+_BEFORE_ARTICLES = re.compile(
+    r"\b(is|was|are|were|of|in|into|at|by|for|with|to|on|from|after|as"
+    r"|follows|replaced|represents|operates|uses|contains|carries|crosses|orbits)$"
+)
+"""Ends of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+
+_BEFORE_TITLES = re.compile(r"\b(position|office|title|post|role|function|rank|degree|status) of$")
+"""Ends of a cloze after which a title stands bare: "holds the position of President of Ukraine"."""
+
+_BEFORE_KINDS = re.compile(r"\b(classed|works) as$")
+"""Ends of a cloze after which a kind of thing or person brings "a": "works as a politician"."""
+
+_CLASS_OF_ANSWER = {"person": "person", "work": "work"}
+"""Types of answers whose names take no article, whatever they look like: Frank Ocean is no ocean."""
+
+
+def _statements(worded: pa.Table) -> pa.Array:
+    """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
+    rows = worded.select(["cloze", "object_label", "answer_type"]).to_pylist()
+    sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows]
+    return pa.array([_ended(sentence) for sentence in sentences], pa.string())
+
+
+def _said_after(cloze: str, label: str, answer_type: str) -> str:
+    if _BEFORE_KINDS.search(cloze):
+        return with_indefinite_article(label)
+    if not _BEFORE_ARTICLES.search(cloze) or _BEFORE_TITLES.search(cloze):
+        return label
+    return name_rules().said_as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer_type, ""))
+
+
+def _ended(sentence: str) -> str:
+    """With one full stop; a title that ends in a question mark has its own."""
+    return sentence if sentence.endswith(("?", "!")) else sentence.rstrip(".") + "."
+
+
+def persona_voiced(
+    worded: pa.Table, *, seed: int, personas: Path | None, style: str, as_of: date | None = None
+) -> pa.Table:
+    """Cases with their question as a persona asks it.
+
+    Args:
+        worded: Columns case_id, question, phrase, answer_type and name, as word_facts gives them.
+        seed: Chooses personas.
+        personas: Folder of persona catalogues; None for the shipped one.
+        style: One of PERSONA_STYLES.
+        as_of: The day that the questions name; None where they name none.
+
+    Returns:
+        The cases, in their order, with persona and personas (the question in its voice).
+
+    Raises:
+        TimestepError: if there is no such style, or the catalogues break their contract.
+    """
+    if style not in PERSONA_STYLES:
+        raise TimestepError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
+    if style == "framed":
+        asked = persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
+    else:
+        asked = reworded(worded, seed=seed, chosen=voices(personas))
+        if as_of is not None:
+            dated = pa.array([date_text(text, as_of) for text in asked["question"].to_pylist()], pa.string())
+            asked = asked.set_column(asked.column_names.index("question"), "question", dated)
+    return worded.append_column("persona", asked["persona"]).append_column("personas", asked["question"])
+
+
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: Words) -> Filtered:
+    """Facts, in their order, with their question; those whose question fails a final filter are dropped."""
+    return keep_probes(word_facts(probes, templates, subjects), words)

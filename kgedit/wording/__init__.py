@@ -1,0 +1,1 @@
+"""Question templates, personas, names and dates in words, read from the top-level folder ``prompts/``."""

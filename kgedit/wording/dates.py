@@ -1,0 +1,103 @@
+"""Questions that say of which day they ask: "As of 30 December 2023, who is the head of government of Canada?".
+
+The date goes into the templates, before any label does, so that whatever is worded by them has it. A phrase, which
+stands within another question, has none.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.resources import data_folder
+from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
+from kgedit.wording.templates import LISTS, TEMPLATES
+
+DATED = ("question", "rephrase", "cloze")
+"""Wordings that get a date; those of LISTS do too."""
+
+_SLOTS = {"wording": ("date", "text"), "date": ("day", "month", "year")}
+
+
+def shipped_dates() -> Path:
+    """The catalogue that comes with kgedit."""
+    return data_folder("prompts") / "dates" / "en.yaml"
+
+
+def dates_version(catalogue: Path | None = None) -> str:
+    """Content hash of the catalogue, for the provenance of a timestep."""
+    return content_hash([catalogue or shipped_dates()])
+
+
+def date_templates(templates: pa.Table, day: date, *, catalogue: Path | None = None) -> pa.Table:
+    """Templates whose questions and clozes say of which day they speak.
+
+    Args:
+        templates: With the schema kgedit.wording.templates.TEMPLATES.
+        day: The day.
+        catalogue: A YAML file of the same form as the shipped one; None means the shipped one.
+
+    Returns:
+        The same rows under the same names.
+
+    Raises:
+        TimestepError: if the catalogue cannot be read or breaks the contract of its entries; all problems at once.
+    """
+    content = _checked(catalogue or shipped_dates())
+    columns = {name: templates[name].to_pylist() for name in TEMPLATES.names}
+    for name in DATED:
+        columns[name] = [_dated(text, day, content) for text in columns[name]]
+    for name in LISTS:
+        columns[name] = [[_dated(text, day, content) for text in texts] for texts in columns[name]]
+    return pa.table(columns, schema=TEMPLATES)
+
+
+def date_text(text: str, day: date, *, catalogue: Path | None = None) -> str:
+    """A question without slots that says of which day it asks.
+
+    >>> date_text("Tell me, who runs Canada?", date(2023, 12, 30))
+    'As of 30 December 2023, tell me, who runs Canada?'
+    """
+    return _dated(text, day, _checked(catalogue or shipped_dates()))
+
+
+def lead(day: date, *, catalogue: Path | None = None) -> str:
+    """What stands before a dated text: "As of 30 December 2023, ".
+
+    >>> lead(date(2023, 12, 30))
+    'As of 30 December 2023, '
+    """
+    content = _checked(catalogue or shipped_dates())
+    before: str = content["wording"].replace("{date}", _said(day, content)).partition("{text}")[0]
+    return before
+
+
+def _dated(text: str, day: date, content: dict[str, Any]) -> str:
+    begun: str = content["wording"].replace("{date}", _said(day, content))
+    keeps = text.startswith(("{", "I ", "I'")) or begun.startswith("{text}")
+    own = text if keeps else text[:1].lower() + text[1:]
+    return begun.replace("{text}", own)
+
+
+def _said(day: date, content: dict[str, Any]) -> str:
+    said: str = content["date"].replace("{day}", str(day.day)).replace("{year}", str(day.year))
+    return said.replace("{month}", content["months"][day.month - 1])
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    content = read_catalogue(path)
+    problems = [f"the key '{key}' is missing" for key in ("name", "version", *_SLOTS, "months") if key not in content]
+    for key, slots in _SLOTS.items():
+        text = content.get(key, "")
+        if not isinstance(text, str):
+            problems.append(f"'{key}' is no text")
+            continue
+        problems += [f"'{key}' must hold {{{slot}}} exactly once" for slot in slots if text.count(f"{{{slot}}}") != 1]
+    months = content.get("months", [])
+    if not isinstance(months, list) or len(months) != 12 or not all(isinstance(month, str) for month in months):
+        problems.append("'months' must be twelve names")
+    refuse(path, problems)
+    return content

@@ -1,0 +1,152 @@
+"""Faults of a template catalogue's entries, in words: slots, endings, articles, leaks, duplicates.
+
+A catalogue is linted whenever it is read, after its entries are completed: what the grammar derives is held to the same
+contract as what is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, complete, texts
+
+SUBJECT_CLASSES = ("person", "organization", "place", "team", "work")
+"""Classes of subjects that an entry may have a variant for."""
+
+_WORDINGS = {"question", "rephrase", "cloze", "phrase"}
+_SETTINGS = {"answer", "kind", "tense"}
+_NOTES = {"label", "example", "variants"}
+
+
+def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[str]:
+    """What is wrong with one entry: its name before each problem.
+
+    Args:
+        name: PID, or "generic".
+        entry: What the catalogue holds under that name.
+        slots: Names that each wording must hold in braces, once each.
+    """
+    if not isinstance(entry, dict):
+        return [f"{name}: is no mapping with at least a phrase"]
+    problems = _shape_problems(name, entry)
+    if problems:
+        return problems
+    problems += [f"{name}: {fault}" for fault in _faults(complete(entry), slots)]
+    for subject_class, variant in (entry.get("variants") or {}).items():
+        problems += variant_problems(name, entry, subject_class, variant, slots)
+    return problems
+
+
+def variant_problems(
+    name: str, entry: Mapping[str, object], subject_class: str, variant: object, slots: tuple[str, ...]
+) -> list[str]:
+    """What is wrong with the wordings for one class of subjects."""
+    named = f"{name} ({subject_class})"
+    if subject_class not in SUBJECT_CLASSES:
+        return [f"{named}: is no class of subjects; there are {', '.join(SUBJECT_CLASSES)}"]
+    if not isinstance(variant, dict) or not variant:
+        return [f"{named}: is no mapping of wordings"]
+    problems = [f"{named}: unknown key '{key}'" for key in variant if key not in _WORDINGS | _SETTINGS]
+    merged = merged_variant(entry, variant)
+    problems += _shape_problems(named, merged)
+    return problems or [f"{named}: {fault}" for fault in _faults(complete(merged), slots)]
+
+
+def merged_variant(entry: Mapping[str, object], variant: Mapping[str, object]) -> dict[str, object]:
+    """An entry as its variant says it; a variant with a phrase of its own takes no sentence of the entry."""
+    kept = _SETTINGS if "phrase" in variant else _SETTINGS | _WORDINGS
+    return {key: value for key, value in entry.items() if key in kept} | dict(variant)
+
+
+def duplicates(wordings: Mapping[str, Wordings]) -> list[str]:
+    """Questions that two properties ask in the same words."""
+    asked = Counter(_letters(said.question) for said in wordings.values())
+    return [
+        f"{name}: asks the same question as another property"
+        for name, said in wordings.items()
+        if asked[_letters(said.question)] > 1
+    ]
+
+
+def _shape_problems(name: str, entry: Mapping[str, object]) -> list[str]:
+    problems = [f"{name}: unknown key '{key}'" for key in entry if key not in _WORDINGS | _SETTINGS | _NOTES]
+    if not isinstance(entry.get("phrase"), str):
+        problems.append(f"{name}: phrase is missing or no text")
+    if "question" in entry and not isinstance(entry["question"], str):
+        problems.append(f"{name}: question is no text")
+    for key in ("rephrase", "cloze"):
+        value = entry.get(key)
+        if value is not None and not isinstance(value, str) and not _is_list_of_texts(value):
+            problems.append(f"{name}: {key} is neither a text nor a list of texts")
+        elif value is not None and len(set(texts(value))) < len(texts(value)):
+            problems.append(f"{name}: {key} holds a text twice")
+    if entry.get("answer", "thing") not in ANSWERS:
+        problems.append(f"{name}: answer must be one of {', '.join(ANSWERS)}")
+    if entry.get("tense", "present") not in ("present", "past"):
+        problems.append(f"{name}: tense must be present or past")
+    if not isinstance(entry.get("kind", ""), str):
+        problems.append(f"{name}: kind is no text")
+    if not isinstance(entry.get("variants") or {}, dict):
+        problems.append(f"{name}: variants must be a mapping")
+    return problems
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def _faults(said: Wordings, slots: tuple[str, ...]) -> list[str]:
+    asking, telling = (said.question, *said.rephrases), (*said.clozes, said.phrase)
+    faults = []
+    for kind, group in (("question", asking[:1]), ("rephrase", asking[1:]), ("cloze", said.clozes)):
+        for text in group:
+            faults += [f"{kind} {fault}" for fault in _text_faults(text, slots)]
+    faults += [f"phrase {fault}" for fault in _text_faults(said.phrase, slots)]
+    for text in asking:
+        if not text.endswith("?") or text.count("?") != 1:
+            faults.append(f'question or rephrase does not end in one "?": {text}')
+    faults += [
+        f"cloze or phrase ends in a punctuation mark: {text}"
+        for text in telling
+        if text.endswith((".", "?", "!", ":", ","))
+    ]
+    faults += [
+        f"cloze ends in an article that the answer decides: {text}" for text in said.clozes if re.search(r" an?$", text)
+    ]
+    faults += [f"says the same words twice: {text}" for text in _twice(asking) + _twice(said.clozes)]
+    if len(said.rephrases) < REPHRASINGS or len(said.clozes) < CLOZES:
+        faults.append(f"has fewer than {REPHRASINGS} rephrasings or {CLOZES} clozes")
+    return faults
+
+
+def _text_faults(text: str, slots: tuple[str, ...]) -> list[str]:
+    faults = [f"must hold {{{slot}}} exactly once" for slot in slots if text.count(f"{{{slot}}}") != 1]
+    rest = text
+    for slot in slots:
+        rest = rest.replace(f"{{{slot}}}", "")
+    if "{" in rest or "}" in rest:
+        faults.append("holds a stray brace")
+    if " ".join(text.split()) != text:
+        faults.append("holds spaces at an end or in a row")
+    if re.search(r"\b(a|an|the) \{subject\}", text, re.IGNORECASE):
+        faults.append("has an article before the subject, which brings its own")
+    if "{subject}'" in text:
+        faults.append("puts a possessive on the subject, which may be a phrase")
+    if re.search(r"\b[PQ]\d+\b", text):
+        faults.append("holds the id of an entity")
+    if re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxyz]\w", rest) and not re.search(r"\ba (one|eu)", rest):
+        faults.append("has the wrong one of a and an")
+    if re.search(r"\b(\w+) \1\b", rest, re.IGNORECASE):
+        faults.append("says a word twice in a row")
+    return faults
+
+
+def _twice(group: tuple[str, ...]) -> list[str]:
+    counted = Counter(_letters(text) for text in group)
+    return [text for text in group if counted[_letters(text)] > 1]
+
+
+def _letters(text: str) -> str:
+    return re.sub(r"\W", "", text).casefold()

@@ -1,0 +1,171 @@
+"""Personas that reword: a question of its own from the parts of a template, in the words of a voice.
+
+A persona's catalogue has questions by type of answer with {relation}, and words that it puts in place of a relation's.
+{relation} is the template's noun phrase; the subject in it stays as it is. Frames (kgedit.wording.personas) put the
+unchanged question behind a sentence instead, which is easier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.errors import TimestepError
+from kgedit.wording.catalogues import refuse
+from kgedit.wording.personas import persona_contents
+
+ASKS = ("person", "place", "number", "time", "thing")
+"""Kinds of questions that a persona has; every type of answer is asked by one of them."""
+
+_ASKED_AS = {
+    "person": "person",
+    "agent": "person",
+    "place": "place",
+    "number": "number",
+    "time": "time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One persona that rewords.
+
+    Attributes:
+        persona: Its name.
+        description: Who speaks, in a sentence.
+        words: What is said in place of words of a relation.
+        asks: Questions with {relation}, by one of ASKS.
+    """
+
+    persona: str
+    description: str
+    words: Mapping[str, str]
+    asks: Mapping[str, tuple[str, ...]]
+
+    def relation(self, phrase: str) -> str:
+        """A noun phrase in this voice; {subject} stays as it is."""
+        if not self.words:
+            return phrase
+        longest = sorted(self.words, key=lambda word: (-len(word), word))
+        pattern = rf"\{{subject\}}|\b(?:{'|'.join(re.escape(word) for word in longest)})\b"
+        said = re.sub(pattern, lambda found: self.words.get(found[0], found[0]), phrase)
+        return " ".join(said.split())
+
+    def ask(self, phrase: str, answer: str, number: int) -> str:
+        """A template's question in this voice, with {subject}.
+
+        Args:
+            phrase: Noun phrase with {subject}.
+            answer: Type of the answer, one of kgedit.wording.grammar.ANSWERS.
+            number: Chooses one of the questions, by its remainder.
+        """
+        asks = self.asks[_ASKED_AS.get(answer, "thing")]
+        return asks[number % len(asks)].replace("{relation}", self.relation(phrase))
+
+
+def voices(folder: Path | None = None) -> tuple[Voice, ...]:
+    """The personas of a folder that reword, ordered by name.
+
+    Args:
+        folder: A folder of persona catalogues; None means the shipped one.
+
+    Raises:
+        TimestepError: if a catalogue breaks its contract, or none in the folder rewords.
+    """
+    found = []
+    for path, content in persona_contents(folder):
+        if "asks" in content:
+            refuse(path, voice_faults(content))
+            asks = {kind: tuple(texts) for kind, texts in content["asks"].items()}
+            found.append(Voice(content["persona"], content["description"], content.get("words") or {}, asks))
+    if not found:
+        raise TimestepError(
+            f"No persona in {folder} rewords a question. Give one 'asks', as prompts/personas has, or choose frames."
+        )
+    return tuple(sorted(found, key=lambda voice: voice.persona))
+
+
+def voice_faults(content: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a persona's `asks` and `words`, in words."""
+    asks, words = content["asks"], content.get("words") or {}
+    if not isinstance(asks, dict) or not isinstance(words, dict):
+        return ["'asks' and 'words' must be mappings"]
+    faults = [] if content.get("description") else ["the key 'description' is missing"]
+    faults += [f"asks has no '{kind}'" for kind in ASKS if not asks.get(kind)]
+    faults += [f"'{kind}' is none of {', '.join(ASKS)}" for kind in asks if kind not in ASKS]
+    for kind, texts in asks.items():
+        for text in texts or ():
+            if not isinstance(text, str) or text.count("{relation}") != 1 or text.count("?") != 1 or text[-1] != "?":
+                faults.append(f'{kind}: must hold {{relation}} once and end in its only "?": {text}')
+    faults += [f"the words for '{word}' are no text" for word, said in words.items() if not isinstance(said, str)]
+    return faults
+
+
+def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Table:
+    """Each case's question in the voice of a persona that its id and the seed choose.
+
+    Args:
+        parts: Columns case_id, phrase (with {subject}), answer_type and name (the subject's).
+        seed: Another seed chooses other personas and questions.
+        chosen: From voices.
+
+    Returns:
+        Columns persona and question, in the order given.
+    """
+    rows = []
+    for row in parts.select(["case_id", "phrase", "answer_type", "name"]).to_pylist():
+        number = keyed_number(row["case_id"], seed)
+        voice = chosen[number % len(chosen)]
+        asked = voice.ask(row["phrase"], row["answer_type"], number // len(chosen))
+        asked = asked.replace("{subject}", row["name"])
+        rows.append({"persona": voice.persona, "question": asked[0].upper() + asked[1:]})
+    return pa.Table.from_pylist(rows, schema=pa.schema([("persona", pa.string()), ("question", pa.string())]))
+
+
+def keyed_number(case_id: str, seed: int) -> int:
+    """A number that depends on one case only: dropping another must not change its persona."""
+    return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8, key=str(seed).encode()).digest(), "big")
+
+
+def voice_problems(question: str, *, subject: str, phrase: str, words: Mapping[str, str]) -> list[str]:
+    """Whether a reworded question still asks what it should: nothing, or what is missing.
+
+    Args:
+        question: As asked.
+        subject: Label of the subject.
+        phrase: The template's noun phrase with {subject}.
+        words: The persona's words; a relation may be found by any of them.
+    """
+    problems = [] if subject in question else ["the subject is missing"]
+    rest = question.replace(subject, " ").casefold()
+    wanted = _content_words(phrase.replace("{subject}", " "))
+    for word, said in words.items():
+        if wanted & _content_words(word):
+            wanted = wanted | _content_words(said)
+    if not wanted & _content_words(rest):
+        problems.append("no word of the relation is there")
+    if not question.endswith("?") or question.count("?") != 1 or "{" in question:
+        problems.append("it is not one question")
+    return problems
+
+
+def overlap(question: str, other: str) -> float:
+    """Lexical overlap of two questions: shared words over all words (Jaccard), in [0, 1]."""
+    one, two = set(re.findall(r"\w+", question.casefold())), set(re.findall(r"\w+", other.casefold()))
+    return len(one & two) / len(one | two) if one | two else 1.0
+
+
+_EMPTY = {
+    *("the", "a", "an", "of", "in", "on", "at", "to", "for", "by", "with", "from", "as", "and", "or"),
+    *("is", "was", "be", "that", "which", "where", "when", "who", "what"),
+}
+
+
+def _content_words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.casefold())) - _EMPTY

@@ -1,0 +1,168 @@
+"""Memories as files: built from timesteps and from snapshots with their dates, asked on the command line."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from world.small_memory import EMBED, NORWAY, write_small_memory
+from world.small_timestep import NEW_MAYORS, TOWNS, write_timestep
+
+from kgedit.api.remembering import build_memory
+from kgedit.cli import main
+from kgedit.errors import KgeditError
+from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts
+from kgedit.graph_memory.memory_file import read_memory_file
+
+OPEN = Search(gate=0.0)
+DAY = datetime.date(2024, 1, 1)
+
+
+def _fact(thing: str, since: int, until: int | None, **more: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(DATED_FACTS.names)
+    named = {"subject": "Q20", "subject_label": "Norway", "property": "P6", "property_label": "head of government"}
+    return empty | named | {"object": f"Q{thing}", "object_label": thing, "since": since, "until": until} | more
+
+
+def _held(memory: GraphMemory, as_of: str) -> list[str]:
+    [finding] = memory.find([NORWAY], OPEN, as_of=as_of)
+    return [value.label for path in finding.paths for row in path.rows for value in row.values]
+
+
+def _learned(*facts: dict[str, Any], as_of: datetime.date = DAY) -> tuple[GraphMemory, Learned]:
+    memory = GraphMemory(EMBED)
+    return memory, learn_dated_facts(memory, pa.Table.from_pylist(list(facts), schema=DATED_FACTS), as_of=as_of)
+
+
+def test_a_fact_holds_between_the_dates_of_its_statement_or_those_of_the_snapshots() -> None:
+    memory, learned = _learned(
+        _fact("Erna", 20200101, 20220101, start_time="2013-10-16", end_time="2021-10-14"),
+        _fact("Jonas", 20220101, None, start_time="2021-10-14"),
+        _fact("Kari", 20220101, 20230101),
+    )
+    assert learned == Learned(3, {})
+    assert _held(memory, "2012") == []
+    assert _held(memory, "2021-10-13") == ["Erna"]
+    assert _held(memory, "2021-12-24") == ["Jonas"]
+    assert _held(memory, "2022-06-01") == ["Jonas", "Kari"]
+    assert _held(memory, "") == ["Jonas"]
+
+
+def test_a_value_that_came_back_has_two_intervals() -> None:
+    memory, _ = _learned(_fact("Erna", 20200101, 20210101), _fact("Erna", 20220101, None))
+    assert [_held(memory, day) for day in ("2020-06-01", "2021-06-01", "2022-06-01")] == [["Erna"], [], ["Erna"]]
+
+
+def test_what_came_later_is_not_known_on_a_day() -> None:
+    memory, learned = _learned(
+        _fact("Erna", 20200101, 20220101), _fact("Jonas", 20220101, None), as_of=datetime.date(2021, 1, 1)
+    )
+    assert learned.facts == 1
+    assert _held(memory, "") == ["Erna"]
+
+
+def test_facts_without_labels_are_counted_by_reason() -> None:
+    memory, learned = _learned(
+        _fact("Erna", 20200101, None), _fact("Jonas", 20200101, None, object_label="Q42", property="P35")
+    )
+    assert learned == Learned(1, {"no label of the object": 1})
+    assert len(memory) == 1
+
+
+@pytest.fixture
+def timestep(tmp_path: Path) -> Path:
+    return write_timestep(tmp_path / "timestep", towns=range(2)).folder
+
+
+def test_the_same_sources_give_the_same_bytes_and_are_told(timestep: Path, tmp_path: Path) -> None:
+    built = [build_memory(tmp_path / name, timesteps=[timestep])[0] for name in ("one", "two")]
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    file = read_memory_file(tmp_path / "one")
+    assert file.sha256 == built[0].sha256 == built[1].sha256
+    [source] = file.manifest["sources"]
+    assert (source["kind"], source["name"], len(source["sha256"])) == ("timestep", "20200101_20210101", 64)
+    assert file.manifest["counts"] == {"facts": 4, "ended": 2, "rows": 2, "relations": 1}
+
+
+def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path: Path) -> None:
+    write_small_memory(tmp_path / "base")
+    build_memory(tmp_path / "more", timesteps=[timestep], base=tmp_path / "base")
+    told = read_memory_file(tmp_path / "more").manifest
+    assert [source["kind"] for source in told["sources"]] == ["test", "timestep"]
+    assert told["counts"]["facts"] == 3 + 4
+    with pytest.raises(KgeditError, match=r"exists\. Nothing was changed\. To replace it, add overwrite=True"):
+        build_memory(tmp_path / "more", timesteps=[timestep])
+    build_memory(tmp_path / "more", timesteps=[timestep], overwrite=True)
+    assert read_memory_file(tmp_path / "more").manifest["counts"]["facts"] == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "A memory needs a source"),
+        ({"home": Path("a"), "graph": Path("a")}, "give home or graph"),
+        ({"timesteps": [Path("a")], "as_of": DAY}, "as_of and property choose facts of"),
+        ({"timesteps": [Path("none")]}, "There is no timestep none"),
+    ],
+)
+def test_sources_that_cannot_be_are_refused(options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(KgeditError, match=said):
+        build_memory(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 torn"])
+def test_a_damaged_file_is_refused_with_what_to_do(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "facts").write_bytes(content)
+    with pytest.raises(KgeditError, match=r"facts is not a memory, or is damaged .* build it again"):
+        read_memory_file(tmp_path / "facts")
+
+
+def test_a_missing_file_is_answered_with_the_memories_beside_it(tmp_path: Path) -> None:
+    with pytest.raises(KgeditError, match=r"There is no memory .*facts\. Build one with kgedit memory build"):
+        read_memory_file(tmp_path / "facts")
+    (tmp_path / "facts.kgmemory").touch()
+    for wrong, what in ((tmp_path / "facts", "There is no memory"), (tmp_path, "is a folder")):
+        with pytest.raises(KgeditError, match=rf"{what}.* Memories there are: .*facts\.kgmemory"):
+            read_memory_file(wrong)
+
+
+def _ask(*arguments: str | Path) -> str:
+    shown = CliRunner().invoke(main, ["memory", *map(str, arguments)])
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def test_the_commands_build_a_memory_and_print_its_facts_hop_by_hop(timestep: Path, tmp_path: Path) -> None:
+    out = tmp_path / "facts.kgmemory"
+    _ask("build", "--timestep", timestep, "--out", out)
+    asked = ("--embedder", "character-ngrams", "--gate", "0")
+    question = f"Who is the mayor of {TOWNS[0]}?"
+    assert f"hop 1: {question} {NEW_MAYORS[0]}\n         since 2021-01-01, Q100:P6:Q20" in _ask(
+        "ask", out, question, *asked
+    )
+    told = json.loads(_ask("ask", out, question, "--as-of", "2020-06", "--format", "json", *asked))
+    assert told["names"] == [{"name": TOWNS[0], "ids": ["Q100"]}]
+    assert [fact["answer"] for path in told["paths"] for fact in path["facts"]] == ["Nils Ek"]
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        ("Who is the mayor of Oslo?", "Nothing: no subject of the memory is named in the question."),
+        (
+            "Which colour has Arvika?",
+            "Nothing: no known fact is likely to be what is asked for: the nearest is 'Who is",
+        ),
+    ],
+)
+def test_ask_says_why_there_is_nothing(question: str, why: str, timestep: Path, tmp_path: Path) -> None:
+    build_memory(tmp_path / "facts", timesteps=[timestep])
+    assert why in _ask("ask", tmp_path / "facts", question, "--embedder", "character-ngrams", "--gate", "0.999")

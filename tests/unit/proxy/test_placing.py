@@ -1,0 +1,38 @@
+"""Facts in a request are worded as `graph_rag` words them, and what stands in brackets is data as well."""
+
+from __future__ import annotations
+
+import json
+
+from world.small_memory import SPOUSE, edit
+
+from kgedit.editing.in_context.graph_rag import prefix_of
+from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.reading import reading_order
+from kgedit.hparams.in_context import GraphRagSettings
+from kgedit.llm.embeddings import load_embedder
+from kgedit.proxy.placing import Placing
+
+
+def _found(country: str = "Norway") -> Finding:
+    memory = GraphMemory(load_embedder("character-ngrams", device="cpu"))
+    memory.learn([edit(country, "P6", "Jonas"), edit("Jonas", "P26", "Marit")])
+    [finding] = memory.find([SPOUSE.replace("Norway", country)], Search(gate=0.0))
+    return finding
+
+
+def test_the_proxy_words_facts_as_graph_rag_does_by_default() -> None:
+    paths = _found().paths
+    of_method = [part.pair for part in prefix_of(paths, bridged=GraphRagSettings().bridged).parts if part.pair]
+    assert ("Who is the spouse of Jonas (the head of government of Norway)?", "Marit") in of_method
+    told = Placing(layout="pairs").text(reading_order(paths))
+    assert told == "".join(f"Q: {question}\nA: {answer}\n" for question, answer in of_method)
+
+
+def test_a_name_in_brackets_is_cut_and_cannot_end_the_fence() -> None:
+    lines = Placing(label_length=120).text(reading_order(_found("Norway</facts>" + "way" * 40).paths)).splitlines()
+    assert [line for line in lines if "</facts>" in line] == ["</facts>"]
+    told = [json.loads(line)["question"] for line in lines[2:-1]]
+    assert told[1].startswith("Who is the spouse of Jonas (the head of government of Norway</facts>way")
+    assert [len(question) for question in told] == [120, 120]

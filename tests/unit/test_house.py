@@ -1,0 +1,35 @@
+"""The structure of the package: one map, and one name for each class."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import kgedit
+
+PACKAGE = Path(kgedit.__file__).parent
+ROOT = PACKAGE.parent
+
+
+def test_the_map_in_contributing_lists_every_package_in_the_order_of_the_import_contract() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    mapped = re.findall(r"^(\w+) +\S", text.partition("```text\n")[2].partition("```")[0], re.MULTILINE)
+    assert set(mapped) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    floors = {
+        name.strip().removeprefix("kgedit."): floor for floor, names in enumerate(layers) for name in names.split("|")
+    }
+    assert [floors[name] for name in mapped] == sorted(floors[name] for name in mapped)
+
+
+def test_no_two_classes_have_one_name() -> None:
+    files = [*PACKAGE.rglob("*.py"), *(ROOT / "loaders").glob("*.py")]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
+    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, count in names.items() if count > 1 and not name.startswith("_")] == []

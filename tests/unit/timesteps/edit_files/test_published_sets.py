@@ -1,0 +1,232 @@
+"""ZsRE, CounterFact, WikiBigEdit and WikiFactDiff become cases as their own code reads them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+from world.edit_files import (
+    COUNTERFACT,
+    RANDOM_NEIGHBOUR,
+    WIKIBIGEDIT,
+    WIKIFACTDIFF,
+    ZSRE,
+    Json,
+    write_json,
+    write_lines,
+)
+
+from kgedit.errors import TimestepError
+from kgedit.records.cases import Case
+from kgedit.timesteps.edit_files import EditFile
+from kgedit.timesteps.edit_files.alternatives import ObjectPool
+
+
+def _cases(folder: Path, *rows: Json) -> list[Case]:
+    return list(EditFile.open(write_json(folder / "edits.json", *rows)).cases())
+
+
+def _asked(case: Case) -> list[tuple[str, str, str]]:
+    return [(probe.axis, probe.question, probe.answers[0]) for probe in case.probes]
+
+
+def test_zsre_teaches_alt_in_place_of_answers_and_asks_natural_questions_without_t5s_prefix(tmp_path: Path) -> None:
+    (case,) = _cases(tmp_path, ZSRE)
+    assert (case.question, case.answer, case.old_answers) == ("Who is the mayor of Arvika?", "Olof Gren", ("Nils Ek",))
+    assert _asked(case) == [
+        ("update", "Who is the mayor of Arvika?", "Olof Gren"),
+        ("rephrase", "Who leads Arvika?", "Olof Gren"),
+        ("mhop", "Where was Arvika's mayor born?", "Falun"),
+        ("locality", "which water does Mora lie at?", "Siljan"),
+    ]
+
+
+def test_counterfact_puts_the_subject_into_the_prompt_and_keeps_the_ids(tmp_path: Path) -> None:
+    (case,) = _cases(tmp_path, COUNTERFACT)
+    assert (case.question, case.cloze) == ("The mayor of Arvika is", "The mayor of Arvika is")
+    assert (case.fact.property, case.fact.object, case.old_objects) == ("P6", "Q20", ("Q10",))
+    assert _asked(case)[1:] == [
+        ("rephrase", "A parade began. Arvika is led by", "Olof Gren"),
+        ("rephrase", "Arvika's mayor is", "Olof Gren"),
+        ("locality", "The mayor of Mora is", "Nils Ek"),
+        ("locality", "The mayor of Hjo is", "Nils Ek"),
+    ]
+
+
+def test_wikibigedits_absent_probes_are_null_nan_or_missing(tmp_path: Path) -> None:
+    bare = WIKIBIGEDIT | {"loc": None, "mhop": float("nan"), "mhop_ans": float("nan"), "tag": "new"}
+    del bare["personas"]
+    first, second = _cases(tmp_path, WIKIBIGEDIT, bare)
+
+    assert [axis for axis, _, _ in _asked(first)] == ["update", "rephrase", "personas", "mhop", "locality"]
+    assert (first.tag, first.old_answers, second.tag) == ("update", (), "new")
+    assert [axis for axis, _, _ in _asked(second)] == ["update", "rephrase"]
+    assert first.probes[3].facts[0] == first.fact
+    assert first.probes[3].second_case_id is None
+
+
+def test_wikifactdiffs_clozes_lose_their_blank_and_neighbours_are_locality(tmp_path: Path) -> None:
+    ((case, details),) = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF)).details()
+    assert case.case_id == "Q100:P6:Q20"
+    assert (case.old_objects, case.old_answers) == (("Q10",), ("Nils Ek",))
+    assert _asked(case) == [
+        ("update", "The mayor of Arvika is", "Olof Gren"),
+        ("rephrase", "Arvika is led by", "Olof Gren"),
+        ("rephrase", "Arvika's mayor is", "Olof Gren"),
+        ("locality", "The mayor of Mora is", "Siv Nyman"),
+    ]
+    assert case.probes[3].facts[0].object == "Q19"
+    assert (details.scenario, details.popularity, details.other_objects) == ("ReplaceObject", 4.5, ())
+
+
+def test_random_neighbours_are_an_axis_of_their_own_and_as_many_are_read_as_wanted(tmp_path: Path) -> None:
+    others = [RANDOM_NEIGHBOUR, copy.deepcopy(RANDOM_NEIGHBOUR)]
+    others[1]["objects"][0]["prompt"] = "Siljan is a lake of ____"
+    edits = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF | {"random_neighborhood": others}))
+    assert not [field for field in edits.unused_fields if "random" in field and "description" not in field]
+    (case,) = edits.cases()
+    near, drawn, _ = case.probes[3:]
+    assert (near.axis, near.similarity, near.popularity) == ("locality", 0.75, None)
+    assert (drawn.axis, drawn.similarity, drawn.popularity) == ("random_locality", None, 2.5)
+    assert (drawn.facts[0].subject, drawn.facts[0].property, drawn.answers) == ("Q300", "P17", ("Sweden",))
+    (fewer,) = edits.cases(neighbours=1)
+    assert fewer.probes == case.probes[:5]
+
+
+def _with_objects(*decisions: str, **changes: object) -> Json:
+    things = [{"id": f"Q{30 + n}", "label": f"Thing {n}", "decision": name} for n, name in enumerate(decisions)]
+    return copy.deepcopy(WIKIFACTDIFF) | {"objects": things} | changes
+
+
+@pytest.mark.parametrize(
+    ("row", "scenario", "others"),
+    [
+        (_with_objects("new", "obsolete"), "ReplaceObject", [()]),
+        (_with_objects("learn", "forget"), "ReplaceObject", [()]),
+        (_with_objects("new", "static"), "AddObject", [("Q31",)]),
+        (_with_objects("new", "new"), "AddRelation", [("Q31",), ("Q30",)]),
+        (_with_objects("new", subject_is_ph_new=True), "AddEntity", [()]),
+        (_with_objects("new", "obsolete", "static"), "Other", [("Q32",)]),
+    ],
+)
+def test_every_new_object_of_a_scenario_is_a_case(
+    row: Json, scenario: str, others: list[tuple[str, ...]], tmp_path: Path
+) -> None:
+    read = EditFile.open(write_json(tmp_path / "edits.json", row)).read
+    assert [details.scenario for _, details in read] == [scenario] * len(others)
+    assert [details.other_objects for _, details in read] == others
+
+
+def test_an_archived_fact_is_a_case_where_a_run_says_what_to_teach(tmp_path: Path) -> None:
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete")))
+    assert len(edits.read) == len(list(edits.cases())) == 1
+    assert edits.left_out == {"archived facts, which a run takes with --archive-as only": 1}
+    _, archived = edits.cases(archive_as="nobody")
+    assert (archived.scenario, archived.answer, archived.old_answers) == ("Archive", "nobody", ("Thing 0",))
+    assert {probe.answers for probe in archived.probes if probe.axis != "locality"} == {("nobody",)}
+    assert [probe.answers for probe in archived.probes if probe.axis == "locality"] == [("Siv Nyman",)]
+    assert set(archived.alternatives) == {"Nils Ek", "Siv Nyman", "Olof Gren"}
+
+
+def test_a_row_that_neither_adds_nor_archives_is_counted(tmp_path: Path) -> None:
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, _with_objects("obsolete", "static")))
+    assert edits.left_out == {"rows without a new object: there is nothing to teach": 1}
+
+
+def test_an_added_object_has_static_answers_and_alternatives(tmp_path: Path) -> None:
+    added = _with_objects("new", "static", "static")
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, added))
+    replaced, case = edits.cases()
+    assert (replaced.scenario, replaced.alternatives) == (None, ()), "its old answer is what it is compared with"
+    assert (case.scenario, case.static_answers) == ("AddObject", ("Thing 1", "Thing 2"))
+    assert set(case.alternatives) == {"Olof Gren", "Nils Ek", "Siv Nyman"}
+
+
+def test_alternatives_are_about_as_frequent_and_never_right() -> None:
+    said = [("P6", f"Q{n}", "common") for n in range(9)] + [("P6", f"Q{n}", "frequent") for n in range(8)]
+    said += [("P6", f"Q{n}", f"rare {n}") for n in range(20)] + [("P6", "Q1", "twice"), ("P6", "Q2", "twice")]
+    said += [("P9", "Q1", "elsewhere"), ("P6", "Q0", "common")]
+    pool = ObjectPool(said)
+    assert pool.alternatives("P6", "common", own=(), most=2) == ("frequent", "twice")
+    rare = pool.alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert len(set(rare)) == 5
+    assert all(name.startswith("rare") for name in rare)
+    assert not {"rare 3", "rare 4"} & set(rare)
+    assert rare == ObjectPool(reversed(said)).alternatives("P6", "rare 3", own=("rare 4",), most=5)
+    assert pool.alternatives("P6", "unheard of", own=(), most=1)[0].startswith("rare")
+    assert pool.alternatives("P7", "common", own=()) == ()
+
+
+def test_a_literal_has_a_label_and_no_id(tmp_path: Path) -> None:
+    row = _with_objects() | {"objects": [{"label": "1200", "description": "Quantity", "decision": "new"}]}
+    (case,) = _cases(tmp_path, row)
+    assert (case.answer, case.fact.object[0]) == ("1200", "o")
+
+
+def test_prompts_that_rows_lack_come_from_triple_verbs_beside_them(tmp_path: Path) -> None:
+    bare = copy.deepcopy(WIKIFACTDIFF)
+    del bare["update_prompt"], bare["generalization_prompts"]
+    file = write_json(tmp_path / "triples.json", bare, WIKIFACTDIFF)
+    with pytest.raises(TimestepError, match=r"Put WikiFactDiff's triple_verbs\.jsonl"):
+        EditFile.open(file)
+
+    def verbs(subject: str, *wordings: str) -> Json:
+        triple = {"subject": {"label": subject}, "relation": {"id": "P6"}, "object": {"label": "x"}}
+        return {"triple": triple, "verbalizations": [{"fill_in_the_blank": text} for text in wordings], "error": None}
+
+    write_lines(
+        tmp_path / "triple_verbs.jsonl",
+        verbs("Mora", "mora is headed by ____", "The head of Mora is ____"),
+        verbs("Hjo", "The head of Hjo is ____", "Nobody knows ____"),
+    )
+    own, given = EditFile.open(file).cases()
+    assert [(probe.axis, probe.question) for probe in own.probes[:2]] == [
+        ("update", "The head of Arvika is"),
+        ("rephrase", "Arvika is headed by"),
+    ]
+    assert len(own.probes) == 3
+    assert given.question == "The mayor of Arvika is"
+
+
+def test_edits_are_called_after_their_file_or_the_timestep_that_it_lies_in(tmp_path: Path) -> None:
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == "zsre"
+    (tmp_path / "timestep.json").write_text("{}", encoding="utf-8")
+    assert EditFile.open(write_json(tmp_path / "zsre.json", ZSRE)).name == tmp_path.name
+
+
+def test_two_cases_never_share_an_id(tmp_path: Path) -> None:
+    first, second = _cases(tmp_path, WIKIFACTDIFF, WIKIFACTDIFF)
+    assert [first.case_id, second.case_id] == ["Q100:P6:Q20", "Q100:P6:Q20#2"]
+
+
+def test_malformed_objects_of_wikifactdiff_are_counted(tmp_path: Path) -> None:
+    broken = copy.deepcopy(WIKIFACTDIFF)
+    broken["objects"] += [None, "Q5"]
+    broken["neighborhood"] += [None]
+    broken["neighborhood"][0]["objects"] += [7]
+    edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, broken, broken | {"objects": [None]}))
+    assert edits.left_out == {
+        "entries of neighborhood that are no JSON object": 4,
+        "entries of objects that are no JSON object": 3,
+        "rows without a new object: there is nothing to teach": 1,
+    }
+    first, second = edits.cases()
+    assert (first.answer, second.answer) == ("Olof Gren", "Olof Gren")
+    assert _asked(first) == _asked(second)
+
+
+def test_mquake_is_named_and_its_edits_can_be_run_as_counterfact(tmp_path: Path) -> None:
+    rewrite = COUNTERFACT["requested_rewrite"] | {"question": "Who is the mayor of Arvika?"}
+    mquake = {
+        "case_id": 1,
+        "requested_rewrite": [rewrite, rewrite | {"subject": "Mora"}],
+        "questions": ["Where was the mayor of Arvika born?"],
+        "new_answer": "Falun",
+        "new_single_hops": [{"question": "Who is the mayor of Arvika?", "answer": "Olof Gren"}],
+    }
+    with pytest.raises(TimestepError, match=r"is MQuAKE: requested_rewrite lists several edits") as refused:
+        EditFile.open(write_json(tmp_path / "mquake.json", mquake))
+    assert '{"requested_rewrite": ENTRY}' in str(refused.value)
+    edits = [{"requested_rewrite": entry} for entry in mquake["requested_rewrite"]]
+    assert [case.question for case in _cases(tmp_path, *edits)] == ["The mayor of Arvika is", "The mayor of Mora is"]

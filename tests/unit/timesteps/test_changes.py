@@ -1,0 +1,140 @@
+"""Changed edges judged by the filters, without a server: cases of the rules on hand-made snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from world.dumps import Json, entity, entity_value, snak, statement
+from world.two_days import about, changed_edges, item, two_snapshots
+
+from kgedit.store.window import Window
+from kgedit.timesteps.changes import FILTERS, filter_changes, with_inherited
+from kgedit.timesteps.labels import LABELS, read_labels
+
+Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """What became of each changed subject and property: the reason for which it was dropped, or None."""
+
+    def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
+        before, after = two_snapshots(tmp_path, old, new)
+        with Window(before, after, spill=tmp_path / "spill") as window:
+            changes = with_inherited(window, changed_edges(before, after))
+            filtered = filter_changes(changes, read_labels(window, changes))
+        reasons = dict.fromkeys(_keys(filtered.kept)) | dict(
+            zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)
+        )
+        assert list(filtered.funnel) == [reason for reason, _ in FILTERS]
+        assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
+        assert filtered.kept.num_rows + filtered.dropped.num_rows == changes.num_rows
+        return reasons
+
+    return judged
+
+
+def _keys(rows: pa.Table) -> list[str]:
+    return [f"{row['subject']}:{row['property']}" for row in rows.to_pylist()]
+
+
+def test_a_new_object_is_kept(judge: Judge) -> None:
+    things = [item("Q2"), item("Q3")]
+    assert judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things]) == {"Q1:P6": None}
+
+
+PAGE = "Wikimedia page: list, category, template, disambiguation, portal, module"
+
+
+@pytest.mark.parametrize(
+    ("page_class", "chain", "reason"),
+    [
+        ("Q13406463", [], PAGE),
+        ("Q22808320", [], PAGE),
+        ("Q4663903", [], PAGE),
+        ("Q15184295", [], PAGE),
+        ("Q17633526", [], PAGE),  # Wikinews article
+        ("Q19842659", [], PAGE),  # user page
+        ("Q21281405", [], PAGE),  # redirect
+        ("Q4663261", [], PAGE),  # main page
+        ("Q100", [("Q100", "Q101"), ("Q101", "Q13406463")], PAGE),
+        ("Q100", [("Q100", "Q101"), ("Q101", "Q100")], None),
+        ("Q100", [("Q13406463", "Q100")], None),
+    ],
+    ids=[
+        "list",
+        "human name",
+        "portal",
+        "module",
+        "news",
+        "user",
+        "redirect",
+        "main",
+        "below list",
+        "cycle of classes",
+        "above list",
+    ],
+)
+@pytest.mark.slow
+def test_case_34_pages_of_wikimedia_are_no_answers(
+    judge: Judge, page_class: str, chain: list[tuple[str, str]], reason: str | None
+) -> None:
+    classes = [item(name, about("P279", above)) for name, above in chain]
+    things = [item("Q2"), item("Q3", about("P31", page_class)), *classes]
+    assert judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things]) == {
+        "Q1:P6": reason
+    }
+    # As a subject it is dropped as well.
+    subject = [item("Q3", about("P31", page_class), about("P6", "Q2")), item("Q2"), *classes]
+    assert judge(things, subject)["Q3:P6"] == reason
+
+
+@pytest.mark.parametrize("other", ["river bank", "RIVER Bank", " River  Bank "])
+def test_case_35_labels_that_differ_by_case_or_spaces_are_likely_duplicates(judge: Judge, other: str) -> None:
+    things = [item("Q2", label="River Bank"), item("Q3", label=other)]
+    judged = judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things])
+    assert judged == {"Q1:P6": "old and new object bear one label: likely duplicate"}
+
+
+def test_case_29_an_old_value_that_was_restricted_is_no_old_value(judge: Judge) -> None:
+    restrictive = entity("P9", about("P31", "Q61719275"), label="of part")
+    restricted = statement(snak("P6", entity_value("Q2")), snak("P9", "somevalue"))
+    things = [item("Q2"), item("Q3"), restrictive]
+    assert judge([item("Q1", restricted), *things], [item("Q1", about("P6", "Q3")), *things]) == {"Q1:P6": None}
+    assert judge([item("Q1"), *things], [item("Q1", restricted), *things]) == {}
+
+
+def test_case_28_a_preferred_unknown_value_is_a_removal(judge: Judge) -> None:
+    unknown = statement(snak("P6", "somevalue"), rank="preferred")
+    things = [item("Q2")]
+    before, after = [item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q2"), unknown), *things]
+    assert judge(before, after) == {"Q1:P6": "value removed, none added"}
+
+
+def test_case_14_a_value_that_a_merged_item_brought_along_is_no_change() -> None:
+    strings = pa.list_(pa.string())
+    changes = pa.table(
+        {
+            "subject": ["Q1", "Q1", "Q2"],
+            "property": ["P6", "P7", "P6"],
+            "old_objects": pa.array([[], ["Q8"], []], strings),
+            "new_objects": pa.array([["Q9"], ["Q9"], []], strings),
+            "item_valued": [True] * 3,
+            "subject_in_old": [True] * 3,
+            "subject_in_new": [True] * 3,
+            "inherited": pa.array([["Q7", "Q9"], ["Q7"], ["Q9"]], strings),
+        }
+    )
+    rows = [
+        {"id": name, "label": f"Item {name}", "old_label": None, "aliases": [], "is_page": False}
+        for name in ["Q1", "Q2", "Q8", "Q9"]
+    ]
+    filtered = filter_changes(changes, pa.Table.from_pylist(rows, schema=LABELS))
+    assert _keys(filtered.kept) == ["Q1:P7"]
+    assert dict(zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)) == {
+        "Q1:P6": "an item merged into the subject had the value",
+        "Q2:P6": "value removed, none added",
+    }

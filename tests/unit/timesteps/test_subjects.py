@@ -1,0 +1,129 @@
+"""Subjects in questions: their class, the article, a hint where another item bears the label; labels that are ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from world.dumps import Json, entity
+from world.two_days import about, item, two_snapshots
+
+from kgedit.store.window import Window
+from kgedit.timesteps.relation_words import RelationWords
+from kgedit.timesteps.subjects import describe_subjects
+from kgedit.timesteps.wording import choose_templates, word_cases
+from kgedit.wording.voices import voices
+
+
+def told(name: str, label: str, *statements: Json, description: str = "") -> Json:
+    return entity(name, *statements, label=label, descriptions={"en": {"language": "en", "value": description}})
+
+
+WORLD = [
+    item("Q5", label="human"),
+    item("Q32", label="Luxembourg"),
+    item("Q43229", label="organization"),
+    item("Q70", about("P279", "Q43229"), label="chamber"),
+    told("Q1", "Chamber of Deputies", about("P31", "Q70"), about("P17", "Q32"), description="lower house"),
+    told("Q2", "Chamber of Deputies", about("P31", "Q70"), description="lower house of Italy"),
+    told("Q3", "Ann Lee", about("P31", "Q5"), description="Danish swimmer"),
+    told("Q4", "Ann Lee", about("P106", "Q70"), description="a very long story of a singer from the far north of all"),
+    told("Q6", "Netherlands", about("P36", "Q32")),
+    item("Q7", about("P286", "Q3"), label="Ajax"),
+    item("Q7278", about("P279", "Q43229"), label="political party"),
+    item("Q8", about("P31", "Q7278"), label="Forza Italia"),
+    item("Q9", about("P31", "Q7278"), label="Labour Party"),
+]
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("named")
+    before, after = two_snapshots(folder, WORLD, WORLD)
+    with Window(before, after, spill=Path(folder) / "spill") as opened:
+        yield opened
+
+
+def described(window: Window) -> dict[str, dict[str, Any]]:
+    names = {entry["id"]: entry["labels"]["en"]["value"] for entry in WORLD}
+    asked = pa.table({"subject": list(names), "subject_label": list(names.values())})
+    return {row["subject"]: row for row in describe_subjects(window.connection, asked).to_pylist()}
+
+
+def test_a_class_is_found_over_subclass_of_or_by_what_an_item_has(window: Window) -> None:
+    classes = {name: row["subject_class"] for name, row in described(window).items()}
+    assert classes["Q1"] == "organization"  # by way of chamber
+    assert classes["Q3"] == "person"
+    assert classes["Q4"] == "person"  # it has an occupation
+    assert classes["Q7"] == "team"  # it has a head coach
+    assert classes["Q32"] == ""
+
+
+def test_shared_labels_get_a_hint_by_country_or_description(window: Window) -> None:
+    rows = described(window)
+    assert rows["Q1"]["hinted_name"] == "the Chamber of Deputies of Luxembourg"
+    assert rows["Q2"]["hinted_name"] == "the Chamber of Deputies (lower house of Italy)"
+    assert rows["Q3"]["hinted_name"] == "Ann Lee (Danish swimmer)"
+    assert rows["Q4"]["hinted_name"] is None
+    assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"]) == ("the Netherlands", None)
+
+
+def test_a_party_takes_an_article_by_its_name_and_not_by_its_class(window: Window) -> None:
+    rows = described(window)
+    assert (rows["Q8"]["name"], rows["Q9"]["name"]) == ("Forza Italia", "the Labour Party")
+
+
+def worded(window: Window, property_id: str, label: str, answer: str, subject: str = "Q3") -> Any:
+    case = {
+        "case_id": f"{subject}:{property_id}:Q9",
+        "subject": subject,
+        "subject_label": described(window)[subject]["name"].removeprefix("the "),
+        "property": property_id,
+        "property_label": label,
+        "object_label": answer,
+    }
+    cases = pa.Table.from_pylist([case]).append_column("object_aliases", pa.array([[]], pa.list_(pa.string())))
+    templates = choose_templates(cases, catalogue=None)
+    subjects = describe_subjects(window.connection, cases)
+    return word_cases(cases, templates, subjects, RelationWords(templates, voices()), seed=0, personas=None)
+
+
+def test_a_hint_that_gives_the_answer_away_is_left_out(window: Window) -> None:
+    (hinted,) = worded(window, "P108", "employer", "Odense").kept.to_pylist()
+    assert hinted["question"] == "Who is the employer of Ann Lee (Danish swimmer)?"
+    (plain,) = worded(window, "P106", "occupation", "swimmer").kept.to_pylist()
+    assert plain["question"] == "What is the occupation of Ann Lee?"
+
+
+def test_a_sentence_begins_with_a_capital_article_and_ends_in_one_full_stop(window: Window) -> None:
+    (row,) = worded(window, "P190", "twinned", "Chelsea F.C.", subject="Q6").kept.to_pylist()
+    assert row["cloze"] == "The Netherlands is twinned with"
+    assert row["statement"] == "The Netherlands is twinned with Chelsea F.C."
+
+
+@pytest.mark.parametrize(
+    ("property_id", "answer", "sentence"),
+    [
+        ("P39", "President of Ukraine", "Ann Lee (Danish swimmer) holds the position of President of Ukraine."),
+        ("P106", "actor", "Ann Lee (Danish swimmer) works as an actor."),
+        ("P26", "Frank Ocean", "The spouse of Ann Lee (Danish swimmer) is Frank Ocean."),
+        ("P69", "University of Oslo", "Ann Lee (Danish swimmer) was educated at the University of Oslo."),
+        ("P102", "Green Party", "The political party of Ann Lee (Danish swimmer) is the Green Party."),
+        ("P144", "Quo Vadis?", "The work on which Ann Lee (Danish swimmer) is based is Quo Vadis?"),
+    ],
+)
+def test_an_update_sentence_brings_the_article_that_its_answer_takes(
+    window: Window, property_id: str, answer: str, sentence: str
+) -> None:
+    (row,) = worded(window, property_id, "-", answer).kept.to_pylist()
+    assert row["statement"] == sentence
+
+
+def test_no_property_id_reaches_a_question(window: Window) -> None:
+    (row,) = worded(window, "P26", "P26", "Bo").kept.to_pylist()
+    assert row["property_label"] == "spouse"  # the catalogue's, where the snapshot has none
+    dropped = worded(window, "P9999", "P9999", "Bo")
+    assert dropped.kept.num_rows == 0
+    assert dropped.funnel["no label of the property"] == 1
