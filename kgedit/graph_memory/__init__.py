@@ -1,8 +1,7 @@
-"""Graph memory: edited facts as a graph that is walked from the subjects that a question names.
+"""Graph memory: edited facts as a graph that is searched from the subjects named in a question.
 
-No language model takes part and no weight changes. `graph_memory` is the whole: it learns, is asked, saved and loaded.
-`names` (with `spellings`) finds the subjects of a question, `dates` the time that it asks about, `facts` holds what is
-known, in `columns`; `learning` takes facts in. `retrieval` walks and ranks paths, by `relations` (how they are worded)
-and `scoring`; `gate` decides whether anything is said, `findings` is what comes back, and `conflicts` lists what
-contradicts itself.
+It needs no language model and changes no weights. `graph_memory` is the entry point: learn, search, save, load.
+kgedit.names finds the subjects of a question and `dates` its date. `facts` stores facts in columns, and `learning` adds
+them. `retrieval` walks paths and ranks them with `relations` (their wordings) and `scoring`; `gate` accepts or rejects
+the best path. `findings` has the options and results, and `conflicts` lists contradicting values.
 """

@@ -1,4 +1,4 @@
-"""One question asked of a memory, with what was found hop by hop, or why nothing was."""
+"""Answers one question from a memory: the facts of each hop, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kgedit.graph_memory.graph_memory import GraphMemory
 
 @dataclass(frozen=True, slots=True)
 class MemoryAnswer:
-    """What a memory tells of a question.
+    """Facts that a memory has for a question.
 
     Attributes:
-        question: As asked.
-        as_of: Day that was asked about; "" for now, or the date in the question.
-        finding: What goes ahead of the question.
-        closest: Where nothing does, the path that came nearest; None where no subject is known.
-        names: Known names in the question, each with the ids of all that bear it.
-        gate: Least probability that was asked for.
+        question: Text of the question.
+        as_of: Requested day as an ISO date; "" means now, or the date in the question.
+        finding: Facts to prepend to the question.
+        closest: The best path if the gate rejected every path; None if the question names no known subject.
+        names: Known names in the question, each with the ids of all entities of that name.
+        gate: Minimum probability that was required.
     """
 
     question: str
@@ -31,7 +31,7 @@ class MemoryAnswer:
 
     @property
     def why_nothing(self) -> str:
-        """Why no fact was found; "" where one was."""
+        """Reason why no fact was found; "" if one was."""
         if self.finding.paths:
             return ""
         if not self.names:
@@ -46,7 +46,7 @@ class MemoryAnswer:
         )
 
     def record(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """The answer as JSON values."""
         return {
             "question": self.question,
             "as_of": self.as_of or None,
@@ -62,13 +62,13 @@ class MemoryAnswer:
 
 
 def ask_memory(memory: GraphMemory, question: str, search: Search, *, as_of: str = "") -> MemoryAnswer:
-    """Ask one question.
+    """Answer one question.
 
     Args:
-        memory: What is asked.
-        question: In words.
-        search: How.
-        as_of: ISO date at any precision; "" for what holds now, or for the date that the question names.
+        memory: The memory to query.
+        question: Text of the question.
+        search: Search options.
+        as_of: ISO date of any precision; "" means now, or the date in the question.
     """
     [finding] = memory.find([question], search, as_of=as_of)
     closest = None

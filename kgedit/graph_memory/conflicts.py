@@ -1,4 +1,4 @@
-"""Conflicts of a memory: several values at once of a relation that has one for other subjects."""
+"""Conflicts in a memory: several current values of a relation that has one value for other subjects."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ CONFLICTS = pa.schema(
         for name in ("subject", "subject_label", "relation", "object", "object_label", "case_id", "since")
     ]
 )
-"""subject, relation and object as ids; case_id of the edit that brought the value; since when it holds."""
+"""subject, relation and object are ids; case_id is the edit that added the value; since is its start."""
 
 _MOST_WITH_SEVERAL = 0.1
-"""Share of a relation's rows up to which several values at once are the exception."""
+"""Largest share of a relation's rows with several values for which several values count as a conflict."""
 
 
 def find_conflicts(facts: FactTable, relation_ids: Sequence[str]) -> pa.Table:
-    """Rows with several values that hold, of relations where at most one row in ten has them.
+    """Find rows with several current values, of relations where at most one row in ten has them.
 
     Returns:
-        A table with the schema CONFLICTS, one row for each value, in the order in which rows were learned.
+        A table with the schema CONFLICTS: one row per value, in the order in which rows were learned.
     """
     counts, relations = facts.several_hold()
     if not len(counts):

@@ -1,7 +1,7 @@
-"""Dates of remembered values as numbers, and the date that a question asks about: "in 2019", "as of March 2021".
+"""Dates of remembered values as numbers, and dates in questions: "in 2019", "as of March 2021".
 
-A date is year, month and day as one number, 20210331; what is unknown is 0: March 2021 is 20210300. An imprecise date
-is read generously: a value that ended in 2021 may have held on any day of 2021.
+A date is one number made of year, month and day, such as 20210331. Unknown parts are 0, so that March 2021 is 20210300.
+An imprecise date covers every day that it may mean: a value that ended in 2021 may have held on any day of 2021.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 UNKNOWN_START = 0
 HOLDS = 2**31 - 1
-"""The end of what has not ended."""
+"""End of a value that still holds."""
 UNKNOWN_END = HOLDS - 1
 
 _ISO = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
@@ -41,7 +41,7 @@ _DATES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A day, month or year, both ends included, as numbers."""
+    """A day, month or year as two date numbers, both inclusive."""
 
     first: int
     last: int
@@ -49,11 +49,11 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class DatedQuestion:
-    """A question and the time that it asks about.
+    """A question and the date in it.
 
     Attributes:
-        text: Without the date.
-        as_of: ISO date at its precision; "" where the question names none.
+        text: The question without the date.
+        as_of: ISO date at the precision of the question; "" if it contains no date.
     """
 
     text: str
@@ -61,7 +61,7 @@ class DatedQuestion:
 
 
 def date_number(text: str) -> int:
-    """An ISO date at its precision as a number; UNKNOWN_START for what is none."""
+    """Convert an ISO date of any precision to a number; UNKNOWN_START if the text is not a date."""
     found = _ISO.match(text)
     if found is None:
         return UNKNOWN_START
@@ -70,7 +70,7 @@ def date_number(text: str) -> int:
 
 
 def date_text(number: int) -> str:
-    """The ISO date of a number; "" for one of no date, "?" for an end that nobody knows."""
+    """Convert a date number to an ISO date; "" if there is no date, "?" for an end at an unknown time."""
     if number in (UNKNOWN_START, HOLDS):
         return ""
     if number == UNKNOWN_END:
@@ -80,7 +80,7 @@ def date_text(number: int) -> str:
 
 
 def period_of(text: str) -> Period | None:
-    """The days of an ISO date at its precision; None for what is none."""
+    """Days that an ISO date covers; None if the text is not a date."""
     number = date_number(text)
     if not number:
         return None
@@ -89,7 +89,7 @@ def period_of(text: str) -> Period | None:
 
 
 def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period | None) -> NDArray[np.bool_]:
-    """Which intervals reach into a period; None for now: which have not ended."""
+    """Mask of the intervals that overlap a period; None means now, which selects intervals without an end."""
     if period is None:
         now: NDArray[np.bool_] = until == HOLDS
         return now
@@ -98,7 +98,7 @@ def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period |
 
 
 def read_date(question: str) -> DatedQuestion:
-    """Take a date that a question asks about out of it: the first that stands behind "in", "on", "as of" and such."""
+    """Remove the first date that follows "in", "on", "as of" or a similar word from a question, and return both."""
     for pattern in _DATES:
         found = pattern.search(question)
         if found is None:
@@ -112,7 +112,7 @@ def read_date(question: str) -> DatedQuestion:
 
 
 def _latest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The last day that a date may mean. A precise end is the first day on which a value no longer holds."""
+    """Last day that each date may mean. A precise end is the first day on which a value no longer holds."""
     latest: NDArray[np.int32] = np.where(
         numbers >= UNKNOWN_END,
         numbers,

@@ -1,4 +1,4 @@
-"""What a memory is asked with, and what it returns."""
+"""Search options of a memory, and its results."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kgedit.graph_memory.gate import Evidence
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """How a question is answered.
+    """Options of a search.
 
     Attributes:
-        k: Most facts for a question.
-        hops: Relations of the longest path.
+        k: Maximum number of facts for a question.
+        hops: Maximum number of relations in a path.
         gate: Least probability that the best path answers the question (kgedit.graph_memory.gate); 0 accepts any path.
-        near: Paths that score at most this much less than the best one are taken too.
-        word_weight: What the share of telling words counts, beside a cosine.
-        misspelt: Whether a question without any known name is searched for names with one wrong letter.
-        dated: Whether a date in the question ("in 2019", "as of March 2021") chooses what held then.
+        near: Paths whose score is at most this much below the best are returned too.
+        word_weight: Weight of the share of shared content words, relative to the cosine.
+        misspelt: Whether to look for names with one wrong letter if the question contains no known name.
+        dated: Whether a date in the question ("in 2019", "as of March 2021") selects the facts of that time.
     """
 
     k: int = 8
@@ -33,16 +33,16 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A row that was found for a question.
+    """Values of one subject and relation, found for a question.
 
     Attributes:
-        question: The row's own question; where two subjects of one name were found, with what tells this one apart.
-        values: Those that held, in the order in which they were learned.
-        row: Its number.
-        subject: Id of its subject.
-        relation: Id of its relation.
-        bridged: The question with how the path came to its subject in brackets, "Who owns Ajax (the sports team of
-            Jonas)?"; for the first row of a path the question itself.
+        question: Question that the values answer. Includes a description if several subjects share the name.
+        values: Values that held at the requested time, in the order in which they were learned.
+        row: Number of the row.
+        subject: Id of the subject.
+        relation: Id of the relation.
+        bridged: The question with the previous hop in parentheses, "Who owns Ajax (the sports team of Jonas)?";
+            equal to `question` for the first hop.
     """
 
     question: str
@@ -54,18 +54,18 @@ class Remembered:
 
     @property
     def answer(self) -> str:
-        """Its values as they are told, several apart by semicolons."""
+        """Labels of the values, joined by semicolons."""
         return "; ".join(dict.fromkeys(value.label for value in self.values))
 
     @property
     def case_ids(self) -> tuple[str, ...]:
-        """The edits that brought the values."""
+        """Ids of the edits that added the values."""
         return tuple(value.case_id for value in self.values if value.case_id)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPath:
-    """Rows that lead from a subject of the question to an answer, with what their relations scored."""
+    """Rows that lead from a subject of the question to an answer, with the score of their relations."""
 
     rows: tuple[Remembered, ...]
     score: float
@@ -73,12 +73,12 @@ class FoundPath:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found for one question.
+    """Result of a search for one question.
 
     Attributes:
-        paths: Best first; none where the gate was closed.
-        probability: That the best path of all is what was asked for, whatever the gate; None without a known subject.
-        evidence: What that rests on; None without a known subject.
+        paths: Best first; empty if the gate rejected them.
+        probability: Probability that the best path answers the question, before the gate; None without a known subject.
+        evidence: Features behind the probability; None without a known subject.
     """
 
     paths: tuple[FoundPath, ...] = ()

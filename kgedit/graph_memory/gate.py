@@ -1,8 +1,8 @@
-"""The gate: whether a memory says anything at all to a question, by a probability that was learnt from known facts.
+"""The gate decides whether a memory has a fact for a question, by a probability fitted on known facts.
 
-Memories must keep silent on what they do not know, though some path is always the most similar one. The weights come
-from benchmarks/gate.py, which asks for facts in held-out wordings and for facts that are not there; they are shifted
-so that .5 is the probability at which the script was told to close.
+Some path is always the most similar one, and a memory must not answer what it does not know. benchmarks/gate.py fits
+the weights on questions in held-out wordings and on questions about missing facts. It shifts them so that .5 is the
+probability at which the gate closes.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for the best path of a question.
+    """Features of the best path for a question.
 
-    Rivals are relations of the catalogue that no path tells, each in its most similar wording; relations that the
-    subject lacks are those that no path begins with. A phrase is a relation's noun phrase ("the head coach of X").
+    A rival is a relation of the catalogue that is the last one of no path, in its most similar wording. Relations that
+    the subject lacks are those that no path begins with. A phrase is a relation's noun phrase ("the head coach of X").
 
     Attributes:
-        similarity: Cosine of the question's best window with the path's most similar question.
-        words: Share of the window's telling words that are the path's, by weight; words of no relation tell nothing.
-        covered: The same of all of its content words, those of no relation counted as rare ones.
-        margin: Similarity less that of the most similar rival.
-        words_margin: `covered` less that of the best rival.
-        end_margin: Similarity less that of the best relation that the subject lacks and that ends some path from it.
-        rank: Logarithm of 1 + rivals that are more similar than the path.
-        bridge: Of a path of several relations, the part of `covered` that speaks for those before the last: words that
-            the last one does not have, or that are there twice.
-        conflict: 1 where the question's "who", "when" or "how many" asks for another type than the path's answer.
-        phrase: Cosine of the window with the path's phrase.
-        phrase_margin: `phrase` less that of the most similar rival's phrase.
-        phrase_rank: Logarithm of 1 + relations that the subject lacks whose phrases are more similar than the path's.
-        soft_margin: Similarity less a smooth maximum over all relations that the subject lacks.
-        soft_phrase_margin: The same of phrases.
-        over_first: Similarity less that of the path's first relation alone; 0 for a path of one.
-        over_last: Similarity less that of its last relation alone.
-        first_margin: Cosine with the first relation's phrase less that of the best phrase of relations beside the path.
-        last_margin: Cosine with the last relation's question less that of the best relation beside the path.
-        hops: Relations of the path.
+        similarity: Cosine of the question's best window and the path's most similar question.
+        words: Weighted share of the window's relation words that occur in the path's wordings; words that occur in no
+            relation's wording are ignored.
+        covered: The same share of all content words; words that occur in no relation's wording count as rare.
+        margin: Similarity minus that of the most similar rival.
+        words_margin: `covered` minus that of the best rival.
+        end_margin: Similarity minus that of the best relation that the subject lacks and that ends a path from it.
+        rank: Logarithm of 1 + the number of rivals that are more similar than the path.
+        bridge: For a path of several relations, the part of `covered` that belongs to relations before the last: words
+            that the last one does not have, or that occur twice.
+        conflict: 1 if the question's "who", "when" or "how many" asks for another type than the path's answer.
+        phrase: Cosine of the window and the path's phrase.
+        phrase_margin: `phrase` minus that of the most similar rival's phrase.
+        phrase_rank: Logarithm of 1 + the number of relations that the subject lacks whose phrases are more similar.
+        soft_margin: Similarity minus a smooth maximum over all relations that the subject lacks.
+        soft_phrase_margin: `soft_margin` of phrases.
+        over_first: Similarity minus that of the path's first relation alone; 0 for a path of one relation.
+        over_last: Similarity minus that of the path's last relation alone.
+        first_margin: Cosine with the first relation's phrase minus that of the best phrase outside the path.
+        last_margin: Cosine with the last relation's question minus that of the best relation outside the path.
+        hops: Number of relations in the path.
     """
 
     similarity: float
@@ -82,62 +83,62 @@ class Logistic:
 
     Attributes:
         intercept: Added to the weighted sum.
-        weights: One for each of FEATURES.
+        weights: One weight per feature, in the order of FEATURES.
     """
 
     intercept: float
     weights: tuple[float, ...]
 
     def probability(self, values: Sequence[float]) -> float:
-        """Of the values of FEATURES."""
+        """Probability for the values of FEATURES, in [0, 1]."""
         total = self.intercept + sum(weight * value for weight, value in zip(self.weights, values, strict=True))
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, total))))
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What was learnt, for paths of one relation and for longer ones: these are the likelier to be beside the point.
+    """Fitted functions for paths of one relation and for longer paths, which are wrong more often.
 
     Attributes:
         short: For paths of one relation.
-        long: For paths of several.
+        long: For paths of several relations.
     """
 
     short: Logistic
     long: Logistic
 
     def probability(self, evidence: Evidence) -> float:
-        """How likely it is that the best path is what the question asks for; 0 to 1."""
+        """Probability that the best path answers the question, in [0, 1]."""
         chosen = self.short if evidence.hops == 1 else self.long
         return chosen.probability([getattr(evidence, name) for name in FEATURES])
 
 
 def shipped_gates() -> Path:
-    """The learnt gates that come with kgedit, by embedder."""
+    """File with the shipped gates, by embedder."""
     return data_folder("prompts") / "memory" / "gates.yaml"
 
 
 @cache
 def read_gate(embedder: str = DEFAULT_EMBEDDER, path: Path | None = None) -> Gate:
-    """A learnt gate.
+    """Read a fitted gate.
 
     Args:
-        embedder: The name of its embedder; that of DEFAULT_EMBEDDER is taken for one that has none of its own.
-        path: A file that benchmarks/gate.py wrote; None for the shipped one.
+        embedder: Name of the embedder. An embedder without a gate uses the gate of DEFAULT_EMBEDDER.
+        path: A file written by benchmarks/gate.py; None means the shipped file.
 
     Raises:
-        KgeditError: if the file is none of gates.
+        KgeditError: if the file contains no gates.
     """
     path = path or shipped_gates()
     try:
         gates: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))["gates"]
-        learnt = gates.get(embedder, gates[DEFAULT_EMBEDDER])
-        return Gate(_logistic(learnt["short"]), _logistic(learnt["long"]))
+        fitted = gates.get(embedder, gates[DEFAULT_EMBEDDER])
+        return Gate(_logistic(fitted["short"]), _logistic(fitted["long"]))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise KgeditError(
             f"{path} holds no gate of a memory ({error}). Write one: python benchmarks/gate.py --write {path}"
         ) from error
 
 
-def _logistic(learnt: Mapping[str, float]) -> Logistic:
-    return Logistic(float(learnt["intercept"]), tuple(float(learnt[name]) for name in FEATURES))
+def _logistic(fitted: Mapping[str, float]) -> Logistic:
+    return Logistic(float(fitted["intercept"]), tuple(float(fitted[name]) for name in FEATURES))

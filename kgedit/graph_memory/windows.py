@@ -1,7 +1,7 @@
-"""The parts of a question that are compared with wordings, the name in them masked.
+"""Windows: parts of a question, with the name masked, that are compared with wordings.
 
-Talk stands around questions ("Listen, I lost a bet, so who heads Norway? Do not laugh."), and what it says must not
-count: the sentence, its clause and the clause with the one before it are windows of their own beside the whole text.
+Questions come with other talk ("Listen, I lost a bet, so who heads Norway? Do not laugh.") that must not count. Windows
+are the whole text, the sentence with the name, its clause, and that clause with the one before it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _BETWEEN_CLAUSES = re.compile(r"[,;:\u2013\u2014]+\s*|\s-+\s+")
 
 
 def windows_of(text: str, start: int, end: int) -> list[str]:
-    """A question's sentence with the name, all of it, the name's clause, and that with the clause before it.
+    """Windows around a name: its sentence, the whole text, its clause, and that clause with the one before it.
 
-    The last is for questions that begin ahead of a comma: "In politics, which group does X stand with?".
+    The last one is for questions that begin before a comma: "In politics, which group does X stand with?".
 
     Args:
-        text: Composed.
-        start: Of the name.
-        end: Of the name.
+        text: The question, in composed Unicode form.
+        start: Index of the name's first character.
+        end: Index after the name's last character.
     """
     masked = f"{text[:start]}{MASK}{text[end:]}"
     sentence_start, sentence = _sentence_at(masked, start)
@@ -35,7 +35,7 @@ def windows_of(text: str, start: int, end: int) -> list[str]:
 
 
 def _sentence_at(text: str, place: int) -> tuple[int, str]:
-    """Where the sentence around a place begins, and the sentence."""
+    """Start of the sentence that contains an index, and the sentence."""
     for found in _SENTENCE.finditer(text):
         if found.start() <= place < found.end():
             return found.start(), found.group()

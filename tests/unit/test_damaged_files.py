@@ -38,7 +38,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 pytestmark = pytest.mark.slow
-STEP, RUN = "benchmark/step", "runs/ft"
+STEP, RUN = "timesteps/step", "runs/ft"
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +114,10 @@ READERS = {
     f"{RUN}/selection.json": command("submit", f"HOME/{RUN}", "--to", "HOME/board"),
     f"{RUN}/edits.jsonl": command("report", "--rescore", f"HOME/{RUN}", "--out", "HOME/report"),
     "facts.kgmemory": command("memory", "ask", "HOME/facts.kgmemory", "Who is the mayor?"),
-    "benchmark/stream_wikifactdiff/stream.json": Reader(
+    "timesteps/stream_wikifactdiff/stream.json": Reader(
         call=lambda home: Stream.open(home / "timesteps" / "stream_wikifactdiff")
     ),
-    "benchmark/stream_wikifactdiff/edited_again.parquet": Reader(
+    "timesteps/stream_wikifactdiff/edited_again.parquet": Reader(
         call=lambda home: Stream.open(home / "timesteps" / "stream_wikifactdiff").table("edited_again")
     ),
     "checkpoints/000001/state.json": Reader(call=lambda home: Checkpoints(home / "checkpoints").newest()),

@@ -59,7 +59,7 @@ def test_a_whole_home_is_fine(home: Path) -> None:
     assert states(result) == {
         "snapshots/20210104": "fine",
         "snapshots/20230227": "fine",
-        "benchmark/20200101_20210101": "fine",
+        "timesteps/20200101_20210101": "fine",
         "runs/ft": "fine",
     }
 
@@ -70,8 +70,8 @@ def test_a_whole_home_is_fine(home: Path) -> None:
         ("snapshots/20210104/facts.parquet", "kgedit load-dump PATH --date 2021-01-04 --overwrite"),
         ("snapshots/20230227/manifest.json", "kgedit load-dump PATH --date 2023-02-27 --overwrite"),
         (f"snapshots/20230227/{SUMS}", "kgedit load-dump PATH --date 2023-02-27 --overwrite"),
-        ("benchmark/20200101_20210101/two_hops.parquet", "kgedit export-timestep with --overwrite"),
-        ("benchmark/20200101_20210101/timestep.json", "kgedit export-timestep with --overwrite"),
+        ("timesteps/20200101_20210101/two_hops.parquet", "kgedit export-timestep with --overwrite"),
+        ("timesteps/20200101_20210101/timestep.json", "kgedit export-timestep with --overwrite"),
         ("runs/ft/answers.jsonl", "kgedit report --rescore"),
     ],
 )
