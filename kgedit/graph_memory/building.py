@@ -1,6 +1,6 @@
-"""Builds memories from timesteps, from the snapshots of a home, or from further ones on top of an earlier memory.
+"""Builds memory files from timesteps, snapshots or a graph, optionally on top of an earlier memory.
 
-Nothing is embedded here: a memory file suits every embedder.
+Building embeds nothing, so a memory file works with any embedder.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _FACTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class BuiltMemory:
-    """A memory that was written.
+    """A memory file that was written.
 
     Attributes:
-        path: The file.
-        manifest: As kgedit.graph_memory.memory_file.MemoryFile has it.
-        sha256: Hash of the file.
+        path: Path of the file.
+        manifest: See kgedit.graph_memory.memory_file.MemoryFile.
+        sha256: SHA-256 of the file.
     """
 
     path: Path
@@ -57,10 +57,10 @@ class BuiltMemory:
 
 
 class MemoryBuilder:
-    """Takes sources in, oldest first, and writes one file.
+    """Adds sources, oldest first, and writes one file.
 
     Args:
-        base: An earlier memory that is added to; None for an empty one.
+        base: Memory file to extend; None means an empty memory.
     """
 
     def __init__(self, base: Path | None = None) -> None:
@@ -79,15 +79,15 @@ class MemoryBuilder:
         self._sources.append({**source, "projected": timestep.is_projected, "facts": len(self._memory) - before})
 
     def add_snapshots(self, home: Path, *, as_of: date | None = None, properties: Sequence[str] = ()) -> Learned:
-        """Learn the facts between items that the snapshots of a home had up to a day, with when they held.
+        """Learn the facts between items in the snapshots of a home up to a day, with their intervals.
 
         Args:
-            home: The folder of the store.
-            as_of: The day; None for that of the newest snapshot.
-            properties: Only facts of these; none for all.
+            home: Home folder.
+            as_of: Last day; None means the day of the newest snapshot.
+            properties: Properties to learn; empty means all.
 
         Raises:
-            StoreError: if there is no snapshot of that day or before.
+            StoreError: if no snapshot is dated on or before that day.
         """
         snapshots = [one for one in list_snapshots(home) if as_of is None or one.date <= day_number(as_of)]
         if not snapshots:
@@ -109,8 +109,8 @@ class MemoryBuilder:
 
         Args:
             held: The facts.
-            address: Of the graph, for provenance.
-            properties: Those that were asked for.
+            address: Address of the graph, recorded as provenance.
+            properties: Properties that were requested; recorded as provenance.
         """
         learned = learn_dated_facts(self._memory, held.facts, as_of=held.as_of, subjects=held.subjects)
         source = {"kind": "graph", "address": address, "snapshots": list(held.snapshots)}
@@ -121,10 +121,12 @@ class MemoryBuilder:
         """Write the memory.
 
         Raises:
-            KgeditError: if it holds nothing, or the file exists and is not to be replaced.
+            KgeditError: if the memory is empty, or the file exists and `overwrite` is false.
         """
         if not len(self._memory):
-            raise KgeditError("The memory would hold no fact, and was not written. Give sources with facts or cases.")
+            raise KgeditError(
+                "The memory would contain no facts and was not written. Give sources with facts or cases."
+            )
         if path.exists() and not overwrite:
             raise KgeditError(f"{path} exists. Nothing was changed. To replace it, add --overwrite.")
         manifest = {
@@ -136,16 +138,16 @@ class MemoryBuilder:
         return BuiltMemory(path, manifest, write_memory_file(path, self._memory.tables(), manifest))
 
     def _add_source(self, source: dict[str, Any], learned: Learned, as_of: date, properties: Sequence[str]) -> None:
-        told = {"as_of": as_of.isoformat(), "properties": sorted(properties)}
-        self._sources.append({**source, **told, "facts": learned.facts, "left_out": learned.left_out})
+        asked = {"as_of": as_of.isoformat(), "properties": sorted(properties)}
+        self._sources.append({**source, **asked, "facts": learned.facts, "left_out": learned.left_out})
 
 
 def read_dated_facts(snapshots: Sequence[Snapshot], properties: Sequence[str] = ()) -> pa.Table:
-    """Facts between items that some snapshots had, with the schema DATED_FACTS.
+    """Facts between items in some snapshots, with the schema DATED_FACTS.
 
     Args:
         snapshots: Oldest first.
-        properties: Only facts of these; none for all.
+        properties: Properties to read; empty means all.
     """
     scope = Scope(evidence=False, items_only=True, properties=tuple(properties))
     with TemporaryDirectory() as spill, open_timeline(snapshots, scope, spill=Path(spill)) as connection:
@@ -154,15 +156,15 @@ def read_dated_facts(snapshots: Sequence[Snapshot], properties: Sequence[str] = 
 
 
 def open_memory(path: Path, *, embedder: str, device: str) -> GraphMemory:
-    """The memory of a file, with an embedder that is loaded when it is first needed.
+    """Open a memory file, with an embedder that is loaded at first use.
 
     Args:
-        path: The file.
-        embedder: As for kgedit.llm.embeddings.load_embedder.
-        device: Where the embedder runs.
+        path: Path of the file.
+        embedder: See kgedit.llm.embeddings.load_embedder.
+        device: Device of the embedder.
 
     Raises:
-        KgeditError: if the file holds no memory.
+        KgeditError: if the file is not a memory.
     """
     memory = GraphMemory(embedder_on_demand(embedder, device=device, reduced=True), gate=read_gate(embedder))
     memory.load_tables(read_memory_file(path).tables)

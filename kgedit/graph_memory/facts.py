@@ -1,7 +1,7 @@
-"""Remembered facts as columns: rows of (subject, relation) with the values that hold and those that have ended.
+"""Remembered facts as columns: rows of (subject, relation) with their current and ended values.
 
-Numbers stand for subjects, relations and rows; a value is never deleted, it ends, so that earlier dates can be asked.
-Columns and sorted runs of keys hold everything (kgedit.names.columns), with no object for each fact.
+Subjects, relations and rows are numbered. A value ends but is never deleted, so that questions about earlier dates
+can be answered. Facts are stored as columns and sorted runs of 64-bit keys (kgedit.names.columns), not as objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROW_COLUMNS = ("subject", "relation", "wording")
 _VALUE_COLUMNS = ("row", "thing", "value_label", "case", "since", "until")
 _OWN_LABEL = -1
 _NO_CASE, _USUAL_CASE = -1, -2
-"""A value that no edit brought, and one whose edit is called SUBJECT:RELATION:OBJECT as kgedit's exports call it."""
+"""Numbers of a value without an edit, and of an edit with the usual id SUBJECT:RELATION:OBJECT of exports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class MemoryValue:
     """One value of a row.
 
     Attributes:
-        thing: Number of the value as a subject or value of other facts.
-        label: As it is told.
-        case_id: The edit that brought it; "" for the old answer of an edit.
-        since: ISO date from which it is known to hold; "" where that is not known.
-        until: ISO date at which it no longer held; "" while it holds, "?" where that is not known.
+        thing: Number of the entity that is the value.
+        label: Label shown in answers.
+        case_id: Id of the edit that added it; "" for the old answer of an edit.
+        since: ISO date from which it is known to hold; "" if unknown.
+        until: ISO date from which it no longer held; "" while it holds, "?" if the date is unknown.
     """
 
     thing: int
@@ -46,14 +46,15 @@ class MemoryValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewValues:
-    """Values to be added, one for each entry of every column.
+    """Values to add, as columns of equal length.
 
     Attributes:
-        rows: Rows that they are of.
-        things: Numbers of the values.
-        labels: As they are told.
-        cases: The edits that brought them, "" for none.
-        since: As kgedit.graph_memory.dates counts, likewise `until`.
+        rows: Row of each value.
+        things: Number of the entity that is the value.
+        labels: Labels shown in answers.
+        cases: Ids of the edits that added the values; "" without an edit.
+        since: Date numbers (kgedit.graph_memory.dates).
+        until: Date numbers.
     """
 
     rows: Numbers
@@ -68,7 +69,7 @@ class FactTable:
     """Facts in the order in which they were learned.
 
     Args:
-        relation_ids: What relations are called, by number; the list may grow.
+        relation_ids: Ids of relations, by number; the list may grow.
     """
 
     def __init__(self, relation_ids: Sequence[str]) -> None:
@@ -81,7 +82,7 @@ class FactTable:
         self._since, self._until = NumberColumn(), NumberColumn()
 
     def __len__(self) -> int:
-        """Values, ended ones included."""
+        """Number of values, including ended ones."""
         return len(self._thing)
 
     @property
@@ -91,22 +92,22 @@ class FactTable:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return sum(
             part.nbytes for part in vars(self).values() if isinstance(part, NumberColumn | TextColumn | KeyedNumbers)
         )
 
     def label(self, thing: int) -> str:
-        """Label of an item; "" for one that was met without any."""
+        """Label of an entity; "" if none was given."""
         number = int(self._label.view[thing])
         return self._texts[number] if number >= 0 else ""
 
     def number_of(self, identifier: str) -> int:
-        """The number of an item, -1 for none."""
+        """Number of an entity; -1 if it is unknown."""
         return int(self._things.first(hashed([identifier]))[0])
 
     def numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Numbers:
-        """The numbers of items, new where they are; an item's label is the one that was given last."""
+        """Numbers of entities; unknown ones are added. The label that was given last is kept."""
         last = {name: label for name, label in zip(identifiers, labels, strict=True) if label}
         names = list(dict.fromkeys(identifiers))
         keys = hashed(names)
@@ -127,7 +128,7 @@ class FactTable:
         return np.array([place[name] for name in identifiers], dtype=np.int32)
 
     def rows_for(self, subjects: Numbers, relations: Numbers, wordings: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """The rows of subjects and relations, and which of them are new; the wording is the one that was given last."""
+        """Rows of (subject, relation) pairs, and a mask of the new ones. The wording that was given last is kept."""
         keys = (subjects.astype(np.uint64) << _RELATION_BITS) | relations.astype(np.uint64)
         unique, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
         found = self._rows.first(unique)
@@ -164,23 +165,23 @@ class FactTable:
         self._case.extend(cases)
 
     def values_of(self, row: int) -> list[int]:
-        """Numbers of a row's values, ended ones included, in the order in which they were learned."""
+        """Numbers of a row's values, including ended ones, in the order in which they were learned."""
         return sorted(self._values.find(np.array([row], dtype=np.uint64))[1].tolist())
 
     def thing_of(self, value: int) -> int:
-        """Number of the item that a value is."""
+        """Number of the entity that is the value."""
         return int(self._thing.view[value])
 
     def interval(self, value: int) -> tuple[int, int]:
-        """From when and until when a value holds (kgedit.graph_memory.dates)."""
+        """Start and end of a value, as date numbers (kgedit.graph_memory.dates)."""
         return int(self._since.view[value]), int(self._until.view[value])
 
     def set_interval(self, value: int, since: int, until: int) -> None:
-        """Change from when and until when a value holds."""
+        """Set the start and end of a value."""
         self._since.view[value], self._until.view[value] = since, until
 
     def end_value(self, subject: int, relation: int, thing: str, end: int) -> None:
-        """End the last value of a row that is an item and holds; nothing happens where there is none."""
+        """End the last current value of a row that is this entity; does nothing if there is none."""
         [row] = self._rows.first(
             np.array([subject], dtype=np.int64).astype(np.uint64) << _RELATION_BITS | np.uint64(relation)
         ).tolist()
@@ -194,20 +195,20 @@ class FactTable:
                 return
 
     def values(self, row: int, period: Period | None = None) -> list[MemoryValue]:
-        """Values of a row that hold in a period, in the order in which they were learned; None for now."""
+        """Values of a row that hold in a period (None means now), in the order in which they were learned."""
         numbers = np.array(self.values_of(row), dtype=np.int64)
         kept = numbers[holding(self._since.view[numbers], self._until.view[numbers], period)]
         return [self.value(number) for number in kept.tolist()]
 
     def all_values(self, row: int) -> list[MemoryValue]:
-        """Values of a row, ended ones included."""
+        """Values of a row, including ended ones."""
         return [self.value(number) for number in self.values_of(row)]
 
     def steps(self, subjects: Numbers, period: Period | None = None) -> tuple[NDArray[np.int64], Numbers, Numbers]:
-        """Every fact of some subjects that holds in a period, None for now.
+        """Every fact of some subjects that holds in a period; None means now.
 
         Returns:
-            The place of the subject among those given, the row, and the number of the value: one entry for each fact.
+            Arrays with one entry per fact: index of the subject in `subjects`, row, and number of the value's entity.
         """
         lows = subjects.astype(np.uint64) << _RELATION_BITS
         places, rows = self._rows.between(lows, lows | _MOST_RELATIONS)
@@ -221,24 +222,24 @@ class FactTable:
         return int(self._subject.view[row])
 
     def relations_of(self, rows: Numbers) -> Numbers:
-        """Numbers of rows' relations."""
+        """Relation number of each row."""
         return self._relation.view[rows]
 
     def wording_of(self, row: int) -> int:
-        """Number of the wording that a row's question has."""
+        """Wording number of a row's question."""
         return int(self._wording.view[row])
 
     def learned(self, row: int) -> int:
-        """Place of a row's last value in the order of learning."""
+        """Number of the row's value that was learned last."""
         return self.values_of(row)[-1]
 
     def several_hold(self) -> tuple[Numbers, Numbers]:
-        """How many values each row has that hold, and the relation of each row."""
+        """Number of current values of each row, and relation of each row."""
         holds = self._row.view[self._until.view == HOLDS]
         return np.bincount(holds, minlength=self.rows).astype(np.int32), self._relation.view
 
     def value(self, number: int) -> MemoryValue:
-        """One value."""
+        """The value with a number."""
         thing, case = self.thing_of(number), int(self._case.view[number])
         label = int(self._value_label.view[number])
         since, until = self.interval(number)
@@ -251,7 +252,7 @@ class FactTable:
         )
 
     def tables(self) -> dict[str, pa.Table]:
-        """Every column, to be saved."""
+        """All columns, as tables to save."""
         return {
             "things": pa.table({"id": self.ids.to_arrow(), "label": self._label.view}),
             "texts": pa.table({"text": self._texts.to_arrow()}),
@@ -260,7 +261,7 @@ class FactTable:
         }
 
     def load(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over what `tables` returned; for a new table."""
+        """Load the result of `tables` into an empty table."""
         ids = tables["things"]["id"].to_pylist()
         self.ids.extend(ids)
         self._things.add(hashed(ids), np.arange(len(ids)))
@@ -279,7 +280,7 @@ class FactTable:
         return f"{self.ids[self.subject_of(row)]}:{relation}:{self.ids[self.thing_of(value)]}"
 
     def _added_texts(self, texts: Sequence[str], without: NDArray[np.bool_], instead: int) -> Numbers:
-        """Keep texts and return their numbers; `instead` for those to do without."""
+        """Add texts and return their numbers; entries in the mask `without` are not added and get `instead`."""
         numbers: Numbers = np.full(len(texts), instead, dtype=np.int32)
         kept = [text for text, skipped in zip(texts, without.tolist(), strict=True) if not skipped]
         numbers[~without] = np.arange(len(self._texts), len(self._texts) + len(kept))

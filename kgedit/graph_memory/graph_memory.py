@@ -1,7 +1,7 @@
-"""The memory: learns edits as a graph, and finds the facts that a question needs, both hops of a two-hop one.
+"""The memory: learns edits as a graph and finds the facts that a question needs, including both facts of two hops.
 
-What is ranked is the path of relations, not the fact: a path is worded like the question or it is not, whichever
-subject it starts from. Only the questions are embedded when one is asked; learning embeds nothing.
+It ranks paths of relations instead of facts: whether a path fits the wording of a question does not depend on the
+subject. A search embeds the questions only, and learning embeds nothing.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _USUAL = Search()
 
 
 class GraphMemory:
-    """Edits as a graph that is asked in words.
+    """Edits as a graph that is searched with questions.
 
     Args:
-        embed: Computes the vectors of texts.
-        catalogue: Wordings of relations; None for those that come with kgedit.
-        gate: Learnt for the embedder; None for that of all-minilm-l6-v2 (kgedit.graph_memory.gate.read_gate).
+        embed: Computes vectors of texts.
+        catalogue: Wordings of relations; None means the shipped catalogue.
+        gate: Gate fitted for the embedder; None means that of all-minilm-l6-v2 (kgedit.graph_memory.gate.read_gate).
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class GraphMemory:
         self.clear()
 
     def __len__(self) -> int:
-        """Facts that were learned, ended ones included."""
+        """Number of learned facts, including ended ones."""
         return len(self._facts)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by facts and names, which grow with their number; not those of the catalogue's vectors."""
+        """Size of facts and names in bytes, without the vectors of the catalogue."""
         aliases = self._alias_subjects.nbytes + self._aliases.nbytes
         descriptions = self._described.nbytes + self._descriptions.nbytes
         return self._facts.nbytes + self._names.nbytes + aliases + descriptions
@@ -77,7 +77,7 @@ class GraphMemory:
         self._described, self._descriptions = NumberColumn(), TextColumn()
 
     def learn(self, cases: Iterable[Case]) -> None:
-        """Add edits; what a case says was so before ends with it."""
+        """Add edits. Each one ends the old answers of its case."""
         self.learn_table(table_of_cases(cases))
 
     def learn_table(self, table: pa.Table) -> None:
@@ -112,13 +112,13 @@ class GraphMemory:
         self._name(subjects, column)
 
     def end_values(self, subjects: pa.Array, relations: pa.Array, objects: pa.Array, until: pa.Array) -> None:
-        """Say of values when they ended, without others in their place; what is not known or has ended stays.
+        """End values without replacing them. Unknown values and values that have ended are not changed.
 
         Args:
-            subjects: Ids.
-            relations: Ids, in the same order.
-            objects: Ids.
-            until: ISO dates at their precision, the first day on which a value no longer held; "" for an unknown one.
+            subjects: Ids of the subjects.
+            relations: Ids of the relations.
+            objects: Ids of the values.
+            until: First day on which each value no longer held, as an ISO date of any precision; "" if unknown.
         """
         numbers = {name: number for number, name in enumerate(self._relations.identifiers)}
         columns = (column.to_pylist() for column in (subjects, relations, objects, until))
@@ -128,7 +128,7 @@ class GraphMemory:
                 self._facts.end_value(self._facts.number_of(subject), numbers[relation], thing, number)
 
     def names_in(self, question: str) -> list[tuple[str, tuple[str, ...]]]:
-        """Names of subjects in a question as they stand there, each with the ids of all that bear it."""
+        """Names of subjects as written in a question, each with the ids of all subjects of that name."""
         text = composed(question)
         return [
             (text[mention.start : mention.end], tuple(self._facts.ids[subject] for subject in mention.subjects))
@@ -136,18 +136,18 @@ class GraphMemory:
         ]
 
     def label_of(self, identifier: str) -> str:
-        """Label of a subject or value; "" for an id that is not known."""
+        """Label of an entity; "" for an unknown id."""
         number = self._facts.number_of(identifier)
         return self._facts.label(number) if number >= 0 else ""
 
     def counts(self) -> dict[str, int]:
-        """How much it holds: facts, those that have ended, rows (of one subject and relation) and relations."""
+        """Number of facts, ended facts, rows (one subject and relation each) and relations."""
         ended = len(self) - int(self._facts.several_hold()[0].sum())
         relations = len(self._relations.relations)
         return {"facts": len(self), "ended": ended, "rows": self._facts.rows, "relations": relations}
 
     def _name(self, subjects: Any, column: Mapping[str, list[Any]]) -> None:
-        """Let the subjects of a table be found by their labels and aliases, and remember what tells them apart."""
+        """Index the subjects of a table by label and alias, and store the descriptions that distinguish namesakes."""
         labels = dict(zip(subjects.tolist(), column["subject_label"], strict=True))
         self._names.extend(list(labels.values()), list(labels))
         aliases = {
@@ -156,8 +156,8 @@ class GraphMemory:
             for alias in several
         }
         self._add_aliases([number for number, _ in aliases], [alias for _, alias in aliases])
-        told = dict(zip(subjects.tolist(), column["subject_description"], strict=True))
-        described = {number: text for number, text in told.items() if text and self.description(number) != text}
+        given = dict(zip(subjects.tolist(), column["subject_description"], strict=True))
+        described = {number: text for number, text in given.items() if text and self.description(number) != text}
         self._described.extend(np.full(max(0, len(self._facts.ids) - len(self._described)), -1))
         self._described.view[list(described)] = np.arange(
             len(self._descriptions), len(self._descriptions) + len(described)
@@ -165,26 +165,26 @@ class GraphMemory:
         self._descriptions.extend(list(described.values()))
 
     def description(self, thing: int) -> str:
-        """What tells a thing from others of its name; "" where nobody said."""
+        """Description that distinguishes an entity from others of its name; "" if none was given."""
         number = int(self._described.view[thing]) if thing < len(self._described) else -1
         return self._descriptions[number] if number >= 0 else ""
 
     def add_aliases(self, identifier: str, aliases: Sequence[str]) -> None:
-        """Let a subject be found by further names."""
+        """Index a subject by further names."""
         [number] = self._facts.numbers([identifier], [""]).tolist()
         self._add_aliases([number] * len(aliases), list(aliases))
 
     def find(self, questions: Sequence[str], search: Search = _USUAL, *, as_of: str = "") -> list[Finding]:
-        """The facts that questions need.
+        """Find the facts that questions need.
 
         Args:
-            questions: As asked.
-            search: How.
-            as_of: ISO date of which the facts should be, at any precision: "2019", "2021-03", "2021-03-31"; "" for
-                what holds now, or for the date that a question itself names (`Search.dated`).
+            questions: Texts of the questions.
+            search: Search options.
+            as_of: ISO date of any precision ("2019", "2021-03", "2021-03-31") on which the facts must hold; "" means
+                now, or the date in the question (`Search.dated`).
 
         Returns:
-            A finding for each question, which does not depend on the others.
+            One finding per question; it does not depend on the other questions.
         """
         found: list[Finding] = []
         for start in range(0, len(questions), _AT_ONCE):
@@ -192,15 +192,16 @@ class GraphMemory:
         return found
 
     def conflicts(self) -> pa.Table:
-        """Rows that say several things at once though their relation has one value elsewhere.
+        """Rows with several current values although their relation usually has one.
 
         Returns:
-            As kgedit.graph_memory.conflicts.CONFLICTS says, one row for each value, those of one row together.
+            A table with the schema kgedit.graph_memory.conflicts.CONFLICTS: one row per value, grouped by subject and
+            relation.
         """
         return find_conflicts(self._facts, self._relations.identifiers)
 
     def tables(self) -> dict[str, pa.Table]:
-        """Everything, as tables by name."""
+        """The whole memory, as tables by name."""
         relations = self._relations.relations
         return {
             **self._facts.tables(),
@@ -219,7 +220,7 @@ class GraphMemory:
         }
 
     def load_tables(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over what `tables` returned; what was known is forgotten."""
+        """Replace the memory with the result of `tables`."""
         self.clear()
         for relation in tables["relations"].to_pylist():
             number = self._relations.number(relation["id"], relation["name"])
@@ -235,13 +236,13 @@ class GraphMemory:
         self._described.extend(tables["described"]["number"].to_numpy())
 
     def save(self, folder: Path) -> None:
-        """Write everything to a folder, one Parquet file for each of `tables`."""
+        """Write the memory to a folder, one Parquet file per table."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, table in self.tables().items():
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
 
     def load_folder(self, folder: Path) -> None:
-        """Take over what `save` wrote; what was known is forgotten.
+        """Replace the memory with the files that `save` wrote.
 
         Raises:
             KgeditError: if a file is missing or damaged.
@@ -250,24 +251,24 @@ class GraphMemory:
             self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in self.tables()})
         except (OSError, pa.ArrowInvalid, KeyError) as error:
             self.clear()
-            raise KgeditError(f"{folder} holds no memory that can be read ({error}). Build it again.") from error
+            raise KgeditError(f"{folder} contains no readable memory ({error}). Build it again.") from error
 
     def state(self) -> dict[str, Any]:
-        """Everything as JSON values; for large memories see `save`."""
+        """The whole memory as JSON values; use `save` for large memories."""
         return {name: table.to_pydict() for name, table in self.tables().items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state` returned."""
+        """Replace the memory with the result of `state`."""
         schemas = {name: table.schema for name, table in self.tables().items()}
         self.load_tables({name: pa.table(state[name], schema=schema) for name, schema in schemas.items()})
 
     def _numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Any:
-        """Numbers of items; one without an id is known by its label."""
+        """Numbers of entities; an entity without an id is identified by its label."""
         named = [name or name_key(label) for name, label in zip(identifiers, labels, strict=True)]
         return self._facts.numbers(named, labels)
 
     def _relation_numbers(self, identifiers: Sequence[str], names: Sequence[str], wordings: Sequence[int]) -> Any:
-        """Numbers of relations, which learn the wordings; one without an id is known by its wording."""
+        """Numbers of relations, with their wordings added; a relation without an id is identified by its wording."""
         keys = list(zip(identifiers, names, wordings, strict=True))
         numbers: dict[tuple[str, str, int], int] = {}
         for identifier, name, wording in dict.fromkeys(keys):
@@ -283,7 +284,7 @@ class GraphMemory:
         self._aliases.extend(aliases)
 
     def _wording(self, question: str, label: str) -> int:
-        """The number of a question with the subject's label as a slot; without the label in it, of the question."""
+        """Number of a question's wording: the subject's label, if it occurs, is replaced by a slot."""
         worded = question.replace(label, SLOT, 1) if label and SLOT not in question else question
         number = self._wordings.setdefault(worded, len(self._worded))
         if number == len(self._worded):

@@ -1,7 +1,7 @@
-"""The memory of a graph in Neo4j: its facts read page by page, or only those that one question may need.
+"""Memories from a graph in Neo4j: all of its facts, page by page, or only those that one question may need.
 
-A question's names are found, and the walks from them fetched, by Cypher (cypher/read/memory_*.cypher). Their wordings
-are compared here, as everywhere else: the server has no vectors.
+Cypher finds the names in a question and fetches the walks from them (cypher/read/memory_*.cypher). Wordings are
+compared here, because the server has no vectors.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class GraphFacts:
-    """Facts that were read.
+    """Facts read from a graph.
 
     Attributes:
-        facts: With the schema DATED_FACTS.
-        subjects: As questions name the subjects, with the schema kgedit.timesteps.subjects.SUBJECTS.
-        snapshots: Day numbers of those that the graph holds, up to the day.
-        as_of: The day.
+        facts: Table with the schema DATED_FACTS.
+        subjects: Names of the subjects in questions, with the schema kgedit.timesteps.subjects.SUBJECTS.
+        snapshots: Day numbers of the graph's snapshots up to `as_of`.
+        as_of: Last day.
     """
 
     facts: pa.Table
@@ -48,15 +48,15 @@ class GraphFacts:
 
 
 def read_graph_facts(graph: Graph, *, as_of: datetime.date | None = None, properties: Sequence[str] = ()) -> GraphFacts:
-    """All facts between items of a graph.
+    """Read all facts between items of a graph.
 
     Args:
-        graph: Open.
-        as_of: What was first seen later is left out; None for the newest snapshot.
-        properties: Only facts of these; none for all.
+        graph: An open graph.
+        as_of: Facts first seen after this day are excluded; None means the day of the newest snapshot.
+        properties: Properties to read; empty means all.
 
     Raises:
-        GraphError: if the graph holds no snapshot of that day or before.
+        GraphError: if no snapshot of the graph is dated on or before that day.
     """
     snapshots, newest = _snapshots(graph, as_of)
     read = sorted({*properties, *_showing_classes()}) if properties else ()
@@ -69,19 +69,19 @@ def read_graph_facts(graph: Graph, *, as_of: datetime.date | None = None, proper
 def memory_of_question(
     graph: Graph, question: str, embed: Embedder, *, gate: Gate, as_of: datetime.date | None = None
 ) -> GraphMemory:
-    """A memory of what a question may need: it answers that question as one of the whole graph would.
+    """Build a memory of the facts that one question may need; it gives the same answer as a memory of the whole graph.
 
-    Names with a wrong letter are not found.
+    Misspelt names are not found.
 
     Args:
-        graph: Open.
-        question: In words.
-        embed: Computes the vectors of texts.
-        gate: Learnt for it.
-        as_of: What was first seen later is not known; None for the newest snapshot.
+        graph: An open graph.
+        question: Text of the question.
+        embed: Computes vectors of texts.
+        gate: Gate fitted for the embedder.
+        as_of: Facts first seen after this day are excluded; None means the day of the newest snapshot.
 
     Raises:
-        GraphError: if the graph holds no snapshot of that day or before.
+        GraphError: if no snapshot of the graph is dated on or before that day.
     """
     _, newest = _snapshots(graph, as_of)
     memory = GraphMemory(embed, gate=gate)
@@ -95,14 +95,14 @@ def memory_of_question(
 
 
 def _showing_classes() -> set[str]:
-    """Properties that show of which class an item is."""
+    """Properties that indicate the class of an item."""
     return {INSTANCE_OF, SUBCLASS_OF, *(name for names in name_rules().evidence.values() for name in names)}
 
 
 def _names_of_subjects(facts: pa.Table, every: pa.Table) -> pa.Table:
-    """Names of the subjects of some facts, by the classes that facts between items show.
+    """Names of the subjects of some facts, by the classes that facts between items indicate.
 
-    A class that nothing but a date or a number shows is not seen here, as it is in the store.
+    Unlike in the store, a class that only dates or numbers indicate is not found.
     """
     with closing(duckdb.connect()) as connection:
         connection.register("every", every)

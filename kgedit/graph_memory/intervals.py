@@ -1,7 +1,7 @@
-"""Facts with the intervals in which snapshots had them, into a memory: current ones and those that have ended.
+"""Adds facts with their snapshot intervals to a memory, both current and ended ones.
 
-The store and the graph tell facts alike, since the graph is a projection of the store (kgedit.store.timeline). They are
-learned snapshot by snapshot, each after what it ended, so that a value that came back has two intervals.
+Store and graph give the same facts, because the graph is a projection of the store (kgedit.store.timeline). Facts are
+learned snapshot by snapshot, ends before beginnings, so that a value that returned has two intervals.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ DATED_FACTS = pa.schema(
         ("until", pa.int64()),
     ]
 )
-"""Facts between items. since and until: day numbers of the snapshots that first had and first lacked a fact; start_time
-and end_time are its statement's own, at their precision. Labels and times may be null."""
+"""Facts between items. since and until are day numbers of the first snapshot with the fact and the first one without;
+start_time and end_time are those of its statement, at their precision. Labels and times may be null."""
 
 _REASONS = (
     ("no label of the subject", f"subject_label IS NULL OR {is_id('subject_label')}"),
@@ -43,11 +43,11 @@ _REASONS = (
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What became of facts.
+    """Counts of learned facts.
 
     Attributes:
-        facts: Facts that were learned, ended ones included.
-        left_out: How many were not, by reason.
+        facts: Number of learned facts, including ended ones.
+        left_out: Number of facts that were not learned, by reason.
     """
 
     facts: int
@@ -57,13 +57,13 @@ class Learned:
 def learn_dated_facts(
     memory: GraphMemory, facts: pa.Table, *, as_of: date, subjects: pa.Table | None = None
 ) -> Learned:
-    """Add facts to a memory as they stood on a day.
+    """Add facts to a memory as of a day.
 
     Args:
-        memory: Learns them.
-        facts: With the schema DATED_FACTS, in any order.
-        as_of: What began later is not learned, what ended later has not ended.
-        subjects: Names of subjects with the schema kgedit.timesteps.subjects.SUBJECTS; None for their labels.
+        memory: Memory to extend.
+        facts: Table with the schema DATED_FACTS, in any order.
+        as_of: Facts that began later are not learned; ends after this day are ignored.
+        subjects: Names of subjects with the schema kgedit.timesteps.subjects.SUBJECTS; None means their labels.
     """
     day = as_of.year * 10_000 + as_of.month * 100 + as_of.day
     reasons = " ".join(f"WHEN {condition} THEN '{reason}'" for reason, condition in _REASONS)
@@ -83,11 +83,11 @@ def learn_dated_facts(
 
 
 def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa.Table:
-    """Names of subjects without the hints that tell namesakes apart: the memory gives hints itself, where needed.
+    """Names of subjects without the hints that distinguish namesakes; the memory adds hints where needed.
 
     Args:
-        connection: As for kgedit.timesteps.subjects.describe_subjects.
-        facts: With the schema DATED_FACTS.
+        connection: See kgedit.timesteps.subjects.describe_subjects.
+        facts: Table with the schema DATED_FACTS.
     """
     found = describe_subjects(connection, facts.filter(facts["subject_label"].is_valid()))
     place = found.schema.get_field_index("hinted_name")
@@ -119,6 +119,6 @@ def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
 
 
 def _said(own: str, seen: str) -> str:
-    """SQL: a statement's own date where it is one that came no later than the snapshot, else the snapshot's day."""
+    """SQL: the statement's date if it is valid and not after the snapshot's day, else the snapshot's day."""
     day = f"strptime({seen}::VARCHAR, '%Y%m%d')::DATE::VARCHAR"
     return rf"CASE WHEN regexp_matches({own}, '^\d{{4}}(-\d\d){{0,2}}$') AND {own} <= {day} THEN {own} ELSE {day} END"

@@ -1,4 +1,4 @@
-"""Edits and facts as a table, and how a memory takes them in: a value that an edit replaces ends and is not deleted."""
+"""Edits and facts as a table, and the learner that adds them to a memory. Replaced values end and are not deleted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LEARNED = pa.schema(
         ("subject_description", pa.string()),
     ]
 )
-"""What `GraphMemory.learn_table` reads. A case's columns as in a timestep's cases; `since` is an ISO date at its
-precision from which the value holds, "" where nobody knows. Ids and labels may be "", lists empty; nothing is null."""
+"""Schema of `GraphMemory.learn_table`. Columns are those of a timestep's cases; `since` is an ISO date of any precision
+from which the value holds, "" if unknown. Ids and labels may be "" and lists empty, but nothing is null."""
 
 
 def table_of_cases(cases: Iterable[Case]) -> pa.Table:
@@ -44,9 +44,9 @@ def table_of_cases(cases: Iterable[Case]) -> pa.Table:
 
 
 def since_of(case: Case) -> str:
-    """When a value began: as its statement says, else on the day of the newer snapshot; "" for edits of a file.
+    """Start of a case's value: that of its statement, else the day of the newer snapshot; "" for edits from a file.
 
-    The day of the snapshot is the first on which the value is known to hold. A start that lies ahead of it is none.
+    The value is known to hold on the snapshot's day, so a later start is ignored.
     """
     newer = case.timestep.rpartition("_")[2]
     seen = f"{newer[:4]}-{newer[4:6]}-{newer[6:]}" if len(newer) == 8 and newer.isdigit() else case.as_of or ""
@@ -56,13 +56,13 @@ def since_of(case: Case) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """What one edit says of a row.
+    """Change of one row by one edit.
 
     Attributes:
-        thing: Number of the new value.
-        label: As it is told.
-        case: The edit.
-        since: From when the new value holds (kgedit.graph_memory.dates).
+        thing: Number of the new value's entity.
+        label: Label shown in answers.
+        case: Id of the edit.
+        since: Date number from which the new value holds (kgedit.graph_memory.dates).
         ended: Numbers and labels of the values that it replaces.
     """
 
@@ -74,10 +74,10 @@ class MemoryChange:
 
 
 class Learner:
-    """Takes changes of rows in, in order, and adds what is new in one go.
+    """Collects changes of rows, in order, and adds the new values in one call.
 
     Args:
-        facts: Where they go.
+        facts: Table to extend.
     """
 
     def __init__(self, facts: FactTable) -> None:
@@ -91,7 +91,7 @@ class Learner:
         self._pending: dict[int, list[int]] = {}
 
     def take(self, row: int, change: MemoryChange, *, fresh: bool) -> None:
-        """Take in a change. A row is fresh if no other change of this learner, and nothing learned before, is of it."""
+        """Collect a change. A row is fresh if neither this learner nor an earlier one has another change of it."""
         end = change.since if change.since != UNKNOWN_START else UNKNOWN_END
         known = {} if fresh else self._known(row)
         for thing, label in change.ended:
@@ -109,7 +109,7 @@ class Learner:
         self._add(row, change.thing, change.label, change.case, change.since, HOLDS, keep=not fresh)
 
     def finish(self) -> None:
-        """Add what was taken in to the facts."""
+        """Add the collected values to the facts."""
         self._facts.add_values(
             NewValues(
                 rows=np.array(self._rows, dtype=np.int32),
@@ -122,7 +122,7 @@ class Learner:
         )
 
     def _known(self, row: int) -> dict[int, int]:
-        """The last place of each value of a row: of the facts from 0, of those not yet added from -1 downwards."""
+        """Last index of each value of a row: from 0 for values of the facts, from -1 downwards for collected ones."""
         known = {self._facts.thing_of(value): value for value in self._facts.values_of(row)}
         return known | {self._things[-1 - place]: place for place in self._pending.get(row, ())}
 
@@ -164,7 +164,7 @@ class Learner:
 
 
 def fresh_rows(rows: Numbers, new: NDArray[np.bool_]) -> list[bool]:
-    """Which of some rows are new and mentioned once."""
+    """For each row, whether it is new and occurs once."""
     _, inverse, counts = np.unique(rows, return_inverse=True, return_counts=True)
     once: list[bool] = ((counts == 1)[inverse] & new).tolist()
     return once

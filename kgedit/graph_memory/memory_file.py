@@ -1,6 +1,6 @@
-"""A memory as one file: its tables as Parquet and what it was made from, in a zip archive that others can open.
+"""Memory files: tables as Parquet and a manifest, in a zip archive that other programs can open.
 
-The same memory gives the same bytes, and a file is replaced as a whole, so that a server can read it at any moment.
+The same memory gives the same bytes. A file is replaced as a whole, so that a server can read it at any time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgedit.errors import KgeditError
 from kgedit.files import replace_file
 
 FORM = 1
-"""Raised whenever older versions of kgedit could not read a new file."""
+"""Version of the format, increased when older versions of kgedit cannot read new files."""
 
 _MANIFEST = "memory.json"
 _USUAL_SUFFIX = ".kgmemory"
@@ -31,12 +31,12 @@ _BEGINNING_OF_TIME = (1980, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """The content of a file.
+    """Content of a memory file.
 
     Attributes:
-        tables: What kgedit.graph_memory.graph_memory.GraphMemory.tables returned.
-        manifest: What it was made from (`sources`, oldest first), counts, versions.
-        sha256: Hash of the file.
+        tables: Result of kgedit.graph_memory.graph_memory.GraphMemory.tables.
+        manifest: Sources (oldest first), counts and versions.
+        sha256: SHA-256 of the file.
     """
 
     tables: Mapping[str, pa.Table]
@@ -45,13 +45,13 @@ class MemoryFile:
 
 
 def write_memory_file(path: Path, tables: Mapping[str, pa.Table], manifest: Mapping[str, Any]) -> str:
-    """Write a memory beside its place and rename it.
+    """Write a memory file atomically.
 
     Returns:
-        The hash of the file.
+        SHA-256 of the file.
 
     Raises:
-        KgeditError: if the folder is not there or cannot be written.
+        KgeditError: if the folder is missing or not writable.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
@@ -59,8 +59,8 @@ def write_memory_file(path: Path, tables: Mapping[str, pa.Table], manifest: Mapp
             part = io.BytesIO()
             pq.write_table(table, part, compression="zstd")
             _add(archive, f"{name}.parquet", part.getvalue())
-        told = json.dumps({"form": FORM, **manifest}, indent=2, ensure_ascii=False, sort_keys=True)
-        _add(archive, _MANIFEST, told.encode())
+        text = json.dumps({"form": FORM, **manifest}, indent=2, ensure_ascii=False, sort_keys=True)
+        _add(archive, _MANIFEST, text.encode())
     try:
         replace_file(path, content.getvalue())
     except OSError as error:
@@ -72,7 +72,7 @@ def read_memory_file(path: Path) -> MemoryFile:
     """Read a memory.
 
     Raises:
-        KgeditError: if the file is missing, damaged, or none of a memory.
+        KgeditError: if the file is missing, damaged or not a memory.
     """
     try:
         content = path.read_bytes()
@@ -95,7 +95,7 @@ def read_memory_file(path: Path) -> MemoryFile:
 
 
 def _why_no_file(path: Path) -> str:
-    """That there is no such file, and the memories that are in the same folder."""
+    """Message about a missing file, with the memories in the same folder."""
     what = f"{path} is a folder." if path.is_dir() else f"There is no memory {path}."
     folder = path if path.is_dir() else path.parent
     there = sorted(str(file) for file in folder.glob(f"*{_USUAL_SUFFIX}"))
@@ -104,5 +104,5 @@ def _why_no_file(path: Path) -> str:
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    """Add a part without the time at which that happens."""
+    """Add a part with a constant time, so that the same content gives the same bytes."""
     archive.writestr(zipfile.ZipInfo(name, _BEGINNING_OF_TIME), content)

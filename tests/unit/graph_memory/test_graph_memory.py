@@ -276,7 +276,7 @@ def test_a_memory_is_read_back_from_its_folder(tmp_path: Path) -> None:
     questions = ["What is the capital of Suomi?", "Who is the spouse of the head of government of Norwey?"]
     assert loaded.find(questions, OPEN) == memory.find(questions, OPEN)
     assert all(finding.paths for finding in loaded.find(questions, OPEN))
-    with pytest.raises(KgeditError, match="no memory that can be read"):
+    with pytest.raises(KgeditError, match="contains no readable memory"):
         loaded.load_folder(tmp_path)
 
 
