@@ -1,7 +1,7 @@
-"""How relations are worded: the questions that ask for them, the phrase that nests them, and the words that tell them.
+"""Wordings of relations: their questions, the noun phrase that nests them, and their content words.
 
-A path of relations has wordings of its own: the last relation's questions around the phrases of those before it. They
-hold no entity but the slot of the subject, so that there are as many as paths and not as many as facts.
+The wordings of a path are the last relation's questions around the phrases of the relations before it. They contain the
+subject as a slot only, so that their number grows with paths and not with facts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgedit.wording.templates import template_table, template_version
 
 SLOT = "{subject}"
 MASK = "X"
-"""What stands for the subject in a text that is embedded."""
+"""Replaces the subject in texts that are embedded."""
 
 CONFLICTS = {
     "who": frozenset(("time", "number", "place", "language", "work", "thing")),
@@ -32,7 +32,7 @@ CONFLICTS = {
     "where": frozenset(("person", "agent", "number", "time", "language")),
     "how many": frozenset(("person", "agent", "place", "country", "organization", "team", "language", "work", "event")),
 }
-"""Types of answers that a question word does not ask for. "Whose" and "which" may ask for anything."""
+"""Answer types that each question word excludes. "Whose" and "which" exclude none."""
 
 _QUESTION_WORD = re.compile(
     r"\b(?:(?P<who>who|whom)|(?P<when>when|(?:what|which) (?:year|date|day))|(?P<where>where)"
@@ -53,15 +53,15 @@ _STOP_WORDS = frozenset(
 
 @dataclass(slots=True)
 class RelationWording:
-    """One relation.
+    """Wordings of one relation.
 
     Attributes:
-        identifier: PID, or whatever the edits give.
+        identifier: PID, or the id used by the edits.
         name: Label of the property.
-        questions: With one SLOT each, those of a catalogue first.
-        phrase: Noun phrase with one SLOT for its value.
-        stems: Of the content words of all of these.
-        answer: Its type (kgedit.wording.grammar.ANSWERS); "" where no catalogue says.
+        questions: Questions with one SLOT each, those of the catalogue first.
+        phrase: Noun phrase with one SLOT for its subject.
+        stems: Stems of the content words of all wordings.
+        answer: Answer type (kgedit.wording.grammar.ANSWERS); "" if the relation is not in the catalogue.
     """
 
     identifier: str
@@ -72,7 +72,7 @@ class RelationWording:
     answer: str = ""
 
     def add(self, texts: Iterable[str], *, asking: bool) -> None:
-        """Learn further wordings; of questions only the first few are asked in vectors."""
+        """Add wordings. At most `_MOST_QUESTIONS` questions are embedded."""
         for text in texts:
             self.stems |= set(content_stems(text.replace(SLOT, " ")))
             if asking and SLOT in text and text not in self.questions and len(self.questions) < _MOST_QUESTIONS:
@@ -84,9 +84,9 @@ class CatalogueVectors:
     """Vectors of a catalogue's wordings.
 
     Attributes:
-        asked: (wordings, dimensions), those of one property together.
-        starts: (properties,), the first wording of each.
-        phrases: (properties, dimensions).
+        asked: Vectors of questions, (wordings, dimensions), grouped by property.
+        starts: Index of each property's first question, (properties,).
+        phrases: Vectors of noun phrases, (properties, dimensions).
     """
 
     asked: Vectors
@@ -94,7 +94,7 @@ class CatalogueVectors:
     phrases: Vectors
 
     def asked_like(self, vector: Vectors) -> NDArray[np.float64]:
-        """The best cosine of each property's questions with a window, (properties,)."""
+        """Largest cosine of each property's questions with a window, (properties,)."""
         return np.maximum.reduceat((self.asked @ vector).astype(np.float64), self.starts)
 
 
@@ -103,8 +103,8 @@ class PathVectors:
     """Vectors of a path's wordings.
 
     Attributes:
-        asked: (wordings, dimensions), of its questions.
-        phrase: (dimensions,), of its noun phrase.
+        asked: Vectors of its questions, (wordings, dimensions).
+        phrase: Vector of its noun phrase, (dimensions,).
     """
 
     asked: Vectors
@@ -112,11 +112,11 @@ class PathVectors:
 
 
 class CatalogueWordings:
-    """What a catalogue of templates says of relations, whether or not any fact has them.
+    """Wordings of all relations in a template catalogue, including relations without facts.
 
     Args:
-        embed: Computes the vectors of texts.
-        catalogue: The templates; None for those that come with kgedit.
+        embed: Computes vectors of texts.
+        catalogue: Folder of templates; None means the shipped ones.
     """
 
     def __init__(self, embed: Embedder, catalogue: Path | None = None) -> None:
@@ -125,17 +125,17 @@ class CatalogueWordings:
 
     @cached_property
     def relations(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
-        """Rows of TEMPLATES by property: one for subjects of any class first, then those of classes of their own."""
+        """Rows of TEMPLATES by property: the row for any class of subject first, then rows for particular classes."""
         return _rows_by_property(self._path, template_version(self._path))
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """The place of each property among `relations`."""
+        """Index of each property in `relations`."""
         return {name: place for place, name in enumerate(self.relations)}
 
     @cached_property
     def vectors(self) -> CatalogueVectors:
-        """What a question may be about, as vectors; computed once, by some seconds of the embedder."""
+        """Vectors of all wordings, computed once; embedding them takes a few seconds."""
         first = [rows[0] for rows in self.relations.values()]
         asked = [[row["question"], *row["rephrases"]] for row in first]
         texts = [text for several in asked for text in several] + [row["phrase"] for row in first]
@@ -145,17 +145,17 @@ class CatalogueWordings:
 
     @cached_property
     def answers(self) -> list[str]:
-        """The type of each property's answer (kgedit.wording.grammar.ANSWERS)."""
+        """Answer type of each property (kgedit.wording.grammar.ANSWERS)."""
         return [rows[0]["answer_type"] for rows in self.relations.values()]
 
     def conflicting(self, asking: str) -> NDArray[np.bool_]:
-        """Which properties have another type of answer than a question word asks for, (properties,)."""
+        """Mask of properties whose answer type a question word excludes, (properties,)."""
         types = CONFLICTS.get(asking, frozenset())
         return np.array([answer in types for answer in self.answers])
 
     @cached_property
     def postings(self) -> Mapping[str, NDArray[np.int64]]:
-        """The places of the properties that have a stem in any wording."""
+        """Indexes of the properties that have a stem in any wording, by stem."""
         places: dict[str, list[int]] = {}
         for place, rows in enumerate(self.relations.values()):
             texts = [text for row in rows for text in _texts_of(row)]
@@ -164,7 +164,7 @@ class CatalogueWordings:
         return {found: np.array(several) for found, several in places.items()}
 
     def mask_of(self, identifiers: Iterable[str]) -> NDArray[np.bool_]:
-        """Which of the catalogue's properties are among some, (properties,)."""
+        """Mask of the given properties, (properties,)."""
         mask = np.zeros(len(self.relations), dtype=bool)
         mask[[self.places[name] for name in identifiers if name in self.places]] = True
         return mask
@@ -183,10 +183,10 @@ def _texts_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class RelationIndex:
-    """Relations by number, and the vectors of their paths, computed when they are first looked at.
+    """Relations by number, and vectors of their paths, computed at first use.
 
     Args:
-        embed: Computes the vectors of texts.
+        embed: Computes vectors of texts.
         catalogue: Wordings of relations that have templates.
     """
 
@@ -200,7 +200,7 @@ class RelationIndex:
         self._paths: dict[tuple[int, ...], PathVectors] = {}
 
     def number(self, identifier: str, name: str) -> int:
-        """The number of a relation, new where it is."""
+        """Number of a relation; an unknown relation is added."""
         number = self._numbers.setdefault(identifier, len(self.relations))
         if number == len(self.relations):
             self.identifiers.append(identifier)
@@ -214,7 +214,7 @@ class RelationIndex:
         return number
 
     def add_question(self, number: int, question: str) -> None:
-        """Learn one more way to ask for a relation."""
+        """Add a question to a relation."""
         relation = self.relations[number]
         if question in relation.questions:
             return
@@ -224,7 +224,7 @@ class RelationIndex:
                 del self._paths[path]
 
     def vectors(self, paths: Sequence[tuple[int, ...]]) -> list[PathVectors]:
-        """For each path the vectors of its wordings; all that are new in one call."""
+        """Vectors of the wordings of each path; new ones are embedded in one call."""
         missing = [path for path in dict.fromkeys(paths) if path not in self._paths]
         texts = [list(self._wordings(path)) for path in missing]
         if missing:
@@ -238,30 +238,30 @@ class RelationIndex:
         return [self._paths[path] for path in paths]
 
     def weight(self, stem: str, *, unknown: float = 0.0) -> float:
-        """How telling a stem is: `unknown` for one in no relation's wording, more for one in few of them."""
+        """Weight of a stem (inverse document frequency over relations); `unknown` if no relation has it."""
         there = len(self.catalogue.postings.get(stem, ())) + self._with_stem.get(stem, 0)
         return math.log(1 + self._size / there) if there else unknown
 
     def shares(self, stems: Sequence[str], paths: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
-        """For each path the share of a window's telling words that are in its wordings, by weight; 0 to 1, (paths,)."""
+        """Weighted share of a window's relation words that occur in each path's wordings, in [0, 1], (paths,)."""
         return self._shares(stems, paths, [self.weight(stem) for stem in stems])
 
     def covered(self, stems: Sequence[str], paths: Sequence[tuple[int, ...]]) -> list[float]:
-        """The same of all content words, those of no relation counted as rare ones."""
+        """Like `shares`, over all content words; words of no relation count as rare."""
         rare = math.log(1 + self._size)
         shares: list[float] = self._shares(stems, paths, [self.weight(stem, unknown=rare) for stem in stems]).tolist()
         return shares
 
     def bridged(self, stems: Sequence[str], repeated: frozenset[str], path: tuple[int, ...]) -> float:
-        """The part of `covered` that the relations before the last have and the last lacks, or that is there twice."""
+        """Part of `covered` by words of relations before the last that the last lacks, or that occur twice."""
         weights = {stem: self.weight(stem, unknown=math.log(1 + self._size)) for stem in stems}
         before = set().union(*(self.relations[number].stems for number in path[:-1]))
         last = self.relations[path[-1]].stems
-        told = [stem for stem in stems if stem in before and (stem not in last or stem in repeated)]
-        return sum(weights[stem] for stem in told) / sum(weights.values()) if told else 0.0
+        bridging = [stem for stem in stems if stem in before and (stem not in last or stem in repeated)]
+        return sum(weights[stem] for stem in bridging) / sum(weights.values()) if bridging else 0.0
 
     def catalogue_covered(self, stems: Sequence[str]) -> NDArray[np.float64]:
-        """The same as `covered` of each relation of the catalogue, (properties,)."""
+        """Like `covered`, for each relation of the catalogue, (properties,)."""
         shares = np.zeros(len(self.catalogue.relations))
         weights = [self.weight(stem, unknown=math.log(1 + self._size)) for stem in stems]
         for stem, weight in zip(stems, weights, strict=True):
@@ -269,7 +269,7 @@ class RelationIndex:
         return shares / sum(weights) if weights else shares
 
     def conflicts(self, asking: str, paths: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
-        """Which paths end in another type of answer than a question word asks for, (paths,)."""
+        """Mask of paths whose answer type a question word excludes, (paths,)."""
         types = CONFLICTS.get(asking, frozenset())
         return np.array([self.relations[path[-1]].answer in types for path in paths])
 
@@ -282,12 +282,12 @@ class RelationIndex:
     ) -> NDArray[np.float64]:
         if not any(weights):
             return np.zeros(len(paths))
-        said = {
+        by_relation = {
             number: np.array([stem in self.relations[number].stems for stem in stems])
             for number in {number for path in paths for number in path}
         }
-        told = np.stack([np.logical_or.reduce([said[number] for number in path]) for path in paths])
-        shares: NDArray[np.float64] = told @ np.array(weights) / sum(weights)
+        by_path = np.stack([np.logical_or.reduce([by_relation[number] for number in path]) for path in paths])
+        shares: NDArray[np.float64] = by_path @ np.array(weights) / sum(weights)
         return shares
 
     def _learn(self, number: int, texts: Iterable[str], *, asking: bool) -> None:
@@ -298,7 +298,7 @@ class RelationIndex:
             self._with_stem.update(relation.stems - before)
 
     def _wordings(self, path: tuple[int, ...]) -> Iterator[str]:
-        """Its questions, then its noun phrase."""
+        """Questions of a path, then its noun phrase."""
         questions = self.relations[path[-1]].questions or [f"What is the {self.relations[path[-1]].name} of {SLOT}?"]
         nested = MASK
         for number in path[:-1]:
@@ -315,18 +315,18 @@ def all_stems(text: str) -> list[str]:
 
 
 def content_stems(text: str) -> list[str]:
-    """The same, repeated ones once."""
+    """Stems of the content words of a text, in order and without repetitions."""
     return list(dict.fromkeys(all_stems(text)))
 
 
 def question_word(text: str) -> str:
-    """The first question word of a text that says what type of answer is asked for, or ""."""
+    """First question word of a text that restricts the answer type, or ""."""
     found = _QUESTION_WORD.search(text)
     return "" if found is None else {"many": "how many"}.get(found.lastgroup or "", found.lastgroup or "")
 
 
 def stem(word: str) -> str:
-    """A word without its commonest English endings: "governed", "governs" and "governing" meet in "govern"."""
+    """A word without common English endings: "governed", "governs" and "governing" become "govern"."""
     for ending, instead in (("sses", "ss"), ("ies", "y"), ("ments", ""), ("ment", ""), ("ings", ""), ("ing", "")):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word.removesuffix(ending) + instead

@@ -1,4 +1,4 @@
-"""From the names of a question to facts: walks along facts, ranks the paths of relations, takes the best ones."""
+"""Finds facts from the names in a question: walks along facts, ranks paths of relations and selects the best."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kgedit.names.columns import Numbers
 from kgedit.names.index import Mention
 
 Walk = tuple[int, ...]
-"""Rows from a subject onwards."""
+"""Rows along a walk, starting at a subject."""
 
 _MOST_WALKS = 4000
 _NESTED = 0.1
@@ -29,7 +29,7 @@ _DESCRIBED = 0.2
 
 @dataclass(frozen=True, slots=True)
 class _Scored:
-    """The paths of one mention: what they scored, in the whole, and the walks of each."""
+    """Paths from one mention, with their scores, total scores, and walks."""
 
     mention: Mention
     windows: Sequence[QuestionWindow]
@@ -44,7 +44,7 @@ class _Scored:
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """A walk with what it scored, and the subject that it starts from."""
+    """A walk with its score and the number of its most recently learned value."""
 
     score: float
     learned: int
@@ -53,14 +53,14 @@ class _Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Retriever:
-    """Finds facts in what a memory holds.
+    """Finds facts in a memory.
 
     Attributes:
-        facts: What is known.
-        relations: How relations are worded.
+        facts: Facts of the memory.
+        relations: Wordings of relations.
         wordings: Questions of rows by number, with a slot for the subject.
-        description: What tells a thing from others of its name, by number.
-        gate: Decides whether anything is said.
+        description: Description that distinguishes an entity from its namesakes, by number.
+        gate: Accepts or rejects the best path.
     """
 
     facts: FactTable
@@ -77,14 +77,14 @@ class Retriever:
         search: Search,
         period: Period | None,
     ) -> Finding:
-        """The facts of one question.
+        """Find the facts for one question.
 
         Args:
-            mentions: The names in it.
-            windows: What is compared with wordings, for each mention.
-            walks: What `walks` returned for each mention.
-            search: How.
-            period: Time that is asked about; None for now.
+            mentions: Names in the question.
+            windows: Windows of each mention.
+            walks: Result of `walks` for each mention.
+            search: Search options.
+            period: Time in which the facts must hold; None means now.
         """
         scored = [
             self._scored(mention, own, walked, search)
@@ -116,7 +116,7 @@ class Retriever:
         return _Scored(mention, windows, scores, totals, list(walks.values()))
 
     def walks(self, mention: Mention, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
-        """Walks from what bears a name by their relations, short ones first, never through the same thing twice."""
+        """Walks from the subjects of a mention, by relations, short ones first; no walk visits an entity twice."""
         subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
         found: dict[RelationPath, list[Walk]] = {}
         rows: list[Numbers] = []
@@ -137,7 +137,7 @@ class Retriever:
         return found
 
     def _ranked(self, scored: _Scored, near: float) -> list[_Ranked]:
-        """The walks of one mention that score almost as well as its best; namesakes by what describes them."""
+        """Walks of one mention whose score is at most `near` below its best; descriptions rank namesakes."""
         bonus = self._bonus(scored.mention, scored.windows)
         most = max(bonus.values(), default=0.0)
         worth = [
@@ -154,7 +154,7 @@ class Retriever:
         ]
 
     def _bonus(self, mention: Mention, windows: Sequence[QuestionWindow]) -> dict[int, float]:
-        """For each of several subjects of a name, the share of the words of its description that the question has."""
+        """Score bonus of each namesake: the share of its description's words that occur in the question."""
         if len(mention.subjects) == 1:
             return {}
         asked = {stem for window in windows for stem in window.stems}
@@ -165,7 +165,7 @@ class Retriever:
         return shares
 
     def _taken(self, ranked: Sequence[_Ranked], search: Search, period: Period | None) -> tuple[FoundPath, ...]:
-        """Whole paths, best first and of equal ones the later learned, as long as there is room for their rows."""
+        """Select whole paths, best first, the later learned among equals, until `search.k` rows are selected."""
         least = max(each.score for each in ranked) - search.near
         taken: list[_Ranked] = []
         rows = set[int]()
@@ -190,7 +190,7 @@ class Retriever:
         )
 
     def _remembered(self, row: int, before: int | None, period: Period | None, shared: set[int]) -> Remembered:
-        """A row of a path, and the row before it."""
+        """The row of a path as a result; `before` is the previous row, or None."""
         subject = self.facts.subject_of(row)
         label = self.facts.label(subject)
         bridge = ""

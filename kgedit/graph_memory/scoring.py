@@ -29,10 +29,10 @@ class QuestionWindow:
     """A part of a question with its name masked.
 
     Attributes:
-        vector: (dimensions,), of length 1.
-        stems: Of its content words, without the name.
-        repeated: Those of the stems that are in it more than once.
-        asking: Its question word, one of kgedit.graph_memory.relations.CONFLICTS, or "".
+        vector: Vector of length 1, (dimensions,).
+        stems: Stems of its content words, without the name.
+        repeated: Stems that occur more than once.
+        asking: Question word, one of kgedit.graph_memory.relations.CONFLICTS, or "".
     """
 
     vector: Vectors
@@ -42,7 +42,7 @@ class QuestionWindow:
 
     @classmethod
     def of(cls, text: str, vector: Vectors) -> QuestionWindow:
-        """A window of a masked text; the mask is no content word."""
+        """Window of a masked text; the mask does not count as a content word."""
         counts = Counter(all_stems(text))
         repeated = frozenset(stem for stem, count in counts.items() if count > 1)
         return cls(vector, tuple(counts), repeated, question_word(text))
@@ -53,11 +53,11 @@ class PathScores:
     """Scores of paths from one name.
 
     Attributes:
-        paths: As given.
-        totals: (paths,), in their best windows.
-        similarities: (windows, paths), cosines.
-        words: (windows, paths), shares of the telling words.
-        windows: (paths,), the index of the best window.
+        paths: Paths, in the order given.
+        totals: Score of each path in its best window, (paths,).
+        similarities: Cosines, (windows, paths).
+        words: Weighted shares of relation words, (windows, paths).
+        windows: Index of the best window of each path, (paths,).
     """
 
     paths: Sequence[RelationPath]
@@ -70,7 +70,7 @@ class PathScores:
 def score_paths(
     paths: Sequence[RelationPath], windows: Sequence[QuestionWindow], relations: RelationIndex, *, word_weight: float
 ) -> PathScores:
-    """Score paths from one name by the window that is most like each."""
+    """Score paths from one name, each in the window that fits it best."""
     wordings = relations.vectors(paths)
     starts = np.cumsum([0, *(len(each.asked) for each in wordings[:-1])])
     every = np.stack([window.vector for window in windows]) @ np.concatenate([each.asked for each in wordings]).T
@@ -85,16 +85,16 @@ def score_paths(
 def evidence_for(
     scores: PathScores, best: int, windows: Sequence[QuestionWindow], relations: RelationIndex
 ) -> Evidence:
-    """What speaks for one path of those that were scored."""
+    """Compute the features of one of the scored paths (kgedit.graph_memory.gate.Evidence)."""
     path, index = scores.paths[best], int(scores.windows[best])
     window = windows[index]
     similarity, words = float(scores.similarities[index, best]), float(scores.words[index, best])
-    told, held, own = (
+    reached, held, own = (
         relations.catalogue.mask_of(relations.relations[number].identifier for number in numbers)
         for numbers in ({n for each in scores.paths for n in each}, {each[0] for each in scores.paths}, path)
     )
     possible = ~relations.catalogue.conflicting(window.asking)
-    rivals, lacked = ~told & possible, ~held & possible
+    rivals, lacked = ~reached & possible, ~held & possible
     asked = relations.catalogue.vectors.asked_like(window.vector)
     phrases = (relations.catalogue.vectors.phrases @ window.vector).astype(np.float64)
     whole, first, last = relations.vectors([path, path[:1], path[-1:]])
@@ -107,7 +107,7 @@ def evidence_for(
         covered=covered,
         margin=similarity - _most(asked[rivals]),
         words_margin=covered - _most(relations.catalogue_covered(window.stems)[rivals]),
-        end_margin=similarity - _most(asked[told & ~held & possible]),
+        end_margin=similarity - _most(asked[reached & ~held & possible]),
         rank=math.log1p(int((asked[rivals] > similarity).sum())),
         bridge=relations.bridged(window.stems, window.repeated, path),
         conflict=float(relations.conflicts(window.asking, [path])[0]),
@@ -126,7 +126,7 @@ def evidence_for(
 
 
 def _softly_most(values: Scores) -> float:
-    """A maximum that many values almost as great raise: a window that is like everything is like nothing."""
+    """Smooth maximum, raised by values near it: a window similar to every relation is evidence for none."""
     return float(np.log(np.exp(_SHARPNESS * values).sum()) / _SHARPNESS) if values.size else 0.0
 
 
