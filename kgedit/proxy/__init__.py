@@ -1,5 +1,5 @@
-"""The memory as a service: an OpenAI-compatible proxy that puts facts ahead of the questions of the user's own model.
+"""OpenAI-compatible proxy that prepends facts from a graph memory to the questions sent to a model.
 
-`placing` changes a request, `memories` finds the facts and loads new files, `proxy` passes requests on, and `server`
-runs it.
+`placing` edits requests, `memories` finds facts and reloads memory files, `proxy` forwards requests, and `server` runs
+the application.
 """

@@ -1,8 +1,8 @@
-"""Which requests are answered: those that name this server as their host and come from no other site's page.
+"""Accepts only requests that name this server as their host and do not come from another site's page.
 
-A page of any site can send requests to a server on this machine. If the owner of a name points it at 127.0.0.1 (DNS
-rebinding), the browser even hands such a page the answers, but it still sends that name as the Host. A post from
-another site names that site as its Origin. Programs that are not browsers send no Origin.
+Any web page can send requests to a server on this machine. If the owner of a domain points it at 127.0.0.1 (DNS
+rebinding), the browser also gives the responses to the page, but it still sends the domain as the Host. A POST from
+another site names that site as its Origin. Programs other than browsers send no Origin.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kgedit.untrusted import ip_address_of, is_loopback_name
 
 SAFE_HEADERS = {
-    # An answer that a browser shows must not run as a page of this server, whatever the model wrote.
+    # A response shown by a browser must not run as a page of this server, whatever the model wrote.
     "content-security-policy": "default-src 'none'; form-action 'none'; frame-ancestors 'none'; sandbox",
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
@@ -27,9 +27,9 @@ SAFE_HEADERS = {
 
 
 class HostNames:
-    """The names under which a server may be reached.
+    """Names under which a server may be reached.
 
-    Addresses in digits always pass as a Host, because only names can be rebound; loopback names pass too.
+    IP addresses are always accepted as a Host, because only names can be rebound. Loopback names are accepted too.
 
     Args:
         names: Further host names, without port.
@@ -39,12 +39,12 @@ class HostNames:
         self._names = frozenset(_bare(name) for name in names)
 
     def is_ours(self, host: str) -> bool:
-        """Whether a Host header may be ours."""
+        """Whether a Host header names this server."""
         name = host_name(host)
         return name is not None and (ip_address_of(name) is not None or self._is_named(name))
 
     def is_own_origin(self, origin: str) -> bool:
-        """Whether a page of this origin may ask: one on this machine, or under a name that was configured."""
+        """Whether a page of this origin may send requests: one on this machine or under a configured name."""
         try:
             parts = urlsplit(origin)
             name = parts.hostname
@@ -60,8 +60,8 @@ class OnlyOurPages:
     """Refuses requests under another host name and from other sites' pages; adds headers to every answer.
 
     Args:
-        app: What is guarded.
-        hosts: Names that are ours.
+        app: Application to protect.
+        hosts: Accepted host names.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: HostNames) -> None:
@@ -91,7 +91,7 @@ class OnlyOurPages:
 
 
 def with_headers(send: Send, added: Mapping[str, str]) -> Send:
-    """A `send` that sets headers on every answer."""
+    """Wrap `send` to set headers on every response."""
 
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -104,7 +104,7 @@ def with_headers(send: Send, added: Mapping[str, str]) -> Send:
 
 
 def host_name(host: str) -> str | None:
-    """The name in a Host header, without port; None if the header is not a host.
+    """Name in a Host header, without the port; None if the header is not a host.
 
     >>> [host_name(host) for host in ("localhost:8090", "[::1]:80", "a@b", "")]
     ['localhost', '::1', None, None]

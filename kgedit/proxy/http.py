@@ -1,6 +1,6 @@
-"""HTTP as our servers speak it: requests that never end are given up, and long ones get an answer before that.
+"""Timeouts and size limits for HTTP requests.
 
-uvicorn times the pause between two requests of a connection, but neither half a request's head nor a body that stops.
+uvicorn limits the pause between two requests of a connection, but not the time of an incomplete head or body.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0
-"""In which a request's head must arrive, from the first byte of a connection or of the head on."""
+"""Time in which a request's head must arrive, from the start of the connection or the first byte of the head."""
 
 BODY_SECONDS = 60.0
 """Longest silence within a request's body."""
@@ -25,13 +25,13 @@ _SECONDS_TO_DRAIN = 30.0
 
 
 class TimedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with a limit on the time in which a head arrives."""
+    """uvicorn's HTTP/1.1 protocol with a time limit for the head of a request."""
 
     head_seconds = HEAD_SECONDS
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Time the first head from the connection on."""
+        """Start the timer for the first head."""
         super().connection_made(transport)
         self._start_head_timer()
 
@@ -41,7 +41,7 @@ class TimedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Time a head from its first byte on; more bytes of the same head do not extend the time."""
+        """Start the timer at the first byte of a head; further bytes of the same head do not extend it."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._stop_head_timer()
@@ -49,7 +49,7 @@ class TimedProtocol(H11Protocol):
             self._start_head_timer()
 
     def on_response_complete(self) -> None:
-        """A next head that has begun already is timed from now on."""
+        """Start the timer for a pipelined head that has begun."""
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0] and self._head_timer is None:
             self._start_head_timer()
@@ -72,7 +72,7 @@ class UnreadableBodyError(Exception):
     """A body that is too long or does not arrive.
 
     Attributes:
-        status: To answer with, 413 or 408.
+        status: HTTP status of the response, 413 or 408.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -81,11 +81,11 @@ class UnreadableBodyError(Exception):
 
 
 async def read_body(request: Request, *, most_bytes: int, seconds: float = BODY_SECONDS) -> bytes:
-    """A request's body.
+    """Read the body of a request.
 
     Args:
         request: The request.
-        most_bytes: Longest body.
+        most_bytes: Maximum size of the body.
         seconds: Longest silence.
 
     Raises:
@@ -94,7 +94,7 @@ async def read_body(request: Request, *, most_bytes: int, seconds: float = BODY_
     """
     too_long = UnreadableBodyError(413, f"The request is longer than {most_bytes:,} bytes.")
     announced = request.headers.get("content-length", "0")
-    # h11 has refused whatever is not a number.
+    # h11 has rejected values that are not numbers.
     if int(announced) > most_bytes:
         raise too_long
     parts: list[bytes] = []
@@ -114,10 +114,10 @@ async def read_body(request: Request, *, most_bytes: int, seconds: float = BODY_
 
 
 class ClosingResponse(JSONResponse):
-    """An answer to a request whose body is not read: it is sent at once, and the connection ends after it.
+    """Response to a request whose body is not read: it is sent at once, and the connection is closed after it.
 
-    Unread bytes would make the system reset the connection, and the client would not see the answer. So the
-    rest of the body is read and dropped, for a while.
+    Unread bytes would make the system reset the connection before the client sees the response. Therefore the rest of
+    the body is read and discarded for up to `_SECONDS_TO_DRAIN`.
     """
 
     def __init__(self, content: Any, status: int) -> None:
@@ -141,5 +141,5 @@ async def _drain(receive: Receive) -> None:
 
 
 def _waits_to_be_asked(scope: Scope) -> bool:
-    """Whether the client sends no body before it was asked to (Expect: 100-continue)."""
+    """Whether the client waits for permission to send its body (Expect: 100-continue)."""
     return any(name == b"expect" for name, _ in scope["headers"])

@@ -1,7 +1,7 @@
-"""The memory that is served: asked by many at once, and exchanged for a newer file without a pause.
+"""Memory behind the proxy: answers concurrent requests and reloads a changed file without a pause.
 
-Questions that wait are asked together, in one thread: an embedder takes several texts in little more than the time of
-one. A new file is loaded in another thread while the old memory answers; a file that cannot be read changes nothing.
+Waiting questions are answered in one batch in one thread, because an embedder takes several texts in little more than
+the time of one. A second thread loads a new file while the old memory answers; an unreadable file changes nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _MOST_VECTORS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A memory with what is told about it.
+    """A loaded memory file.
 
     Attributes:
-        memory: What is asked.
-        sha256: Hash of its file.
-        manifest: Of its file.
-        at: Seconds since 1970 when it was loaded.
+        memory: The memory.
+        sha256: SHA-256 of the file.
+        manifest: Manifest of the file.
+        at: Time of loading in seconds since 1970.
     """
 
     memory: GraphMemory
@@ -50,11 +50,11 @@ class Loaded:
 
 
 class CachedEmbedder:
-    """Keeps the vectors of the texts that were asked last: a reloaded memory words its paths as the one before.
+    """Embedder with a cache of recent vectors. A reloaded memory embeds the same wordings as the one before.
 
     Args:
-        embed: Computes what is not kept.
-        most: Texts that are kept.
+        embed: Computes vectors that are not cached.
+        most: Maximum number of cached texts.
     """
 
     def __init__(self, embed: Embedder, most: int = _MOST_VECTORS) -> None:
@@ -74,22 +74,22 @@ class CachedEmbedder:
 
 
 class ServedMemory:
-    """A memory file that is asked and watched.
+    """A memory file that is searched and watched for changes.
 
     Args:
-        path: The file.
-        embed: Computes the vectors of texts.
-        gate: Learnt for the embedder.
-        search: How questions are answered.
-        metrics: Told what happens.
+        path: Path of the file.
+        embed: Computes vectors of texts.
+        gate: Gate fitted for the embedder.
+        search: Search options.
+        metrics: Counters to update.
     """
 
     def __init__(self, path: Path, embed: Embedder, *, gate: Gate, search: Search, metrics: Metrics) -> None:
         self.path, self.search = path, search
         self._embed, self._gate, self._metrics = CachedEmbedder(embed), gate, metrics
         self._catalogue = CatalogueWordings(self._embed)
-        # One thread asks and another loads: neither the memory nor the embedder is made for two at once, and what
-        # loading shares with asking is asked in the first one.
+        # One thread searches and another loads: neither memory nor embedder is thread-safe. Warming up a new memory
+        # uses the embedder and therefore runs in the first thread.
         self._asking = ThreadPoolExecutor(1, "kgedit-ask")
         self._loading = ThreadPoolExecutor(1, "kgedit-load")
         self._waiting: list[tuple[str, asyncio.Future[Finding]]] = []
@@ -102,7 +102,7 @@ class ServedMemory:
         await asyncio.get_running_loop().run_in_executor(self._asking, self._warm, self.loaded.memory)
 
     async def find(self, question: str) -> Finding:
-        """The facts of a question."""
+        """Find the facts for a question."""
         future: asyncio.Future[Finding] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, future))
         if self._worker is None or self._worker.done():
@@ -110,7 +110,7 @@ class ServedMemory:
         return await future
 
     async def reload(self) -> bool:
-        """Load the file and ask it from then on; False, and the old memory stays, if it cannot be read."""
+        """Load the file and use it from now on. Returns False and keeps the old memory if it cannot be read."""
         loop = asyncio.get_running_loop()
         try:
             fresh = await loop.run_in_executor(self._loading, self._load)
@@ -125,7 +125,7 @@ class ServedMemory:
         return True
 
     async def watch(self, seconds: float) -> None:
-        """Reload whenever the file is another one, until cancelled; the file is looked at so often."""
+        """Check the file every `seconds` and reload it when it has changed, until cancelled."""
         while True:
             await asyncio.sleep(seconds)
             stamp = self._stamp_of_file()
@@ -133,7 +133,7 @@ class ServedMemory:
                 await self.reload()
 
     def close(self) -> None:
-        """End the threads."""
+        """Shut down the threads."""
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._loading.shutdown(wait=False, cancel_futures=True)
 

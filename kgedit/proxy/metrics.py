@@ -1,6 +1,6 @@
-"""Counts of a running proxy in the text form that Prometheus reads.
+"""Counters of a running proxy in Prometheus's text format.
 
-Few numbers in one process need no library. Nothing of a request's content is counted or named.
+A few numbers in one process do not justify a library. Counters contain nothing of a request's content.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Count:
-    """A number that only grows, for each set of labels.
+    """Counter for each set of labels.
 
     Args:
-        name: Of the metric, without the prefix.
-        meaning: One line.
+        name: Name of the metric, without the prefix.
+        meaning: Help text of one line.
     """
 
     def __init__(self, name: str, meaning: str) -> None:
@@ -26,12 +26,12 @@ class Count:
         self._lock = threading.Lock()
 
     def add(self, number: float = 1, /, **labels: str) -> None:
-        """Add to the number of some labels."""
+        """Increase the counter of a set of labels."""
         with self._lock:
             self._counts[tuple(sorted(labels.items()))] += number  # type: ignore[assignment]
 
     def total(self, **labels: str) -> float:
-        """The sum over all that have these labels."""
+        """Sum of all counters that have these labels."""
         wanted = set(labels.items())
         with self._lock:
             return sum(number for key, number in self._counts.items() if wanted <= set(key))
@@ -43,16 +43,16 @@ class Count:
         with self._lock:
             counts = sorted(self._counts.items()) or [((), 0)]
         for key, number in counts:
-            told = ",".join(f'{name}="{_escaped(value)}"' for name, value in key)
-            yield f"kgedit_{self.name}{f'{{{told}}}' if told else ''} {number:g}"
+            labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in key)
+            yield f"kgedit_{self.name}{f'{{{labels}}}' if labels else ''} {number:g}"
 
 
 class Durations:
-    """Seconds of something, as a sum and a count.
+    """Durations as a sum and a count.
 
     Args:
-        name: Of the metric, without the prefix and "_sum".
-        meaning: One line.
+        name: Name of the metric, without the prefix and "_sum".
+        meaning: Help text of one line.
     """
 
     def __init__(self, name: str, meaning: str) -> None:
@@ -61,7 +61,7 @@ class Durations:
         self._lock = threading.Lock()
 
     def add(self, seconds: float, times: int = 1) -> None:
-        """Add seconds that so many took together."""
+        """Add the total duration of `times` events."""
         with self._lock:
             self._sum, self._count = self._sum + seconds, self._count + times
 
@@ -75,7 +75,7 @@ class Durations:
 
 
 class Metrics:
-    """What a proxy counts."""
+    """All metrics of a proxy."""
 
     def __init__(self) -> None:
         self.requests = Count(
@@ -90,10 +90,10 @@ class Metrics:
         self.retrieval = Durations("retrieval_seconds", "Seconds in which facts were sought, a batch's counted once.")
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
-        """All of it.
+        """All metrics as text.
 
         Args:
-            gauges: Meaning and value of what is as it is now, by name.
+            gauges: Help text and current value of further metrics, by name.
         """
         lines = [line for metric in vars(self).values() for line in metric.lines()]
         for name, (meaning, value) in gauges.items():

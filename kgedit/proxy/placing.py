@@ -1,8 +1,8 @@
-"""Facts as text in a request: after its instruction, in reading order, and marked as data.
+"""Inserts facts into a request: after its instruction, in reading order, and marked as data.
 
-A second hop is worded as by `graph_rag` (`Remembered.bridged`): brackets say how the first led to its subject.
-A label comes from people whom nobody vetted. It is one line of JSON, cut to a length, without control characters and
-without what could end the fence, so that no label looks like an instruction's own line or like another turn.
+A second hop is worded as in `graph_rag` (`Remembered.bridged`), with the first hop in parentheses. Labels are
+user-edited text: each becomes part of one line of JSON, truncated, without control characters and without anything that
+could end the fence, so that no label can pose as an instruction or another turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INVISIBLE = re.compile(
 )
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "`": "\\u0060", "[": "\\u005b", "]": "\\u005d", "|": "\\u007c"}
 _LIKENED = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "|": "¦"})
-"""What special tokens of chat templates begin with. JSON escapes it; in pairs it is replaced by its like."""
+"""First characters of chat templates' special tokens. JSON escapes them; in pairs similar characters replace them."""
 
 _ASKED = re.compile(r"^[ \t]*Q:[ \t]*(.*)$", re.MULTILINE)
 _MOST_ASKED = 4000
@@ -35,12 +35,12 @@ _MOST_ASKED = 4000
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How facts are written into a request.
+    """Format of facts in a request.
 
     Attributes:
         layout: One of LAYOUTS.
-        label_length: Most characters of a question or an answer.
-        text_length: Most characters of all facts; further ones, the farthest from the question, are left out.
+        label_length: Maximum number of characters of a question or an answer.
+        text_length: Maximum number of characters of all facts; those farthest from the question are left out first.
     """
 
     layout: Layout = "fenced"
@@ -48,7 +48,7 @@ class Placing:
     text_length: int = 4000
 
     def text(self, facts: Sequence[Remembered]) -> str:
-        """Facts in reading order as text that ends its line; "" for none."""
+        """Format facts, given in reading order, as lines of text; "" without facts."""
         lines: list[str] = []
         room = self.text_length
         for fact in reversed(facts):
@@ -64,25 +64,25 @@ class Placing:
         question, answer = (tame(text, self.label_length) for text in (fact.bridged, fact.answer))
         if self.layout == "pairs":
             return f"Q: {question}\nA: {answer}\n".translate(_LIKENED)
-        told = json.dumps({"question": question, "answer": answer}, ensure_ascii=False)
-        return "".join(_ESCAPED.get(letter, letter) for letter in told) + "\n"
+        line = json.dumps({"question": question, "answer": answer}, ensure_ascii=False)
+        return "".join(_ESCAPED.get(letter, letter) for letter in line) + "\n"
 
 
 def tame(text: str, length: int) -> str:
-    """One line without control and invisible characters, of at most so many characters."""
+    """Text on one line without control and invisible characters, of at most `length` characters."""
     line = " ".join(_INVISIBLE.sub(" ", text).split())
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def asked_in(path: str, body: Mapping[str, Any]) -> str:
-    """The question of a request: the last user's message or the prompt, of several `Q:` lines the last; "" for none."""
+    """Question of a request: the last user message or the prompt, or its last `Q:` line; "" if there is none."""
     text = _last_text(body) if path.endswith("/chat/completions") else _prompt(body)
     found = _ASKED.findall(text)
     return (found[-1] if found else text)[-_MOST_ASKED:].strip()
 
 
 def with_facts(path: str, body: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """A request with a text of facts in it; everything else stays as it is."""
+    """Copy of a request with facts inserted."""
     if not path.endswith("/chat/completions"):
         prompt = body["prompt"]
         return {**body, "prompt": [_placed(prompt[0], text)] if isinstance(prompt, list) else _placed(prompt, text)}
@@ -93,7 +93,7 @@ def with_facts(path: str, body: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def _placed(prompt: str, text: str) -> str:
-    """Ahead of the first `Q:` line, which demonstrations may have too; else ahead of the last paragraph."""
+    """Insert text before the first `Q:` line, which may belong to a demonstration, else before the last paragraph."""
     first = _ASKED.search(prompt)
     if first is not None:
         return prompt[: first.start()] + text + prompt[first.start() :]
@@ -112,7 +112,7 @@ def _content_with(content: Any, text: str) -> Any:
 
 
 def _last_user(messages: Any) -> int:
-    """The place of the last user's message, -1 where there is none."""
+    """Index of the last user message; -1 if there is none."""
     if not isinstance(messages, list):
         return -1
     users = [n for n, one in enumerate(messages) if isinstance(one, dict) and one.get("role") == "user"]
@@ -130,7 +130,7 @@ def _last_text(body: Mapping[str, Any]) -> str:
 
 
 def _prompt(body: Mapping[str, Any]) -> str:
-    """The prompt where there is one text; several prompts, or token numbers, are passed on as they are."""
+    """The prompt if it is a single text, else "": several prompts or token ids are forwarded unchanged."""
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         [prompt] = prompt

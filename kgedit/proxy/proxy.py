@@ -1,7 +1,7 @@
-"""The proxy: requests to an OpenAI-compatible server, with facts ahead of what is asked; answers as they come.
+"""Forwards requests to an OpenAI-compatible server with facts prepended to the question, and streams the responses.
 
-Requests that it does not understand are passed on unchanged, and answers, errors included, are passed back, so that
-clients see the upstream's own API. Headers and texts are never logged.
+Requests that it does not understand are forwarded unchanged, and responses, including errors, are returned unchanged,
+so that clients see the upstream's API. Headers and texts are never logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kgedit.untrusted import is_web_address, split_credentials
 
 LOG = logging.getLogger("kgedit.proxy")
 ASKING = ("/v1/chat/completions", "/v1/completions")
-"""Paths whose requests get facts."""
+"""Paths of requests that facts are added to."""
 
 _HOP_BY_HOP = frozenset(
     (
@@ -44,25 +44,25 @@ _HOP_BY_HOP = frozenset(
         *(b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"),
     )
 )
-"""Headers of one connection (RFC 9110, 7.6.1), and those that are set again for the next one."""
+"""Headers of a single connection (RFC 9110, 7.6.1), and headers that are set again for the next one."""
 
 Headers = list[tuple[bytes, bytes]]
-"""Names and values as they were sent: a value may hold bytes that are neither ASCII nor UTF-8."""
+"""Names and values as sent: a value may contain bytes that are neither ASCII nor UTF-8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """How requests are passed on.
+    """Settings of a proxy.
 
     Attributes:
-        upstream: Address of the server, with or without /v1 at its end. A user and password in it are sent as Basic
-            authorization, in place of the client's, and are shown nowhere.
-        placing: How facts are written.
-        connect_seconds: Until the upstream must have taken a connection.
-        read_seconds: Longest silence of the upstream; None waits for as long as the client does.
-        most_bytes: Of a request.
-        hosts: Further host names of the proxy; its pages and clients may use loopback names and IP addresses anyway.
-        watch_seconds: How often the file of the memory is looked at.
+        upstream: Address of the model's server, with or without a final /v1. A user and password in it are sent as
+            Basic authorization instead of the client's, and are never shown.
+        placing: Format of facts in requests.
+        connect_seconds: Timeout for connecting to the upstream.
+        read_seconds: Longest silence of the upstream; None waits as long as the client does.
+        most_bytes: Maximum size of a request.
+        hosts: Host names of the proxy, besides loopback names and IP addresses.
+        watch_seconds: Interval between checks of the memory file.
     """
 
     upstream: str = field(repr=False)
@@ -78,19 +78,19 @@ class Proxy:
     """Answers the routes of `proxy_app`.
 
     Args:
-        memory: Facts.
-        settings: How requests are passed on.
-        metrics: Told what happens.
+        memory: Memory to search.
+        settings: Settings of the proxy.
+        metrics: Counters to update.
 
     Raises:
-        KgeditError: if the upstream is no address.
+        KgeditError: if the upstream is not a valid address.
     """
 
     def __init__(self, memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> None:
         self._memory, self._settings, self._metrics = memory, settings, metrics
         self._upstream, credentials = _read_upstream(settings.upstream)
         self._in_flight = 0
-        # Neither proxies nor passwords of the environment: only what the client sends goes to the upstream.
+        # Ignores proxies and passwords of the environment: the upstream receives only what the client sends.
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(settings.read_seconds, connect=settings.connect_seconds, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
@@ -101,7 +101,7 @@ class Proxy:
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Make ready, watch the memory's file while the server runs, and close what is open."""
+        """Warm up the memory, watch its file while the server runs, and close all resources."""
         await self._memory.warm()
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[Any]] = {loop.create_task(self._memory.watch(self._settings.watch_seconds))}
@@ -111,7 +111,7 @@ class Proxy:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        # Not on Windows, and not in a thread, as tests run it: there the watched file is enough.
+        # Signals are not available on Windows or in a thread; there, watching the file is enough.
         with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(signal.SIGHUP, hang_up)
         try:
@@ -124,7 +124,7 @@ class Proxy:
             self._memory.close()
 
     async def answer(self, request: Request) -> Response:
-        """Pass one request on, with facts if it asks something."""
+        """Forward one request, with facts if it contains a question."""
         path = request.scope["path"]
         try:
             body = await read_body(request, most_bytes=self._settings.most_bytes)
@@ -132,22 +132,22 @@ class Proxy:
             return self._refused(path, error.status, str(error), closing=True)
         if any(part in (".", "..") for part in path.split("/")):
             return self._refused(path, 404, "A path with '.' or '..' is not passed on.")
-        told = 0
+        added = 0
         if path in ASKING and request.method == "POST":
-            body, told = await self._with_facts(path, body)
+            body, added = await self._with_facts(path, body)
         try:
             response = await self._client.send(self._passed_on(request, body), stream=True)
         except httpx2.TimeoutException as error:
             return self._failed(path, 504, error)
         except httpx2.HTTPError as error:
             return self._failed(path, 502, error)
-        self._metrics.facts.add(told)
-        if told:
+        self._metrics.facts.add(added)
+        if added:
             self._metrics.with_facts.add()
-        return _Relayed(response, self, path, told)
+        return _Relayed(response, self, path, added)
 
     async def health(self, _request: Request) -> Response:
-        """That the proxy runs, and with which memory. Whether the upstream does is asked at /v1/models."""
+        """Report that the proxy runs, and its memory. Use /v1/models to check the upstream."""
         loaded = self._memory.loaded
         return JSONResponse(
             {
@@ -165,7 +165,7 @@ class Proxy:
         )
 
     async def metrics(self, _request: Request) -> Response:
-        """Counts for Prometheus."""
+        """Metrics for Prometheus."""
         gauges = {
             "in_flight": ("Requests that are being answered.", float(self._in_flight)),
             "memory_facts": ("Facts of the memory, ended ones included.", float(len(self._memory.loaded.memory))),
@@ -174,21 +174,21 @@ class Proxy:
         return PlainTextResponse(self._metrics.text(gauges), headers={"content-type": CONTENT_TYPE})
 
     def begun(self) -> None:
-        """An answer is on its way."""
+        """Count a response that begins."""
         self._in_flight += 1
 
     def ended(self, path: str, status: int) -> None:
-        """An answer is over; its status is 0 if the client went away, 599 if the upstream broke off."""
+        """Count a response that ends, with status 0 if the client disconnected and 599 if the upstream did."""
         self._in_flight -= 1
         self._metrics.requests.add(path=_path_label(path), status=str(status))
 
     def broke_off(self, path: str, error: Exception) -> None:
-        """The upstream ended in the middle of an answer."""
+        """Count and log an upstream that disconnected during a response."""
         self._metrics.upstream_errors.add(kind=type(error).__name__)
         LOG.warning("%s: the upstream broke off (%s)", path, type(error).__name__)
 
     def _passed_on(self, request: Request, body: bytes) -> httpx2.Request:
-        """A client's request as the upstream gets it."""
+        """Request to the upstream for a client's request."""
         target = request.scope.get("raw_path") or request.scope["path"].encode()
         if query := request.scope["query_string"]:
             target += b"?" + query
@@ -196,12 +196,12 @@ class Proxy:
         address = address.copy_with(raw_path=address.raw_path.rstrip(b"/") + target)
         passed = self._client.build_request(request.method, address, headers=_passed(request.headers.raw), content=body)
         for name in ("user-agent", "accept", "accept-encoding"):
-            if name not in request.headers:  # the client's own words, not those of the library
+            if name not in request.headers:  # the library would add its own
                 passed.headers.pop(name, None)
         return passed
 
     async def _with_facts(self, path: str, content: bytes) -> tuple[bytes, int]:
-        """A body with facts, and how many; unchanged if there are none for it or it cannot be read."""
+        """Body with facts added and the number of facts; unchanged if none is found or the body is not JSON."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
@@ -212,7 +212,7 @@ class Proxy:
             facts = reading_order((await self._memory.find(question)).paths)
             text = self._settings.placing.text(facts)
             return (json.dumps(with_facts(path, body, text)).encode(), len(facts)) if text else (content, 0)
-        except Exception as error:  # a question is answered without facts rather than not at all
+        except Exception as error:  # an answer without facts is better than none
             self._metrics.retrieval_errors.add()
             LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)
             return content, 0
@@ -230,14 +230,14 @@ class Proxy:
 
 
 class _Relayed(StreamingResponse):
-    """An upstream's answer, passed back in the pieces in which it comes."""
+    """Response of the upstream, streamed unchanged to the client."""
 
-    def __init__(self, upstream: httpx2.Response, proxy: Proxy, path: str, told: int) -> None:
+    def __init__(self, upstream: httpx2.Response, proxy: Proxy, path: str, added: int) -> None:
         super().__init__(upstream.aiter_raw(), upstream.status_code)
         self._upstream, self._proxy, self._path = upstream, proxy, path
         kept = _passed(upstream.headers.raw)
         kept += [(name, value) for name, value in upstream.headers.raw if name.lower() == b"content-length"][:1]
-        kept.append((b"x-kgedit-facts", str(told).encode()))
+        kept.append((b"x-kgedit-facts", str(added).encode()))
         self.raw_headers = [(name.lower(), value) for name, value in kept]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -259,11 +259,11 @@ class _Relayed(StreamingResponse):
 
 
 class BrokenAnswerError(Exception):
-    """The upstream broke off: raised so that the server closes the client's connection without a proper end."""
+    """The upstream disconnected. Raised so that the server closes the client's connection without completing it."""
 
 
 def proxy_app(memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> Starlette:
-    """The application with its routes."""
+    """Create the application with its routes."""
     proxy = Proxy(memory, settings, metrics)
     return Starlette(
         routes=[
@@ -281,7 +281,7 @@ def proxy_app(memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -
 
 
 def _passed(headers: Headers) -> Headers:
-    """Headers without those of one connection."""
+    """Headers without those of a single connection."""
     named = {
         part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
     }
@@ -289,7 +289,7 @@ def _passed(headers: Headers) -> Headers:
 
 
 def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
-    """The upstream's address without /v1, and the user and password in it."""
+    """Address of the upstream without /v1, and the user and password in it or None."""
     address, credentials = split_credentials(given)
     if not is_web_address(address) or "?" in address or "#" in address:
         raise KgeditError(f"'{address}' is no address of a server. Give one like http://127.0.0.1:8000/v1")
@@ -301,5 +301,5 @@ def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def _path_label(path: str) -> str:
-    """A path without what clients may choose at will."""
+    """Path as a metric label, without parts that clients choose freely, which would create unlimited labels."""
     return "/v1/models/…" if path.startswith("/v1/models/") else path

@@ -1,4 +1,4 @@
-"""Runs the proxy until it is told to stop; requests that are being answered are answered first."""
+"""Runs the proxy until it is stopped; requests in progress are completed first."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def make_server(
     embedder: str,
     device: str,
 ) -> uvicorn.Server:
-    """A server of a memory that is not running yet.
+    """Create a server for a memory file, without starting it.
 
     Args:
-        path: The memory's file.
-        settings: How requests are passed on.
-        host: Address to listen at.
-        port: 0 for a free one.
-        search: How questions are answered.
-        embedder: As for kgedit.llm.embeddings.load_embedder.
-        device: Where the embedder runs.
+        path: Path of the memory file.
+        settings: Settings of the proxy.
+        host: Address to listen on.
+        port: Port to listen on; 0 means any free port.
+        search: Search options.
+        embedder: See kgedit.llm.embeddings.load_embedder.
+        device: Device of the embedder.
 
     Raises:
-        KgeditError: if the upstream is no address, or the file holds no memory.
+        KgeditError: if the upstream is not a valid address, or the file is not a memory.
     """
     metrics = Metrics()
     memory = ServedMemory(
@@ -56,7 +56,7 @@ def make_server(
         search=search,
         metrics=metrics,
     )
-    # Whoever chose the address to listen at may name it; 0.0.0.0 and :: are no names.
+    # The address to listen on is an allowed host name too; 0.0.0.0 and :: are not names.
     settings = replace(settings, hosts=(*settings.hosts, host))
     config = uvicorn.Config(
         proxy_app(memory, settings, metrics),
@@ -76,7 +76,7 @@ def make_server(
 
 
 class _WithoutBrokenAnswers(logging.Filter):
-    """Takes out the traceback of an answer that was broken off on purpose: one line of ours said so."""
+    """Removes the traceback of a response that was broken off on purpose; the proxy has logged one line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
@@ -84,7 +84,7 @@ class _WithoutBrokenAnswers(logging.Filter):
 
 
 def _log_config() -> dict[str, Any]:
-    """uvicorn's own, on stderr, with the lines of kgedit.proxy."""
+    """uvicorn's logging configuration, on stderr, extended by the logger kgedit.proxy."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"broken": {"()": _WithoutBrokenAnswers}}
     config["handlers"]["default"]["filters"] = ["broken"]
