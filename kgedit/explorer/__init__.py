@@ -1,5 +1,5 @@
 """The live view of what changed: `kgedit explore`.
 
-`indexes` keeps small derived files beside the store, `searching`, `differences` and `history` ask them and the store,
-`exports` makes timesteps of what was selected, and `server` is what a browser speaks to.
+`indexes` keeps small derived files beside the store, and `searching`, `differences` and `history` query them. `exports`
+makes timesteps of selected changes, and `server` serves the page.
 """

@@ -1,4 +1,4 @@
-"""What changed between any two snapshots: filtered, counted, page by page."""
+"""Changes between any two snapshots: filtered, counted and paged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTS = {
     "removed": "value removed",
     "none": "no value left",
 }
-"""What happened to the values of a subject and property."""
+"""Kinds of difference between the values of a subject and property."""
 
 FACETS = {
     "relation": "property",
@@ -36,7 +36,7 @@ FACETS = {
     "year": "year",
     "kind": "kind",
 }
-"""What changes can be filtered by, and the column."""
+"""Filters of changes, and their columns."""
 
 ORDERS = {
     "popular": "popularity DESC, subject, property",
@@ -61,11 +61,11 @@ _ROW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Which changes are asked for.
+    """Filters of changes.
 
     Attributes:
-        text: Part of an id or label of subject, relation or value; "" for any.
-        chosen: Values by facet (FACETS); a facet without values lets everything pass.
+        text: Part of an id or label of the subject, relation or value; "" means any.
+        chosen: Accepted values by facet (FACETS); a facet without values accepts everything.
     """
 
     text: str = ""
@@ -82,11 +82,11 @@ class Differences:
     """Changes between two snapshots.
 
     Attributes:
-        total: All of them.
-        found: Those that pass the filters.
-        rows: Some of these, in order: subject, property, objects and labels of both sides, act, presence of the
-            subject, year of the newest value, kind and its confidence where they were worked out, popularity.
-        facets: Columns facet, value, label, count; the counts of a facet follow the other filters.
+        total: Number of changes.
+        found: Number of changes that pass the filters.
+        rows: One page of them, in order: subject, property, objects and labels of both sides, act, presence of the
+            subject, year of the newest value, kind and its confidence if computed, popularity.
+        facets: Columns facet, value, label, count; the counts of a facet apply the filters of the other facets.
     """
 
     total: int
@@ -96,7 +96,7 @@ class Differences:
 
 
 class Windows:
-    """Tables of changes between two snapshots, the last ones kept; asked by several threads at once."""
+    """Tables of changes between two snapshots; recent ones are cached. Thread-safe."""
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer, self._lock = explorer, threading.Lock()
@@ -105,18 +105,18 @@ class Windows:
     def differences(
         self, older: int, newer: int, filters: Filters, *, order: str = "popular", offset: int = 0, limit: int = 30
     ) -> Differences:
-        """Changes after one snapshot up to another, filtered, with counts.
+        """Changes from one snapshot to another, filtered, with counts.
 
         Args:
-            older: Day number.
-            newer: Day number.
-            filters: Which of them.
+            older: Day number of the older snapshot.
+            newer: Day number of the newer snapshot.
+            filters: Filters to apply.
             order: One of ORDERS.
-            offset: Rows to skip.
-            limit: Most rows.
+            offset: Number of rows to skip.
+            limit: Maximum number of rows.
 
         Raises:
-            StoreError: if a date is not loaded, they are in the wrong order, or the order is unknown.
+            StoreError: if a date is not loaded, the dates are reversed, or the order is unknown.
         """
         if order not in ORDERS:
             raise StoreError(f"'{order}' is no order. Orders: {', '.join(ORDERS)}.")
@@ -145,19 +145,19 @@ class Windows:
         )
 
     def kinds_file(self, older: int, newer: int) -> Path:
-        """Where the kinds of a window lie, or would: another file for other snapshots, earlier ones included."""
+        """File with the kinds of a window; its name depends on both snapshots and all earlier ones."""
         known = "".join(manifest_hash(one) for one in self._explorer.snapshots if one.date <= newer)
         mark = hashlib.sha256(known.encode()).hexdigest()[:12]
         return self._explorer.indexes.kinds / f"{older}_{newer}_{mark}.parquet"
 
     def refresh(self, older: int, newer: int) -> None:
-        """Take up the kinds of a window that were worked out since its table was made."""
+        """Rebuild the table of a window after its kinds were computed."""
         with self._lock:
             if (older, newer) in self._made:
                 self._make(self._made[older, newer], older, newer)
 
     def table_of(self, older: int, newer: int) -> str:
-        """The name of a table with all changes of a window; made if it is not there."""
+        """Name of a table with all changes of a window, which is created if necessary."""
         old, new = self._explorer.snapshot(older), self._explorer.snapshot(newer)
         if older >= newer:
             raise StoreError(not_before(old.name, new.name))
@@ -186,7 +186,7 @@ class Windows:
 
 
 def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:
-    """SQL: the changes that hold the text, each with whether it passes each facet; and the query's parameters."""
+    """SQL of the changes that contain the text, with a column per facet that it passes, and the query's parameters."""
     parameters: dict[str, Any] = {}
     columns = []
     for facet, column in FACETS.items():
@@ -202,7 +202,7 @@ def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:
 
 
 def _counts() -> str:
-    """SQL: counts of each facet's values among the rows that pass the other facets."""
+    """SQL that counts each facet's values among the rows that pass the other facets."""
     parts = []
     for facet, column in FACETS.items():
         others = " AND ".join(f"ok_{other}" for other in FACETS if other != facet)

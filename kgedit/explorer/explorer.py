@@ -1,4 +1,4 @@
-"""One warm DuckDB over the snapshots of a home and their derived files; each question has a cursor of its own."""
+"""One DuckDB connection over the snapshots of a home and their derived files; each query uses its own cursor."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ID = re.compile(r"[QPL][1-9]\d*")
 
 @dataclass(frozen=True, slots=True)
 class ExplorerTerm:
-    """An item or a property as the newest snapshot that describes it does.
+    """An item or a property as described by the newest snapshot that contains it.
 
     Attributes:
         id: QID or PID.
-        kind: item or property.
-        label: None where it has none in the languages of the load.
-        description: Likewise.
+        kind: "item" or "property".
+        label: Label; None if it has none in the loaded languages.
+        description: Description; None if it has none in the loaded languages.
         aliases: Further names.
         date: Day number of the snapshot.
-        merged_into: Where the newest snapshot redirects it; None for nowhere.
-        popularity: Facts of the newest snapshot that it is subject or object of.
+        merged_into: Target of its redirect in the newest snapshot; None without a redirect.
+        popularity: Number of facts of the newest snapshot with it as subject or object.
     """
 
     id: str
@@ -46,7 +46,7 @@ class ExplorerTerm:
 
 
 def is_entity_id(text: str) -> bool:
-    """Whether a text is the id of an entity.
+    """Whether a text is an entity id.
 
     >>> is_entity_id("Q42"), is_entity_id("Q42 OR 1")
     (True, False)
@@ -55,23 +55,23 @@ def is_entity_id(text: str) -> bool:
 
 
 class Explorer:
-    """The snapshots of a home, ready to be asked by several threads at once; to be closed.
+    """Queries the snapshots of a home. Thread-safe; close it after use.
 
     Attributes:
-        home: The folder.
-        snapshots: Oldest first.
+        home: Home folder.
+        snapshots: Snapshots, oldest first.
         indexes: Their derived files.
     """
 
     def __init__(self, home: Path, *, told: Told = lambda _said: None) -> None:
-        """Make what is missing of the derived files, and open all.
+        """Create missing derived files and open all of them.
 
         Args:
-            home: Folder with snapshots.
-            told: Told of each derived file that is made.
+            home: Home folder.
+            told: Called with a message for each derived file that is created.
 
         Raises:
-            StoreError: if there is no snapshot, or another process is making the derived files.
+            StoreError: if there is no snapshot, or another process is creating the derived files.
         """
         self.home, self.snapshots = home, tuple(list_snapshots(home))
         if not self.snapshots:
@@ -83,7 +83,7 @@ class Explorer:
             self.run(f"CREATE VIEW {name} AS FROM {literal(self.indexes.terms.file(name))}")
 
     def close(self) -> None:
-        """Let go of memory and files."""
+        """Close the connection and release its files."""
         self._connection.close()
 
     def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
@@ -92,7 +92,7 @@ class Explorer:
             cursor.execute(statement, dict(parameters or {}))
 
     def table(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
-        """The result of a query."""
+        """Run a query and return its result."""
         with self._connection.cursor() as cursor:
             found: pa.Table = cursor.sql(query, params=dict(parameters or {})).to_arrow_table()
         return found
@@ -101,7 +101,7 @@ class Explorer:
         """The snapshot of a day number.
 
         Raises:
-            StoreError: with the dates there are, if none is.
+            StoreError: if it is not loaded; the message lists the loaded dates.
         """
         found = next((one for one in self.snapshots if one.date == date), None)
         if found is None:
@@ -110,11 +110,11 @@ class Explorer:
         return found
 
     def terms(self, ids: Sequence[str]) -> dict[str, ExplorerTerm]:
-        """What is known of some entities; those that no snapshot describes are left out."""
+        """Descriptions of entities by id; entities that no snapshot contains are left out."""
         asked = sorted({one for one in ids if is_entity_id(one)})
         if not asked:
             return {}
-        # Constants, which ids are safe as, let DuckDB skip the row groups without any of them.
+        # Ids are safe to inline, and constants let DuckDB skip row groups.
         listed = ", ".join(f"'{one}'" for one in asked)
         rows = self.table(f"SELECT * FROM term WHERE id IN ({listed})").to_pylist()  # noqa: S608 - ids, checked
         return {row["id"]: ExplorerTerm(**row | {"aliases": tuple(row["aliases"] or ())}) for row in rows}

@@ -1,4 +1,4 @@
-"""Timesteps of what was selected, made one after another beside the server's answers."""
+"""Exports of selected changes as timesteps, one after another in the background."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """A timestep that is wanted, being made, or made.
+    """A requested timestep.
 
     Attributes:
-        number: From 1, in the order in which they were asked for.
+        number: Number from 1, in the order of requests.
         older: Date of the older snapshot, YYYY-MM-DD.
-        newer: Date of the newer one.
-        profile: What counts as a change.
-        only: File of the selection.
+        newer: Date of the newer snapshot, YYYY-MM-DD.
+        profile: One of PROFILES.
+        only: File with the selection.
         out: Folder of the timestep.
-        selected: Rows of the selection.
-        state: waiting, running, done or failed.
-        said: What went wrong, or what came out.
+        selected: Number of rows in the selection.
+        state: "waiting", "running", "done" or "failed".
+        said: Error message or summary of the result.
     """
 
     number: int
@@ -51,21 +51,21 @@ class ExportTask:
 
     @property
     def command(self) -> str:
-        """The command that makes the same timestep."""
+        """Command that exports the same timestep."""
         parts = ["kgedit", "export-timestep", "--from", self.older, "--to", self.newer, "--profile", self.profile]
         return shlex.join([*parts, "--only", str(self.only), "--out", str(self.out)])
 
 
 ExportTimestep = Callable[[ExportTask], str]
-"""Makes the timestep of a task; returns in words what came out. Errors are told to the page."""
+"""Exports the timestep of a task and returns a summary. Errors are shown on the page."""
 
 
 class Exports:
-    """The timesteps that were asked for.
+    """Queue of requested timesteps.
 
     Args:
         explorer: The snapshots.
-        export: Makes one.
+        export: Exports one timestep.
     """
 
     def __init__(self, explorer: Explorer, export: ExportTimestep) -> None:
@@ -74,17 +74,17 @@ class Exports:
         self._tasks: dict[int, ExportTask] = {}
 
     def start(self, older: int, newer: int, selection: pa.Table, *, name: str, profile: str) -> ExportTask:
-        """Write a selection, and have its timestep made.
+        """Write a selection and queue the export of its timestep.
 
         Args:
             older: Day number of the older snapshot.
-            newer: Day number of the newer one.
-            selection: With the schema kgedit.timesteps.selected.SELECTION.
-            name: Told apart by it: ends the names of the folder and of the selection's file.
+            newer: Day number of the newer snapshot.
+            selection: Table with the schema kgedit.timesteps.selected.SELECTION.
+            name: Suffix of the timestep's folder and of the selection's file.
             profile: One of PROFILES.
 
         Raises:
-            TimestepError: if nothing is selected, the profile or name cannot be, or the folder exists.
+            TimestepError: if the selection is empty, the profile or name is invalid, or the folder exists.
             StoreError: if a snapshot is not loaded.
         """
         if profile not in PROFILES:
@@ -110,19 +110,19 @@ class Exports:
         return task
 
     def tasks(self) -> list[ExportTask]:
-        """All of them, the last one first."""
+        """All requested timesteps, the latest first."""
         with self._lock:
             return sorted(self._tasks.values(), key=lambda task: -task.number)
 
     def close(self) -> None:
-        """Start nothing more; what is running ends with the process, and leaves no torn timestep."""
+        """Start no further exports. A running export ends with the process and leaves no partial timestep."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _make(self, task: ExportTask) -> None:
         self._set(replace(task, state="running"))
         try:
             said = self._export(task)
-        except Exception as error:  # told to whoever asked; the server goes on
+        except Exception as error:  # shown on the page; the server continues
             self._set(replace(task, state="failed", said=str(error)))
         else:
             self._set(replace(task, state="done", said=said))

@@ -1,7 +1,7 @@
-"""Who may ask: only a page that was opened with the address that was printed, in a browser on this machine.
+"""Accepts only requests from the page at the printed address, opened in a browser on this machine.
 
-Any web page may send requests to 127.0.0.1, and a name that its owner points there makes them look like its own (DNS
-rebinding). So every request must name this very host, and have the secret in its path, which no other page can know.
+Any web page can send requests to 127.0.0.1, and a domain that its owner points there makes them look like its own (DNS
+rebinding). Therefore every request must name this host and have the secret in its path, which other pages cannot know.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _HEADERS = {
 
 
 def new_token() -> str:
-    """A secret for an address, 192 bits."""
+    """Generate a secret of 192 bits for the address."""
     return secrets.token_urlsafe(24)
 
 
 class Guard:
-    """Lets requests pass that name one of our hosts and begin their path with the token; adds headers to every answer.
+    """Accepts requests that name an allowed host and whose path begins with the token; sets headers on every response.
 
     Args:
-        app: What is guarded.
-        hosts: Values of the Host header that are ours, with port.
+        app: Application to protect.
+        hosts: Allowed values of the Host header, with port.
         token: First part of every path.
         policy: Content security policy.
     """
@@ -55,7 +55,7 @@ class Guard:
     def _refusal(self, scope: Scope) -> PlainTextResponse | None:
         if Headers(scope=scope).get("host") not in self._hosts:
             return PlainTextResponse("This is not the host of kgedit explore.\n", 421)
-        # A path need not begin with a slash: OPTIONS * asks about the whole server.
+        # A path need not begin with a slash: OPTIONS * concerns the whole server.
         given = scope["path"].removeprefix("/").partition("/")[0].encode()
         if not scope["path"].startswith("/") or not secrets.compare_digest(given, self._token):
             return PlainTextResponse("Open the address that kgedit explore printed: it has a token.\n", 403)

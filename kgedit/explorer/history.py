@@ -1,7 +1,7 @@
-"""An entity over all snapshots: each of its statements with its versions, and the snapshots in which they stood.
+"""History of an entity over all snapshots: its statements, their versions, and the snapshots that contain them.
 
-The store keeps a statement's value, rank, dates and which qualifiers it has; it keeps no references. A statement links
-to its place on Wikidata, and a snapshot to the very revision that its dump held.
+The store keeps a statement's value, rank, dates and qualifier properties, but no references. Statements link to
+Wikidata, and snapshots to the revision that their dump contained.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _SAID = (
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What one snapshot says of the entity as a whole.
+    """State of the entity in one snapshot.
 
     Attributes:
         date: Day number of the snapshot.
-        state: "there", "merged" or "missing" (what a slice lacks is unknown).
-        label: In that snapshot.
-        description: Likewise.
-        merged_into: Where it redirects; None for nowhere.
-        revision: Number of the revision that the dump held; None where the format does not say.
-        statements: How many it has.
+        state: "there", "merged" or "missing" (absence from a slice is unknown).
+        label: Label in that snapshot.
+        description: Description in that snapshot.
+        merged_into: Target of its redirect; None without a redirect.
+        revision: Number of the revision in the dump; None if the format does not record it.
+        statements: Number of statements.
     """
 
     date: int
@@ -51,19 +51,19 @@ class Presence:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a statement said in some snapshots, unchanged.
+    """Content of a statement, unchanged in some snapshots.
 
     Attributes:
         dates: Day numbers of the snapshots.
-        current: Those in which it was a fact: of the best rank, begun and not ended.
-        snak: value, somevalue (unknown value) or novalue.
+        current: Snapshots in which it was a current fact: of the best rank, begun and not ended.
+        snak: "value", "somevalue" (unknown value) or "novalue".
         object: Id of the entity that is the value; None for a literal.
         value: Text of a literal.
         unit: Id of a quantity's unit.
-        rank: preferred, normal or deprecated.
-        times: Text of start, end and point in time, each where it has one; "?" for a date that is not known.
-        qualifiers: Properties of all its qualifiers.
-        restricted: Whether a qualifier restricts it to a part, so that it is no fact.
+        rank: "preferred", "normal" or "deprecated".
+        times: Text of the start, end and point in time that it has; "?" for an unknown date.
+        qualifiers: Properties of all qualifiers.
+        restricted: Whether a restrictive qualifier excludes it from the current facts.
     """
 
     dates: tuple[int, ...]
@@ -83,9 +83,9 @@ class StatementHistory:
     """A statement over all snapshots.
 
     Attributes:
-        id: Its own on Wikidata, or made from its content where the format has none.
+        id: Id on Wikidata, or one derived from the content if the format has none.
         property: PID.
-        versions: In the order of their first snapshots.
+        versions: Versions in the order of their first snapshots.
     """
 
     id: str
@@ -99,9 +99,9 @@ class History:
 
     Attributes:
         id: QID or PID.
-        presence: One for each snapshot, oldest first.
-        statements: By property, then by when they first stood.
-        terms: What is known of the entity, of its properties and of its values.
+        presence: State in each snapshot, oldest first.
+        statements: Ordered by property, then by first snapshot.
+        terms: Descriptions of the entity, its properties and its values.
     """
 
     id: str
@@ -111,11 +111,11 @@ class History:
 
 
 def read_history(explorer: Explorer, entity: str) -> History | None:
-    """The history of an entity; None if no snapshot has heard of it.
+    """Read the history of an entity; None if no snapshot contains it.
 
     Args:
         explorer: The snapshots.
-        entity: Id, checked by `is_entity_id`.
+        entity: Id that `is_entity_id` accepts.
     """
     places = _places(explorer, entity)
     described = _rows(explorer, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
@@ -145,7 +145,7 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
 
 
 def _places(explorer: Explorer, entity: str) -> dict[int, dict[str, Any]]:
-    """Rows of the entity in the files of each snapshot that has it."""
+    """Row ranges of the entity in the files of each snapshot that contains it."""
     parts = [
         f"SELECT {snapshot.date} AS date, *, entity_row + 1 AS entity_until "  # noqa: S608 - paths through literal()
         f"FROM {literal(index.file('place'))} WHERE id = $id"
@@ -174,14 +174,14 @@ def _rows(
     between: tuple[str, str],
     columns: Sequence[str],
 ) -> dict[int, list[dict[str, Any]]]:
-    """Neighbouring rows of a file of each snapshot, in its order; row groups without them are not read.
+    """Consecutive rows of a file of each snapshot, in its order; row groups without them are not read.
 
     Args:
         explorer: The snapshots.
-        file: claims, facts or entities.
-        places: Of the entity, by date.
-        between: Names of the first row in `places`, and of the one behind the last.
-        columns: What is read.
+        file: "claims", "facts" or "entities".
+        places: Row ranges of the entity, by date.
+        between: Keys in `places` of the first row and of the row after the last.
+        columns: Columns to read.
     """
     parts = []
     for snapshot in explorer.snapshots:

@@ -1,6 +1,6 @@
 """The derived files of `kgedit explore` as SQL over the store: names, rows of entities, changes between neighbours.
 
-Each is sorted by what it is asked by, in small row groups, so that a look-up reads a few thousand rows and not all.
+Each file is sorted by its lookup key in small row groups, so that a lookup reads a few thousand rows instead of all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WORD = "[\\pL\\pN]+"
 
 
 def words_of(text: str) -> str:
-    """SQL for the words of a text, without case and accents; what is sought and what is found go through it alike.
+    """SQL for the words of a text, without case and accents; applied to both names and search texts.
 
     >>> import duckdb
     >>> duckdb.sql("SELECT " + words_of("'Åse-Marie  2'")).fetchone()
@@ -31,10 +31,10 @@ def key_of(text: str) -> str:
 
 
 def make_places(snapshot: Snapshot) -> tuple[str, ...]:
-    """Statements that make table ``place``: the rows of each entity in the files of a snapshot, by id.
+    """Statements that create table ``place``: the rows of each entity in the files of a snapshot, by id.
 
-    Columns id, entity_row (null for a subject that no row describes), and half-open ranges of rows, null for none:
-    claims_first, claims_until, facts_first, facts_until. The claims of an entity stand together, and its facts too.
+    Columns id, entity_row (null for a subject without a row), and half-open ranges of rows, null if empty:
+    claims_first, claims_until, facts_first, facts_until. The claims of an entity are consecutive, and so are its facts.
     """
     entities = literal(snapshot.entities)
 
@@ -58,12 +58,12 @@ def make_places(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
-    """Statements that make tables ``term``, ``name`` and ``word``.
+    """Statements that create tables ``term``, ``name`` and ``word``.
 
-    ``term``: each entity as the newest snapshot that describes it does.
-    Columns id, kind, label, description, aliases, date (day number of that snapshot), merged_into (by the newest
-    snapshot) and popularity: facts of the newest snapshot that it is subject or object of. ``name``: labels and
-    aliases by their words (key), one that is both as a label. ``word``: the words of all names.
+    ``term``: each entity as described by the newest snapshot that contains it. Columns id, kind, label, description,
+    aliases, date (day number of that snapshot), merged_into (in the newest snapshot) and popularity (number of facts of
+    the newest snapshot with it as subject or object). ``name``: labels and aliases by their words (key); a name that is
+    both is a label. ``word``: the words of all names.
     """
     newest = snapshots[-1]
     described = [
@@ -110,12 +110,12 @@ _WORDS = """
 
 
 def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
-    """Statements that make tables ``change`` and ``presence``: what the newer of two neighbours changes.
+    """Statements that create tables ``change`` and ``presence``: differences between two consecutive snapshots.
 
     ``change``: each subject and property whose current objects differ, with all objects of both sides (old_objects,
-    new_objects, sorted), their labels (a literal's text) and times in the same order. Merged objects keep their old id
-    here; what is asked about two dates compares them under the newer one. ``presence``: entities that only one of the
-    two has (id, in_old, in_new).
+    new_objects, sorted), and their labels (a literal's text) and times in the same order. Merged objects keep their old
+    id here; queries over two dates compare them under the newer id. ``presence``: entities that only one of the two
+    snapshots contains (id, in_old, in_new).
     """
     old_facts, new_facts = literal(older.facts), literal(newer.facts)
     old, new = (f"(SELECT * FROM {literal(one.entities)} WHERE redirect_target IS NULL)" for one in (older, newer))  # noqa: S608 - paths through literal()

@@ -1,8 +1,8 @@
-"""Small files derived from the snapshots, in ``$KGEDIT_HOME/explore``: made once, then reused.
+"""Small files derived from the snapshots, in ``$KGEDIT_HOME/explore``, created once and then reused.
 
-A folder for each snapshot, each pair of neighbours, each other pair that was asked for, and all together. A folder is
-renamed when whole and says which snapshots it is made of: one that was loaded anew makes its folders anew. All may
-be removed at any time.
+There is a folder for each snapshot, each pair of consecutive snapshots, each other pair that was viewed, and one for
+all snapshots. A folder is renamed when it is complete and records its snapshots: reloading a snapshot rebuilds its
+folders. All of them can be removed at any time.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 
 _VERSION = 1
-"""Raised whenever the same snapshots would give other files."""
+"""Increased when the same snapshots would give different files."""
 
 _MEMORY = "2GB"
 _ROW_GROUP = 8192
 
 Told = Callable[[str], None]
-"""Told what is being made."""
+"""Receives messages about files that are being created."""
 
 
 def manifest_hash(snapshot: Snapshot) -> str:
-    """What tells a snapshot from one that was loaded anew under its date."""
+    """Digest that distinguishes a snapshot from a reload under the same date."""
     return hashlib.sha256((snapshot.folder / "manifest.json").read_bytes()).hexdigest()
 
 
@@ -41,10 +41,10 @@ class Index:
     """A folder of derived files.
 
     Attributes:
-        folder: Where it lies.
-        of: The snapshots that it is made of.
-        statements: SQL that makes its tables.
-        files: Tables that become Parquet files, in the order of their rows.
+        folder: Path of the folder.
+        of: Snapshots that it is derived from.
+        statements: SQL that creates its tables.
+        files: Tables that become Parquet files, with the order of their rows.
     """
 
     folder: Path
@@ -53,12 +53,12 @@ class Index:
     files: tuple[str, ...]
 
     def file(self, name: str) -> Path:
-        """One of its files."""
+        """Path of one of its files."""
         return self.folder / f"{name}.parquet"
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it is there and made of these very snapshots."""
+        """Whether it exists and was derived from exactly these snapshots."""
         about = self.folder / "index.json"
         try:
             return bool(json.loads(about.read_bytes()) == self._about())
@@ -66,7 +66,7 @@ class Index:
             return False
 
     def make(self) -> None:
-        """Make it aside, and put it in place as a whole."""
+        """Create it atomically."""
         aside = self.folder.with_name(f".{self.folder.name}.aside")
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
@@ -88,12 +88,12 @@ class Indexes:
     """All derived files of a home.
 
     Attributes:
-        snapshots: Oldest first.
+        snapshots: Snapshots, oldest first.
         terms: Files ``term``, ``name`` and ``word``.
-        places: One for each snapshot; file ``place``.
-        changes: One for each two neighbours; files ``change`` and ``presence``.
-        kinds: Folder of what is worked out later (kgedit.explorer.kinds).
-        folder: Where all of them lie.
+        places: One per snapshot; file ``place``.
+        changes: One per pair of consecutive snapshots; files ``change`` and ``presence``.
+        kinds: Folder of kinds of change, computed on request (kgedit.explorer.kinds).
+        folder: Folder of all derived files.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -104,11 +104,11 @@ class Indexes:
     folder: Path
 
     def window(self, older: int, newer: int) -> Index:
-        """What changed between any two snapshots: file ``differences``. Composed of ``changes``, which must be there.
+        """Differences between any two snapshots: file ``differences``, composed of ``changes``, which must exist.
 
         Args:
-            older: Day number.
-            newer: Day number.
+            older: Day number of the older snapshot.
+            newer: Day number of the newer snapshot.
         """
         steps = [one for one in self.changes if older <= one.of[0].date and one.of[1].date <= newer]
         of = tuple(one for one in self.snapshots if older <= one.date <= newer)
@@ -116,12 +116,12 @@ class Indexes:
         return Index(self.folder / "windows" / f"{older}_{newer}", of, made, ("differences",))
 
     def needed(self) -> tuple[Index, ...]:
-        """Those that are made ahead, in order; windows over several neighbours are made when they are asked for."""
+        """Indexes to create at the start, in order; windows over several snapshots are created on request."""
         between = [self.window(one.of[0].date, one.of[1].date) for one in self.changes]
         return (self.terms, *self.places, *self.changes, *between)
 
     def remove_others(self) -> None:
-        """Remove what belongs to snapshots that are gone."""
+        """Remove the files of snapshots that no longer exist."""
         dates = {str(one.date) for one in self.snapshots}
         wanted = {one.folder for one in self.needed()}
         for folder in sorted(self.folder.glob("*/*/")):
@@ -131,7 +131,7 @@ class Indexes:
 
 
 def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
-    """Where the derived files of a home's snapshots lie, or would, and how they are made."""
+    """Derived files of a home's snapshots, whether or not they exist yet."""
     folder, all_of = home / "explore", tuple(snapshots)
     return Indexes(
         all_of,
@@ -152,10 +152,10 @@ def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
 
 
 def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, told: Told = lambda _said: None) -> Indexes:
-    """Make what is missing or of other snapshots, remove what belongs to snapshots that are gone.
+    """Create missing and outdated files, and remove those of snapshots that no longer exist.
 
     Raises:
-        StoreError: if another process is making them.
+        StoreError: if another process is creating them.
     """
     found = indexes_of(home, snapshots)
     folder = home / "explore"

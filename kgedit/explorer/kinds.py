@@ -1,6 +1,7 @@
-"""Kinds of change, worked out when they are asked for, beside the answers, and kept with the other derived files.
+"""Kinds of change, computed on request in the background and stored with the other derived files.
 
-They cost more than the differences (signals of each change are read from both snapshots), so no view waits for them.
+They cost more than the differences, because signals of each change are read from both snapshots. No view waits for
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Kinds:
 
     Args:
         explorer: The snapshots.
-        windows: Their differences, which take the kinds up when they are there.
+        windows: Tables of differences, which show the kinds once they are computed.
     """
 
     def __init__(self, explorer: Explorer, windows: Windows) -> None:
@@ -31,14 +32,14 @@ class Kinds:
         self._said: dict[tuple[int, int], str] = {}
 
     def state(self, older: int, newer: int) -> str:
-        """In words: "none" (not asked for), "running", "done", or why they could not be worked out."""
+        """State of a window: "none" (not requested), "running", "done", or an error message."""
         if self._windows.kinds_file(older, newer).is_file():
             return "done"
         with self._lock:
             return self._said.get((older, newer), "none")
 
     def start(self, older: int, newer: int) -> str:
-        """Have them worked out, unless they are already; returns the state.
+        """Start computing the kinds of a window unless that is done or running, and return the state.
 
         Raises:
             StoreError: if there is no such window.
@@ -52,14 +53,14 @@ class Kinds:
         return "running"
 
     def close(self) -> None:
-        """Start nothing more."""
+        """Start no further computation."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _work_out(self, older: int, newer: int) -> None:
         try:
             self._write(older, newer)
             self._windows.refresh(older, newer)
-        except Exception as error:  # told to whoever asked; the server goes on
+        except Exception as error:  # shown on the page; the server continues
             with self._lock:
                 self._said[older, newer] = str(error)
 

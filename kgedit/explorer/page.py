@@ -1,4 +1,4 @@
-"""The page of `kgedit explore`: a frame without data, which asks the server for all of it."""
+"""The page of `kgedit explore`: it contains no data and requests all of it from the server."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class ExplorePage:
     """The page.
 
     Attributes:
-        html: Its text.
-        policy: Content security policy: its own script, and requests to its own server only.
+        html: HTML of the page.
+        policy: Content security policy: only its own script, and requests only to its own server.
     """
 
     html: str
@@ -23,7 +23,7 @@ class ExplorePage:
 
 
 def explore_page() -> ExplorePage:
-    """The page; the same for every home."""
+    """Render the page, which is the same for every home."""
     policy = policy_of(_SCRIPTS, asks_server=True)
     html = render(
         "explore.html.j2",

@@ -1,4 +1,4 @@
-"""What a page may ask of the server, and the answers as JSON (docs/explore.md lists them)."""
+"""Routes of the server and their JSON responses (listed in docs/explore.md)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.timesteps.selected import SELECTION
 
 ITEM = "Q9999999999"
-"""Stands for the item in a query that the page completes; no item has this id."""
+"""Placeholder for the item in a query that the page completes; no item has this id."""
 
 _TOLD = (KgeditError, duckdb.IOException)
-"""What is answered in words: mistakes of whoever asks, and snapshots that were dropped or loaded anew meanwhile."""
+"""Errors whose message is returned: wrong requests, and snapshots that were dropped or reloaded meanwhile."""
 
 _MOST_ROWS = 200
 _MOST_TEXT = 200
@@ -37,16 +37,16 @@ _LONGEST_BODY = 16 << 20
 
 
 class UnknownError(KgeditError):
-    """What was asked for is not there."""
+    """The requested entity or route does not exist."""
 
 
 class Routes:
-    """Answers of the server.
+    """Routes of the server.
 
     Args:
         explorer: The snapshots.
-        exports: Timesteps of selections.
-        page: The page, as HTML.
+        exports: Queue of timesteps to export.
+        page: HTML of the page.
         browser: Returns the current address of Neo4j Browser, or None while it is unknown.
     """
 
@@ -56,7 +56,7 @@ class Routes:
         self._kinds = Kinds(explorer, self._windows)
 
     def routes(self) -> list[Route]:
-        """The routes below the token."""
+        """Routes below the token."""
         asked: dict[str, Callable[[Request], Any]] = {
             "/api/overview": self._overview,
             "/api/search": self._search,
@@ -72,7 +72,7 @@ class Routes:
         ]
 
     def close(self) -> None:
-        """Start nothing more in the background."""
+        """Start no further background work."""
         self._kinds.close()
         self._exports.close()
 

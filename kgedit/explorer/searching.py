@@ -1,4 +1,4 @@
-"""Items and properties by label, alias or id: what is typed may be the beginning of a name, or of words in it."""
+"""Searches items and properties by label, alias or id; the text may be a prefix of a name or of words in it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from kgedit.explorer.explorer import Explorer, ExplorerTerm, is_entity_id
 from kgedit.explorer.index_queries import words_of
 
 _LAST = chr(0x10FFFF)
-"""Sorts after every letter: a text begins with a prefix if it lies between that and the prefix with this."""
+"""Sorts after every letter: texts with a prefix are those between the prefix and the prefix followed by this."""
 
 _MOST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An entity that bears what was typed.
+    """An entity that matches the text.
 
     Attributes:
         term: The entity.
-        match: How: "id", "label" or "alias" for a whole name, "start" for the beginning of one, else "words".
+        match: "id", "label" or "alias" for a whole name, "start" for the prefix of a name, else "words".
     """
 
     term: ExplorerTerm
@@ -30,14 +30,14 @@ _MATCHES = ("id", "label", "alias", "start", "words")
 
 
 def search(explorer: Explorer, text: str, *, limit: int = 20) -> list[Found]:
-    """Entities by name, the best first: whole names, names that begin so, names with words that begin so.
+    """Search entities by name, best match first: whole names, names with the prefix, names with such words.
 
-    Case, accents and punctuation do not count. Among equals those in most facts of the newest snapshot come first.
+    Ignores case, accents and punctuation. Equal matches are ordered by number of facts in the newest snapshot.
 
     Args:
         explorer: The snapshots.
-        text: What was typed.
-        limit: Most results.
+        text: Text to search for.
+        limit: Maximum number of results.
     """
     words = explorer.table(f"SELECT unnest({words_of('$text')}) AS word", {"text": text})["word"].to_pylist()
     id_typed = text.strip().upper()

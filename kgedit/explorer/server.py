@@ -1,4 +1,4 @@
-"""The server of `kgedit explore`: on this machine only, one page and its answers, until it is told to stop."""
+"""The server of `kgedit explore`: serves one page and its data to this machine only, until it is stopped."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MOST_CLIENTS = 100
 
 @dataclass(frozen=True, slots=True)
 class ExploreServer:
-    """A server that listens and is not running yet.
+    """A server that listens but does not answer yet.
 
     Attributes:
         url: Address of the page, with its token.
-        server: Runs it.
-        listening: The socket it listens at.
+        server: The uvicorn server.
+        listening: Listening socket.
     """
 
     url: str
@@ -41,7 +41,7 @@ class ExploreServer:
     listening: socket.socket
 
     def run(self) -> None:
-        """Answer until the process is told to stop."""
+        """Answer requests until the process is stopped."""
         self.server.run(sockets=[self.listening])
 
 
@@ -53,14 +53,14 @@ def explore_app(
     token: str,
     browser: Callable[[], str | None],
 ) -> Starlette:
-    """The application.
+    """Create the application.
 
     Args:
         explorer: The snapshots; closed with the application.
-        export: Makes the timestep of a selection.
-        hosts: Values of the Host header that are ours, with port.
+        export: Exports the timestep of a selection.
+        hosts: Allowed values of the Host header, with port.
         token: First part of every path.
-        browser: Gives the address of Neo4j Browser, for links; None while it is not known.
+        browser: Returns the address of Neo4j Browser, for links; None while it is unknown.
     """
     page = explore_page()
     routes = Routes(explorer, Exports(explorer, export), page=page.html, browser=browser)
@@ -81,23 +81,23 @@ def explore_app(
 def make_server(
     explorer: Explorer, export: ExportTimestep, *, port: int, browser: Callable[[], str | None]
 ) -> ExploreServer:
-    """A server at a port of this machine.
+    """Create a server that listens on a port of this machine.
 
     Args:
         explorer: The snapshots.
-        export: Makes the timestep of a selection.
-        port: 0 for a free one.
-        browser: Gives the address of Neo4j Browser, for links; None while it is not known.
+        export: Exports the timestep of a selection.
+        port: Port to listen on; 0 means any free port.
+        browser: Returns the address of Neo4j Browser, for links; None while it is unknown.
 
     Raises:
         KgeditError: if the port is taken.
     """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":  # on Windows it would let another process listen at the same port
+    if os.name == "posix":  # on Windows this option would let another process listen on the same port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
-        listening.listen()  # at once, so that a browser may be opened before the server runs
+        listening.listen()  # now, so that a browser can be opened before the server runs
     except OSError as error:
         listening.close()
         raise KgeditError(

@@ -1,8 +1,9 @@
-"""What changed between any two snapshots as SQL, composed of what changed between neighbours.
+"""SQL for the changes between any two snapshots, composed of changes between consecutive snapshots.
 
-Between neighbours a change has all objects of both sides. Over several of them the older side is that of the first
-change of a subject and property, the newer side that of the last one; what came back to what it was is no change, and
-merged objects are compared under the id that the newer snapshot has, as cypher/read/changed_edges does.
+A change between consecutive snapshots has all objects of both sides. Over several snapshots, the older side is that of
+the first change of a subject and property and the newer side that of the last one. Values that returned to their former
+state are not a change, and merged objects are compared under their id in the newer snapshot, as in
+cypher/read/changed_edges.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _ACT = """
 _SUBJECT = """
     CASE WHEN in_old AND in_new THEN 'in both' WHEN in_new THEN 'new' WHEN in_old THEN 'gone' ELSE 'in neither' END
 """
-"""Whether the snapshots have the subject."""
+"""SQL: whether each snapshot contains the subject."""
 
 _ADDED_TIMES = (
     "list_filter(new_times, lambda time, i: time IS NOT NULL AND NOT list_contains(old_objects, new_objects[i]))"
@@ -30,15 +31,15 @@ _ADDED_TIMES = (
 
 
 def make_window(changes: Sequence[Path], presences: Sequence[Path], newer: Snapshot) -> tuple[str, ...]:
-    """Statements that make table ``differences``: what changed up to a snapshot.
+    """Statements that create table ``differences``: the changes of a window.
 
     Columns subject, property and their labels; old_objects, new_objects (sorted) with labels and times in the same
-    order; in_old, in_new (whether the snapshots have the subject), popularity; and what is filtered and searched by:
+    order; in_old, in_new (whether each snapshot contains the subject), popularity; and columns for filters and search:
     act (kgedit.explorer.differences.ACTS), presence, content, year, words.
 
     Args:
-        changes: Files ``change`` of all neighbours in the window, oldest first.
-        presences: Their files ``presence``.
+        changes: Files ``change`` of all consecutive pairs in the window, oldest first.
+        presences: Files ``presence`` of the same pairs.
         newer: The newer snapshot.
     """
     entities = literal(newer.entities)
@@ -77,7 +78,7 @@ def _composed(changes: Sequence[Path], presences: Sequence[Path]) -> str:
 
 
 def _under_newer_ids(changes: str, redirects: str) -> str:
-    """SQL: the same changes with merged objects under the ids that they were merged into."""
+    """SQL: the changes with merged objects under the ids of their redirects' targets."""
 
     def followed(side: str) -> str:
         return f"""
@@ -111,7 +112,7 @@ def _under_newer_ids(changes: str, redirects: str) -> str:
 
 
 def _described(changes: str) -> str:
-    """SQL: changes with what they are filtered and searched by."""
+    """SQL: the changes with the columns for filters and search."""
     return f"""
         SELECT *, {_ACT} AS act, {_SUBJECT} AS presence,
                CASE WHEN len(list_filter(list_concat(old_objects, new_objects), lambda x: x[1] <> 'Q')) = 0
