@@ -23,8 +23,12 @@ Counts = Mapping[str, int]
 LOCALITY_BASIS = "locality_basis"
 """How locality probes were found."""
 
+SCENARIO = "scenario"
+"""WikiFactDiff's scenario of a case."""
+
 BREAKDOWNS = (
-    *("relation", "tag", "kind", "year", "category", "popularity", "subject_count", "object_count", LOCALITY_BASIS),
+    *("relation", "tag", "kind", SCENARIO, "year", "category", "popularity"),
+    *("subject_count", "object_count", LOCALITY_BASIS),
     *NEIGHBOUR_BREAKDOWNS,
 )
 """What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
@@ -73,6 +77,12 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     if by.endswith("_count"):
         note += f" Tenths of the cases by how often the {by.partition('_')[0]} is counted, 1 the rarest."
     return Table(f"By {name}, preset {preset}", columns, tuple(rows), note)
+
+
+def scenario_breakdown(runs: Sequence[Run], preset: str) -> Table | None:
+    """Scores by scenario; None where no run has cases of several."""
+    several = any(len(set(run.cases[SCENARIO].drop_null().to_pylist())) > 1 for run in runs)
+    return breakdown_table(runs, SCENARIO, preset=preset) if several else None
 
 
 def locality_table(runs: Sequence[Run], preset: str) -> Table | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kgedit.analysis.agreement import agreement_table
 from kgedit.analysis.axes import axis_table
 from kgedit.analysis.bleedover import bleedover_table
-from kgedit.analysis.breakdowns import Counts, breakdown_table, locality_table
+from kgedit.analysis.breakdowns import Counts, breakdown_table, locality_table, scenario_breakdown
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table, tasks_table
 from kgedit.analysis.errors import error_table, judged_error_table
@@ -26,6 +26,7 @@ _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
 _LOCALITY: tuple[_OfPreset, ...] = (locality_table, bleedover_table)
+_SCENARIOS: tuple[_OfPreset, ...] = (scenario_breakdown, scenarios_table)
 _ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
 
@@ -83,7 +84,7 @@ def _details(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     axes = [axis_table(runs, axis, preset=preset) for axis in AXES for preset in presets]
     tables = _each(runs, (paired_table,)) + [table for table in axes if table]
-    tables += _each(runs, (*_LOCALITY, scenarios_table, *_OVER_TIME, *_TWO_HOPS, *_ERRORS))
+    tables += _each(runs, (*_LOCALITY, *_SCENARIOS, *_OVER_TIME, *_TWO_HOPS, *_ERRORS))
     return [*tables, *(table for table in (agreement_table(runs), speed_table(runs)) if table)]
 
 

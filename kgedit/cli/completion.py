@@ -155,7 +155,7 @@ def models(_: click.Context) -> Iterable[str]:
 def breakdowns(_: click.Context) -> Iterable[str]:
     """What a report breaks scores down by."""
     return (
-        *("relation", "tag", "kind", "year", "category", "popularity", "subject_count", "object_count"),
+        *("relation", "tag", "kind", "scenario", "year", "category", "popularity", "subject_count", "object_count"),
         *("locality_basis", "neighbour_similarity", "neighbour_popularity"),
     )
 

@@ -58,8 +58,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     metavar="NAME",
     shell_complete=completion.breakdowns,
-    help="Break scores down by relation, tag, kind, year, category, popularity, subject_count, object_count or "
-    "locality_basis, or bleedover by neighbour_similarity or neighbour_popularity; repeat.",
+    help="Break scores down by relation, tag, kind, scenario, year, category, popularity, subject_count, "
+    "object_count or locality_basis, or bleedover by neighbour_similarity or neighbour_popularity; repeat.",
 )
 @click.option(
     "--counts",

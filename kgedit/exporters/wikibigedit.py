@@ -46,6 +46,7 @@ def _row(case: Case) -> dict[str, object]:
         "point_in_time": case.point_in_time,
         "as_of": case.as_of,
         "kind": case.kind,
+        "scenario": case.scenario,
         "loc_ids": _ids(case, "locality"),
         "loc_changed": locality.changed if locality else None,
         "loc_aliases": list(locality.answers[1:]) if locality else [],

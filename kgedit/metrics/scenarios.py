@@ -18,6 +18,8 @@ NAMES = SCENARIO_SCORES
 
 ADDITIONS = ("AddObject", "AddRelation", "AddEntity")
 ARCHIVE = "Archive"
+SCORED_SCENARIOS = (*ADDITIONS, ARCHIVE)
+"""Those that the metrics of this file judge, by comparison with the answer before any edit."""
 
 _ASKS_FOR_THE_EDIT: tuple[Axis, ...] = ("update", "rephrase", "personas")
 _CITATION = "kgedit 2026 (docs/evaluation.md), for the scenarios of WikiFactDiff (Ammar Khodja et al. 2024), section 3"

@@ -15,6 +15,7 @@ from kgedit.metrics.agreement import agreements
 from kgedit.metrics.contract import Earlier
 from kgedit.metrics.judged import AnswerGroup, BeforeKey, Judged, judge_answers, pool
 from kgedit.metrics.lifelong import retention, retrieval
+from kgedit.metrics.scenarios import SCORED_SCENARIOS
 from kgedit.metrics.speed import AskingCosts
 from kgedit.metrics.stages import stage_of
 from kgedit.records.cases import AXES, LOCALITY_AXES
@@ -161,7 +162,7 @@ def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
 
 
 def _remember(answer: Answer, before: dict[BeforeKey, Earlier]) -> None:
-    if answer.axis in LOCALITY_AXES or answer.scenario is not None:
+    if answer.axis in LOCALITY_AXES or answer.scenario in SCORED_SCENARIOS:
         key = BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question)
         earlier = Earlier(
             text=answer.text,

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.dropped import read_dropped
@@ -27,7 +25,6 @@ class Card:
 
     Attributes:
         case: The case.
-        scenario: WikiFactDiff's, where the profile has one.
         confidence: Of its kind, in [0, 1].
         signals: That led to the kind.
         topic: Class of the subject.
@@ -36,7 +33,6 @@ class Card:
     """
 
     case: Case
-    scenario: str | None = None
     confidence: float | None = None
     signals: tuple[str, ...] = ()
     topic: str | None = None
@@ -70,16 +66,14 @@ def read_cards(edits: Edits) -> list[Card]:
 
 
 def _details(timestep: Timestep) -> dict[str, dict[str, Any]]:
-    scenarios = _scenarios(timestep)
     locality = {
         row["case_id"]: row for row in timestep.table("locality").select(["case_id", "basis", "similarity"]).to_pylist()
     }
-    columns = ["case_id", "subject", "property", "kind_confidence", "kind_signals", "subject_class"]
+    columns = ["case_id", "kind_confidence", "kind_signals", "subject_class"]
     found = {}
     for row in timestep.table("cases").select(columns).to_pylist():
         near = locality.get(row["case_id"], {})
         found[row["case_id"]] = {
-            "scenario": scenarios.get((row["subject"], row["property"])),
             "confidence": row["kind_confidence"],
             "signals": tuple(row["kind_signals"] or ()),
             "topic": row["subject_class"],
@@ -87,19 +81,6 @@ def _details(timestep: Timestep) -> dict[str, dict[str, Any]]:
             "similarity": near.get("similarity"),
         }
     return found
-
-
-def _scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
-    path = timestep.folder / "updates.parquet"
-    if not path.is_file():
-        return {}
-    columns = pq.read_table(path, columns=["subject", "property", "scenario"]).to_pydict()
-    return {
-        (subject, relation): scenario
-        for subject, relation, scenario in zip(
-            columns["subject"], columns["property"], columns["scenario"], strict=True
-        )
-    }
 
 
 _CARD_COLUMNS = (
@@ -149,7 +130,7 @@ class CardData:
             "kind": said(case.kind),
             "confidence": NOTHING if card.confidence is None else round(100 * card.confidence),
             "signals": self._list(card.signals),
-            "scenario": said(card.scenario),
+            "scenario": said(case.scenario),
             "topic": said(card.topic),
             "year": said(card.year),
             "start": said(case.start_time),

@@ -51,7 +51,7 @@ ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, nei
 popularity, basis: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability
 of its answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one
 that the unedited model gave, else 0; null where there is none to compare with.
-scenario: of the case, where it has SCENARIO_SCORES, which are columns too."""
+scenario: of the case, where the edited fact is asked for; SCENARIO_SCORES are columns too."""
 
 CASES = pa.schema(
     [
@@ -70,11 +70,12 @@ CASES = pa.schema(
         ("old_answers", pa.list_(pa.string())),
         ("popularity", pa.float64()),
         ("category", pa.string()),
+        ("scenario", pa.string()),
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
 where the statement says neither. popularity: of the subject, as the timestep tells it.
-category: the question's topic, in QAEdit files."""
+category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:

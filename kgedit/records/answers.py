@@ -78,7 +78,8 @@ class Answer:
             no case, and on other axes.
         expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
         neighbour: What a locality question is about; None on other axes.
-        scenario: The case's, where it has scores of its own and the edited fact is asked for.
+        scenario: The case's, where the edited fact is asked for; runs of earlier versions have it only where the
+            scenario has separate scores (kgedit.metrics.scenarios).
         static_probability: Of the answers that stay right, their mean probability; None where there is none.
         alternative_probability: Of the case's alternatives, likewise.
         highest_alternative: Of these, the highest.

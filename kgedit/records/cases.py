@@ -44,6 +44,10 @@ LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
 """Of facts that the edit must leave as they are."""
 
 
+SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
+"""What became of the values of a subject and relation (WikiFactDiff, section 3), in the order of its table 2."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One triple with the labels of its snapshot. Ids are QIDs and PIDs."""
@@ -113,7 +117,7 @@ class Case:
         kind: What the change was ("update", "backfill", ...: kgedit.timesteps.kinds); None where nobody judged it.
         clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
         popularity: Of the subject, ln(median monthly views + 1); None where nobody knows.
-        scenario: WikiFactDiff's, where it has scores of its own: Archive, AddObject, AddRelation or AddEntity.
+        scenario: One of SCENARIOS; None where no one says.
         static_answers: What stays right beside the answer.
         alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
         subject_aliases: Other names of the subject; none for cases of a file.

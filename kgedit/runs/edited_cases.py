@@ -62,6 +62,7 @@ def _row(case: Case) -> dict[str, object]:
         "old_answers": list(case.old_answers),
         "popularity": case.popularity,
         "category": case.category,
+        "scenario": case.scenario,
     }
 
 

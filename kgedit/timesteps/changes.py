@@ -152,7 +152,10 @@ def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filt
 
 
 def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Table:
-    """One case per change, with labels, aliases and its id, ordered by case_id.
+    """One case per change, with labels, aliases, scenario and its id, ordered by case_id.
+
+    The scenario is WikiFactDiff's (section 3), by the values that the snapshots have: AddRelation without an older
+    value, ReplaceObject with one, Other with several.
 
     Args:
         kept: From keep_kinds; each has one object.
@@ -163,6 +166,8 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
         """
         SELECT k.subject || ':' || k.property || ':' || k.added[1] AS case_id,
                CASE WHEN len(k.old_objects) = 0 THEN 'new' ELSE 'update' END AS tag,
+               CASE len(k.old_objects) WHEN 0 THEN 'AddRelation' WHEN 1 THEN 'ReplaceObject' ELSE 'Other' END
+                   AS scenario,
                k.subject, s.label AS subject_label, k.property, coalesce(p.label, k.property) AS property_label,
                k.added[1] AS object, o.label AS object_label, o.label AS answer, o.aliases AS object_aliases,
                statement_ids, start_time, point_in_time, kind, kind_confidence, kind_signals, old_objects, old_answers,

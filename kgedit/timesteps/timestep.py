@@ -40,6 +40,7 @@ CASES = pa.schema(
     [
         ("case_id", pa.string()),
         ("tag", pa.string()),
+        ("scenario", pa.string()),
         *_FACT,
         ("object_aliases", _STRINGS),
         ("statement_ids", _STRINGS),
@@ -80,8 +81,8 @@ phrase, answer the target of the edit (the label of the object), answer_type its
 kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
 and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
 on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
-kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot; null in timesteps of
-older versions of kgedit.
+kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot. scenario is one of
+kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit.
 """
 
 LOCALITY = pa.schema(
@@ -231,9 +232,10 @@ class Timestep:
             archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
             two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
         """
-        from kgedit.timesteps.wikifactdiff.probes import replaced, subject_popularities
+        from kgedit.timesteps.wikifactdiff.probes import replaced, subject_popularities, update_scenarios
 
         popularity, replacements = subject_popularities(self), replaced(self)
+        scenarios = update_scenarios(self)
         rows = self.table("cases").to_pylist()
         facts = {row["case_id"]: fact_in(row) for row in rows}
         probes: dict[str, list[Probe]] = defaultdict(list)
@@ -269,6 +271,7 @@ class Timestep:
                 as_of=row["as_of"],
                 clozes=tuple(row["clozes"] or ()),
                 popularity=popularity.get((row["subject"], row["property"])),
+                scenario=row["scenario"] or scenarios.get((row["subject"], row["property"])),
                 subject_aliases=tuple(row["subject_aliases"] or ()),
                 subject_description=row["subject_description"] or "",
                 in_replacement_set=replacements.get((row["subject"], row["property"])),

@@ -61,6 +61,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             point_in_time=text_at(row, "point_in_time") or None,
             kind=text_at(row, "kind") or None,
             as_of=text_at(row, "as_of") or None,
+            scenario=text_at(row, "scenario") or None,
         ),
         CaseDetails(
             scenario=text_at(row, "scenario") or None,

@@ -85,7 +85,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                     *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
                 popularity=_number(row.get("subject_popularity")),
-                scenario=scenario if scenario in SCORED else None,
+                scenario=scenario,
                 static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),
                 alternatives=texts_of(mapping_at(row, "alternatives").get(text_at(compared, "label"))),
                 in_replacement_set=_replacement(row),

@@ -123,7 +123,7 @@ _UNJUDGED = """
         FROM objects WHERE decision = 'obsolete' GROUP BY subject, property
     )
     SELECT concat_ws(':', subject, property, object) AS case_id,
-           CASE WHEN scenario = 'ReplaceObject' THEN 'update' ELSE 'new' END AS tag,
+           CASE WHEN scenario = 'ReplaceObject' THEN 'update' ELSE 'new' END AS tag, scenario,
            subject, u.subject_label, property, u.property_label, object, o.object_label, o.object_label AS answer,
            o.object_aliases, o.start_time, o.point_time AS point_in_time,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,

@@ -70,6 +70,14 @@ def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
     return {(row["subject"], row["property"]): row["in_replacement_set"] for row in rows}
 
 
+def update_scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
+    """Subject and property of each update -> its scenario, which cases of earlier versions do not record."""
+    if not has_own_tables(timestep):
+        return {}
+    rows = own_table(timestep, "updates").select(["subject", "property", "scenario"]).to_pylist()
+    return {(row["subject"], row["property"]): row["scenario"] for row in rows}
+
+
 def _read_neighbours(timestep: Timestep) -> pa.Table:
     # Timesteps of earlier versions do not tell popularity; it is then null.
     return pq.read_table(timestep.folder / "neighbours.parquet", schema=NEIGHBOURS)

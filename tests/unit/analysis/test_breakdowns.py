@@ -155,6 +155,25 @@ def test_scores_by_the_category_of_a_qaedit_file(tmp_path: Path) -> None:
     assert found == {"Sports": "0.0→50.0", "Others": "0.0→100.0"}
 
 
+def test_scores_by_scenario_are_in_every_report_of_cases_of_several(tmp_path: Path) -> None:
+    names = ("ReplaceObject", "AddRelation", "ReplaceObject")
+    cases = [replace(case(*told), scenario=name) for told, name in zip(TOLD, names, strict=True)]
+    said = ["Justin Trudeau", "Stephen Harper", "nobody"]
+    answers = [answer(one.case_id, text=text) for one, text in zip(cases, said, strict=True)]
+    folder = write_run(tmp_path / "run", answers)
+    write_edited_cases(folder, cases)
+    write_scores(folder)
+    runs = read_runs([folder])
+    table = breakdown_table(runs, "scenario", preset="wild")
+    assert shown(table, "update") == {"AddRelation": "–→0.0", "ReplaceObject": "–→50.0"}
+    assert table is not None
+    assert table.title in [other.title for other in report_tables(runs)]
+
+
+def test_a_report_of_cases_without_scenarios_has_no_such_table(run: Run) -> None:
+    assert not [table.title for table in report_tables([run]) if table.title.startswith("By scenario")]
+
+
 def test_a_report_says_which_kinds_of_change_were_measured(run: Run) -> None:
     (row,) = runs_table([run]).rows
     kinds = [column.name for column in runs_table([run]).columns].index("kinds of change")

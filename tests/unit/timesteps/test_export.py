@@ -84,6 +84,11 @@ def test_a_subject_without_an_old_value_is_new_and_any_other_an_update(cases: di
     assert {subject: case.tag for subject, case in cases.items()} == {"Q1": "update", "Q2": "new", "Q3": "update"}
 
 
+def test_the_number_of_old_values_decides_the_scenario(cases: dict[str, Case]) -> None:
+    told = {name: case.scenario for name, case in cases.items()}
+    assert told == {"Q1": "ReplaceObject", "Q2": "AddRelation", "Q3": "Other"}
+
+
 def test_the_answers_of_every_probe_are_the_label_and_then_the_aliases(cases: dict[str, Case]) -> None:
     own = {probe.axis: probe.answers for probe in cases["Q1"].probes if probe.axis != "locality"}
     assert own == dict.fromkeys(("update", "rephrase", "personas"), ("Leader 207", "L. Arvika", "Leo"))

@@ -138,7 +138,9 @@ def test_an_added_object_has_static_answers_and_alternatives(tmp_path: Path) -> 
     added = _with_objects("new", "static", "static")
     edits = EditFile.open(write_json(tmp_path / "edits.json", WIKIFACTDIFF, added))
     replaced, case = edits.cases()
-    assert (replaced.scenario, replaced.alternatives) == (None, ()), "its old answer is what it is compared with"
+    assert (replaced.scenario, replaced.alternatives) == ("ReplaceObject", ()), (
+        "its old answer is what it is compared with"
+    )
     assert (case.scenario, case.static_answers) == ("AddObject", ("Thing 1", "Thing 2"))
     assert set(case.alternatives) == {"Olof Gren", "Nils Ek", "Siv Nyman"}
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
@@ -131,9 +133,21 @@ def test_a_case_is_a_replaced_value_or_one_new_value(timestep: Timestep) -> None
         "Q1:P1082": ("update", "27,000", ("26,000",)),
         "Q2:P6": ("new", "Leader 208", ()),
     }
+    told = {name: case.scenario for name, case in cases.items()}
+    assert told == {"Q1:P6": "ReplaceObject", "Q1:P1082": "ReplaceObject", "Q2:P6": "AddRelation"}
     assert cases["Q1:P6"].question == "Who is the head of government of Arvika?"
     axes = {probe.axis for probe in cases["Q1:P6"].probes}
     assert axes == {"update", "rephrase", "personas", "locality", "random_locality"}
+
+
+def test_a_case_without_a_scenario_takes_it_from_its_update(timestep: Timestep, tmp_path: Path) -> None:
+    """As in timesteps of earlier versions."""
+    older = tmp_path / "older"
+    shutil.copytree(timestep.folder, older)
+    cases = pq.read_table(older / "cases.parquet").drop(["scenario"])
+    pq.write_table(cases, older / "cases.parquet")
+    opened = Timestep(older, timestep.manifest)
+    assert [case.scenario for case in opened.cases()] == [case.scenario for case in timestep.cases()]
 
 
 def test_neighbours_are_unchanged_facts_about_the_most_similar_subjects(timestep: Timestep) -> None:
