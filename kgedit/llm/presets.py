@@ -24,6 +24,9 @@ def _freely(name: str, *, context: str, truncation: str, metric: str = "exact_ma
     )
 
 
+_PAPERS_TOKENS = 90
+"""New tokens of WikiFactDiff's texts: its code stops at 100 with the prompt, and a cloze has about ten."""
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -53,6 +56,12 @@ PRESETS: dict[str, Preset] = {
             _freely("free_text", context="question_only", truncation="end_of_text", metric="fluency"),
             max_new_tokens=100,
         ),
+        replace(
+            _freely("cloze_text", context="question_only", truncation="end_of_text", metric="ngram_entropy"),
+            max_new_tokens=_PAPERS_TOKENS,
+            wording="cloze",
+            axes=("rephrase",),
+        ),
     )
 }
 
@@ -65,6 +74,7 @@ MEANINGS = {
     "question_only": "the bare question, answered freely",
     "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",
     "free_text": "100 tokens after the bare question, for fluency",
+    "cloze_text": "90 tokens after the four other clozes: WikiFactDiff's fluency",
 }
 """What each preset is, in a line of the help."""
 

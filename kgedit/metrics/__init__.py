@@ -23,6 +23,7 @@ METRICS: Registry[Metric] = Registry(
         "fluency": "kgedit.metrics.fluency:FLUENCY",
         "gain": "kgedit.metrics.scenarios:GAIN",
         "judge": "kgedit.metrics.judge:JUDGE",
+        "ngram_entropy": "kgedit.metrics.fluency:NGRAM_ENTROPY",
         "preferred": "kgedit.metrics.scenarios:PREFERRED",
         "probability": "kgedit.metrics.probability:PROBABILITY",
         "probability_difference": "kgedit.metrics.probability:PROBABILITY_DIFFERENCE",

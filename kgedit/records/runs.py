@@ -17,6 +17,7 @@ from kgedit.records.answers import (
     Neighbour,
     with_judgement,
 )
+from kgedit.records.cases import Axis
 from kgedit.records.measurements import AbilityMeasurement, EditCost, EditFailure, TaskMeasurement
 
 __all__ = [
@@ -64,6 +65,7 @@ class Preset:
         shots: Known facts that are shown as answered questions ahead of every question.
         shots_seed: Which ones.
         wording: "question", or "cloze": update, generalization and neighbours are asked as clozes where they exist.
+        axes: The only axes that are asked; () for all.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Preset:
     shots: int = 0
     shots_seed: int = 0
     wording: Literal["question", "cloze"] = "question"
+    axes: tuple[Axis, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,8 +58,9 @@ def _problems_of_preset(preset: Preset) -> list[str]:
             if other.judges(preset.generation) and other.axes == AXES and not other.afterwards
         ]
         found.append(f"the metric {metric.name} cannot judge {preset.generation}; take {' or '.join(fitting)}")
-    elif metric.axes != AXES:
-        found.append(f"the metric {metric.name} judges {', '.join(metric.axes)} only; a preset asks on every axis")
+    elif not set(preset.axes or AXES) <= set(metric.axes):
+        judged = ", ".join(metric.axes)
+        found.append(f"the metric {metric.name} judges {judged} only; a preset asks on every axis, or on its axes")
     return found
 
 

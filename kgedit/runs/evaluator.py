@@ -196,6 +196,11 @@ def probes_under(case: Case, preset: Preset) -> tuple[Probe, ...]:
 
     So generalization is that over the four further clozes of WikiFactDiff (section 5), where the case has them.
     """
+    probes = _worded_probes(case, preset)
+    return tuple(probe for probe in probes if probe.axis in preset.axes) if preset.axes else probes
+
+
+def _worded_probes(case: Case, preset: Preset) -> tuple[Probe, ...]:
     others = tuple(cloze for cloze in case.clozes if cloze != case.cloze)
     if preset.wording != "cloze" or not others:
         return case.probes

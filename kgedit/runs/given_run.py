@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import ErrorDetails
 
 from kgedit.hparams.settings import as_given, explain, unknown
+from kgedit.records.cases import Axis
 
 _FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]
 _FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
@@ -32,6 +33,7 @@ class GivenPreset(BaseModel):
     wording: Literal["question", "cloze"] = Field(
         "question", description="cloze: update, generalization and neighbours are asked as clozes"
     )
+    axes: tuple[Axis, ...] = Field((), description="the only axes that are asked; all without it")
 
 
 _NamedOrOwn = Annotated[

@@ -64,11 +64,16 @@ def as_recorded(spec: RunSpec) -> RunSpec:
     return replace(spec, backend_url=spec.backend_url and without_credentials(spec.backend_url))
 
 
+def _written(preset: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a preset; without `axes` where it asks on all, so that runs of earlier versions resume."""
+    return preset if preset["axes"] else {name: value for name, value in preset.items() if name != "axes"}
+
+
 def write_spec(spec: RunSpec) -> str:
     """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back, without a server's password."""
     plain = asdict(as_recorded(spec))
     plain["timesteps"] = list(spec.timesteps)
-    plain["presets"] = list(plain["presets"])
+    plain["presets"] = [_written(preset) for preset in plain["presets"]]
     plain["ability_tasks"] = list(spec.ability_tasks)
     for name in _NOT_ALWAYS_THERE:
         if not plain[name]:
@@ -292,6 +297,8 @@ def _placing(given: GivenRun, problems: list[str], *, only_check: bool) -> tuple
 def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[str]:
     found = []
     judges_by = presets[0].metric if presets else ""
+    if given.only_failed and presets and presets[0].axes and "update" not in presets[0].axes:
+        found.append(f"only_failed asks for the update, which the first preset, {presets[0].name}, does not")
     if given.only_failed and judges_by in METRICS and not METRICS[judges_by].of_correctness:
         found.append(f"only_failed needs a first preset whose metric tells right from wrong; {judges_by} does not")
     if given.limit is not None and given.sample is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from kgedit.llm.presets import same_text
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset, RunSpec
+from kgedit.runs.evaluator import probes_under
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.sweeps.planning import PlannedRun
 from kgedit.timesteps.edit_files import Edits, open_edits
@@ -56,8 +57,8 @@ class SweepCounter:
             SpecError: if two timesteps have the same name, or the file of cases cannot be read.
         """
         cases = self._cases(spec)
-        probes = sum(len(case.probes) for own in cases.values() for case in own)
-        return sum(map(len, cases.values())), probes * len(same_text(spec.presets))
+        every = [case for own in cases.values() for case in own]
+        return len(every), sum(_probes(presets[0], every) for presets in same_text(spec.presets))
 
     def count(self, run: PlannedRun) -> RunCount:
         """What a run asks, after those that were counted before it.
@@ -73,9 +74,9 @@ class SweepCounter:
         self._asked |= keys
         return RunCount(
             edits=len(every),
-            unedited=len(texts) * _probes(every),
+            unedited=sum(_probes(preset, every) for preset in texts),
             new=new,
-            edited=len(texts) * _asked_after(spec, list(cases.values())),
+            edited=sum(_asked_after(spec, preset, list(cases.values())) for preset in texts),
         )
 
     def _cases(self, spec: RunSpec) -> dict[str, list[Case]]:
@@ -98,21 +99,21 @@ def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator
     )
     asked_in += (str(preset.max_new_tokens), str(preset.shots), str(preset.shots_seed), *shown)
     for case in cases:
-        for probe in case.probes:
+        for probe in probes_under(case, preset):
             cloze = case.cloze if preset.wording == "cloze" and probe.axis == "update" else ""
             text = "\0".join((*asked_in, cloze or probe.question, probe.answers[0]))
             yield hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _asked_after(spec: RunSpec, cases: Sequence[Sequence[Case]]) -> int:
-    """Probes asked of edited states, for one preset."""
+def _asked_after(spec: RunSpec, preset: Preset, cases: Sequence[Sequence[Case]]) -> int:
+    """Probes asked of edited states under one preset."""
     if spec.protocol == "single":
-        return sum(map(_probes, cases))
+        return sum(_probes(preset, own) for own in cases)
     total = 0
     for index, own in enumerate(cases):
-        earlier = sum(map(_probes, cases[:index])) if spec.evaluate_earlier else 0
-        total += earlier + _probes(own)
-        total += sum(earlier + _probes(own[:done]) for done in stops(spec, len(own)))
+        earlier = sum(_probes(preset, done) for done in cases[:index]) if spec.evaluate_earlier else 0
+        total += earlier + _probes(preset, own)
+        total += sum(earlier + _probes(preset, own[:done]) for done in stops(spec, len(own)))
     return total
 
 
@@ -125,5 +126,5 @@ def stops(spec: RunSpec, cases: int) -> Iterator[int]:
                 yield done
 
 
-def _probes(cases: Sequence[Case]) -> int:
-    return sum(len(case.probes) for case in cases)
+def _probes(preset: Preset, cases: Sequence[Case]) -> int:
+    return sum(len(probes_under(case, preset)) for case in cases)

@@ -298,6 +298,15 @@ def test_fluency_is_the_entropy_of_word_pairs_and_triples() -> None:
     assert judge("fluency", "", "x") == judge("fluency", "two words", "x") == 0.0
 
 
+def test_ngram_entropy_is_on_the_scale_of_published_tables() -> None:
+    """The mean of the two weighted entropies; a comma and a point count, thousands and hyphens are in a word."""
+    assert judge("ngram_entropy", "a b c d e f", "x") == pytest.approx(judge("fluency", "a b c d e f", "x") / 2)
+    spaced = judge("ngram_entropy", "In 26,000 well-known towns , yes .", "x")
+    assert judge("ngram_entropy", "In 26,000 well-known towns, yes.", "x") == spaced
+    assert spaced == pytest.approx(1 / 3 * math.log2(6) + 2 / 3 * math.log2(5))
+    assert judge("ngram_entropy", "no no no no", "x") == judge("ngram_entropy", "", "x") == 0.0
+
+
 def test_unchanged_compares_with_the_unedited_model_to_the_letter() -> None:
     metric = METRICS["unchanged"]
     assert judge("unchanged", "Ottawa", "Paris", before="Ottawa", axis="locality") == 1.0

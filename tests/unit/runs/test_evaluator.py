@@ -148,6 +148,8 @@ def test_with_clozes_the_four_others_ask_for_generalization_and_neighbours_have_
         probe.axis for probe in case.probes if probe.axis != "rephrase"
     ]
     assert probes_under(case, PRESETS["synthetic"]) == case.probes
+    texts = probes_under(case, PRESETS["cloze_text"])
+    assert [probe.question for probe in texts] == list(others), "WikiFactDiff's fluency is that after these"
     bare = read_context("question_only")
     worded = word(small_model(), AskedProbe(case, asked[-1]), PRESETS["cloze"], context=bare)
     assert worded.question.prompt == "Mora lies at"

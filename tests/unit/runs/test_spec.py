@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
@@ -184,12 +185,35 @@ def test_the_training_format_is_the_bare_question_for_every_method_that_trains(t
         resolve({**base, "method": "ft_m", "train_context": "askd"})
 
 
+RECALL = {
+    "name": "recall",
+    "context": "question_only",
+    "generation": "teacher_forcing",
+    "truncation": "gold_length",
+    "metric": "token_match",
+}
+
+
+def test_a_preset_asks_on_the_axes_that_it_names(tmp_path: Path) -> None:
+    write_timestep(tmp_path)
+    base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "ft_m"}
+    narrow = RECALL | {"axes": ["locality", "random_locality"], "metric": "bleedover"}
+    spec = resolve(base | {"presets": ["cloze_text", narrow]})
+    assert [preset.axes for preset in spec.presets] == [("rephrase",), ("locality", "random_locality")]
+    assert resolve(yaml.safe_load(write_spec(spec))) == spec
+    with pytest.raises(SpecError, match="bleedover judges locality, random_locality only"):
+        resolve(base | {"presets": [narrow | {"axes": []}]})
+    every = write_spec(resolve(base | {"presets": [RECALL]}))
+    assert "axes" not in every, "runs of earlier versions resume"
+
+
 def test_ways_of_choosing_cases_that_contradict_one_another_are_refused(tmp_path: Path) -> None:
     write_timestep(tmp_path)
     base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "ft_m"}
     for given, said in (
         ({"limit": 2, "sample": 2}, "give one of the two"),
         ({"only_failed": True, "presets": ["free_text", "synthetic"]}, "right from wrong; fluency does not"),
+        ({"only_failed": True, "presets": [{**RECALL, "axes": ["rephrase"]}]}, "which the first preset, recall, does"),
         ({"stratify": "relation"}, "give sample N as well"),
         ({"stratify": "relations", "sample": 2}, "did you mean 'relation'"),
         ({"only_cases": str(tmp_path / "nowhere.txt")}, "there is no file"),
