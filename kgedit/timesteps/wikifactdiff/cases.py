@@ -182,6 +182,6 @@ _KNOWN_FACTS = """
     SELECT * REPLACE (replace(question, $newer, $older) AS question, replace(rephrase, $newer, $older) AS rephrase,
                       replace(cloze, $newer, $older) AS cloze)
     FROM wanted
-    QUALIFY row_number() OVER (PARTITION BY subject, property, object ORDER BY turn) = 1
+    QUALIFY row_number() OVER (PARTITION BY subject, property, object ORDER BY turn, cloze) = 1
     ORDER BY turn, md5(subject || property), object LIMIT $limit
 """

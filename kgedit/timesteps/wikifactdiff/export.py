@@ -50,7 +50,7 @@ from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
 from kgedit.timesteps.wikifactdiff.preprocessing import preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
 from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
-from kgedit.timesteps.wikifactdiff.wording import prepare_subjects, prepare_templates, word_values
+from kgedit.timesteps.wikifactdiff.wording import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
 from kgedit.wording.dates import dates_version
 from kgedit.wording.names import names_version
@@ -64,7 +64,8 @@ class WikiFactDiffSettings:
     """Settings that change the content of a timestep; all of them are recorded in it.
 
     Attributes:
-        seed: Chooses personas, random neighbours, equally similar ones, and the populations of the replacement set.
+        seed: Chooses personas, random neighbours and their order where they are equally similar, the clozes of
+            neighbours, and the populations of the replacement set.
         known_facts: Most facts of the older snapshot to write questions for.
         compat: Behaviour of other code (kgedit.timesteps.wikifactdiff.compat); None for the paper's.
         pageviews: Monthly files of page views; without any the popularity is null.
@@ -255,7 +256,7 @@ def _word(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings, 
     prepare_subjects(workspace, _ASKED_FACTS)
     workspace.execute(_UPDATES)
     workspace.execute(_OBJECTS)
-    workspace.execute(_NEIGHBOURS)
+    workspace.execute(_NEIGHBOURS, {"seed": settings.seed})
     return templates
 
 
@@ -303,7 +304,8 @@ _NEIGHBOURS = f"""
     SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
            {_PROPERTY_LABEL} AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
-           say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase, say(t.cloze, n.name) AS cloze,
+           say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase,
+           say({DRAWN_CLOZE}, n.name) AS cloze,
            u.place AS update_place, pop.popularity
     FROM found f JOIN named n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
     JOIN template t ON t.property = f.neighbour_property AND t.subject_class = n.subject_class

@@ -77,7 +77,7 @@ NEIGHBOURS = pa.schema(
         ("popularity", pa.float64()),  # the neighbour's; null without page views
         ("question", pa.string()),  # null where it is a case's and fails a final filter
         ("rephrase", pa.string()),
-        ("cloze", pa.string()),
+        ("cloze", pa.string()),  # drawn from the template's five
     ]
 )
 """neighbours.parquet: unchanged triples of the older snapshot, in the order of the updates."""

@@ -19,6 +19,13 @@ BLANK = "____"
 """Where the answer stands in a prompt of WikiFactDiff."""
 
 
+DRAWN_CLOZE = (
+    "t.clozes[1 + (md5_number_lower(concat_ws('|', $seed, 'cloze', f.subject, f.property, f.neighbour, f.object)) "
+    "% len(t.clozes))::BIGINT]"
+)
+"""SQL: one of a template's clozes, drawn for each neighbour f of an update (WikiFactDiff, section 5)."""
+
+
 def word_values(workspace: duckdb.DuckDBPyConnection) -> None:
     """Table ``worded_value``: label, description and aliases of each term in ``classified``; null without a label."""
     prepare_wording_of_literals(workspace)

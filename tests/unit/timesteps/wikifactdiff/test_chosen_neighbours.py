@@ -88,6 +88,22 @@ def test_equally_similar_neighbours_are_ordered_by_the_seed(made: dict[int, Time
 
 
 @pytest.mark.slow
+def test_each_neighbour_is_asked_in_a_cloze_that_is_drawn_by_the_seed(made: dict[int, Timestep]) -> None:
+    """The paper picks one of the relation's templates at random for each neighbour."""
+    town = "Town number 21"
+    drawn = {}
+    for seed, timestep in made.items():
+        rows = [row for row in neighbours(timestep) if (row["neighbour"], row["property"]) == ("Q21", "P6")]
+        drawn[seed] = {(row["subject"], row["basis"]): row["cloze"].replace(town, "{}") for row in rows}
+    update = own_table(made[0], "updates").to_pylist()[0]
+    templates = {cloze.replace(update["subject_label"], "{}") for cloze in update["clozes"]}
+    assert set(drawn[0].values()) <= templates
+    assert len(set(drawn[0].values())) > 1
+    common = drawn[0].keys() & drawn[1].keys()
+    assert {key: drawn[0][key] for key in common} != {key: drawn[1][key] for key in common}
+
+
+@pytest.mark.slow
 def test_no_neighbour_names_its_answer_or_a_value_of_the_update(made: dict[int, Timestep]) -> None:
     rows = neighbours(made[0])
     of_kalmar = [row for row in rows if row["subject"] == "Q902"]
