@@ -84,6 +84,8 @@ def _shortened(rows: list[dict[str, Any]], limit: int) -> list[dict[str, str]]:
 
 def _shown(row: dict[str, Any]) -> dict[str, str]:
     value, share = row["value"], row["share"]
+    if value is None:
+        return {"part": row["part"], "name": row["name"], "value": "", "share": ""}
     number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
     # A day is no quantity.
     number = f"{value:.0f}" if row["part"] == "dates" else number

@@ -5,6 +5,7 @@ Columns are used where they are there: a published file has no funnel, a timeste
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -15,14 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.records.cases import SCENARIOS, Case
+from kgedit.store.engine import select
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
 
 DESCRIPTION = pa.schema(
     [
         ("part", pa.string()),
         ("name", pa.string()),
-        ("value", pa.float64()),
+        ("value", pa.float64()),  # null where a row only lists something
         ("share", pa.float64()),  # of the part's whole; null where there is none
     ]
 )
@@ -31,6 +35,7 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 """Numbers of tokens of several texts."""
 
 _CASES = pa.schema([(name, pa.string()) for name in ("tag", "relation", "question", "answer")])
+_ITEM = re.compile(r"Q\d+")
 DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time")
 _TABLES_WITH_DETAILS = ("updates", "cases")
 """Tables of a timestep in which a profile may keep the columns of DETAILS; of a column that both have, the first's:
@@ -50,8 +55,9 @@ def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> 
 
     Returns:
         A table with the schema DESCRIPTION. Its parts, in this order and where there is something to count: cases,
-        probes, dates, funnel, not used, tags, scenarios, kinds, relations, years, years in all, words and tokens of
-        questions and answers, popularity (the upper bounds of its deciles).
+        probes, dates, funnel, not used, all updates and replacement set (WikiFactDiff, table 2), new entities by date
+        and new entities (of a timestep of that profile; without a value), tags, scenarios, kinds, relations, years,
+        years in all, words and tokens of questions and answers, popularity (the upper bounds of its deciles).
     """
     cases = _cases(edits)
     details = _details(edits)
@@ -60,6 +66,8 @@ def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> 
         *_counted("probes", Counter(probe.axis for case in edits.cases() for probe in case.probes), shares=False),
         *(_told_by_timestep(edits) if isinstance(edits, Timestep) else ()),
         *(_counted("not used", edits.left_out, shares=False) if isinstance(edits, EditFile) else ()),
+        *_contents(edits),
+        *_new_entities(edits),
         *_counted("tags", _tally(cases["tag"].to_pylist())),
         *_counted("scenarios", _tally(details["scenario"]) or _scenarios(edits)),
         *_counted("kinds", _tally(details["kind"])),
@@ -80,6 +88,71 @@ def _cases(edits: Edits) -> pa.Table:
         row = {"tag": case.tag, "relation": label if known else "not named", "question": case.question}
         rows.append(row | {"answer": case.answer})
     return pa.Table.from_pylist(rows, schema=_CASES)
+
+
+def _contents(edits: Edits) -> Iterator[Row]:
+    """Rows of table 2 of WikiFactDiff: of all updates, and of WFD_repl where it is known."""
+    if isinstance(edits, Timestep) and has_own_tables(edits):
+        updates, objects = own_table(edits, "updates"), own_table(edits, "objects")
+        triples = select(_OWN_TRIPLES, updates=updates, objects=objects)
+    else:
+        triples = pa.Table.from_pylist([row for case in edits.cases() for row in _triples(case)], schema=_TRIPLES)
+    for part, condition in (("all updates", "true"), ("replacement set", "in_replacement_set")):
+        (counts,) = select(_TABLE_2.format(condition=condition), triples=triples).to_pylist()
+        if not counts["updates"]:
+            continue
+        yield from (_row(part, name.replace("_", " "), count) for name, count in counts.items() if name != "scenarios")
+        found = dict(counts["scenarios"] or [])
+        for name in SCENARIOS if found else ():
+            yield _row(part, name, found.get(name, 0), found.get(name, 0) / counts["updates"])
+
+
+def _triples(case: Case) -> Iterator[Row]:
+    about = {"subject": case.fact.subject, "property": case.fact.property, "scenario": case.scenario}
+    about |= {"in_replacement_set": case.in_replacement_set}
+    for thing in (case.fact.object, *case.old_objects):
+        yield about | {"object": thing, "is_entity": _ITEM.fullmatch(thing) is not None}
+
+
+_TRIPLES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("subject", "property", "scenario", "object")),
+        *((name, pa.bool_()) for name in ("in_replacement_set", "is_entity")),
+    ]
+)
+
+_OWN_TRIPLES = """
+    SELECT subject, property, scenario, in_replacement_set, object[1] = 'Q' AS is_entity,
+           CASE WHEN object[1] = 'Q' THEN object ELSE object_label END AS object
+    FROM updates JOIN objects USING (subject, property)
+"""
+"""A literal counts once for each way in which it is written, as in the released code."""
+
+_TABLE_2 = """
+    WITH triple AS (SELECT DISTINCT * FROM triples WHERE {condition}),
+    scenario AS (
+        SELECT scenario, count(DISTINCT (subject, property)) AS updates FROM triple WHERE scenario IS NOT NULL
+        GROUP BY scenario
+    )
+    SELECT count(DISTINCT (subject, property, object)) AS triples, count(DISTINCT subject) AS subjects,
+           count(DISTINCT property) AS relations, count(DISTINCT object) AS objects,
+           count(DISTINCT object) FILTER (is_entity) AS entity_objects,
+           count(DISTINCT object) FILTER (NOT is_entity) AS literal_objects,
+           count(DISTINCT (subject, property)) AS updates,
+           (SELECT map_from_entries(list((scenario, updates))) FROM scenario) AS scenarios
+    FROM triple
+"""
+
+
+def _new_entities(edits: Edits) -> Iterator[Row]:
+    """Those that came into being in the window (WikiFactDiff's E+), each with its date of creation."""
+    if not (isinstance(edits, Timestep) and has_own_tables(edits)):
+        return
+    entities = own_table(edits, "created_entities").to_pylist()
+    dated_by = [f"{row['property_label'] or row['property']} ({row['property']})" for row in entities]
+    yield from _counted("new entities by date", Counter(dated_by))
+    for row, relation in zip(entities, dated_by, strict=True):
+        yield _row("new entities", f"{row['label'] or row['id']} ({row['id']}): {relation} {row['created']}", None)
 
 
 def _details(edits: Edits) -> dict[str, list[Any]]:
@@ -169,5 +242,5 @@ def _counted(part: str, counts: Mapping[str, int], *, shares: bool = True, by_co
         yield _row(part, name, count, count / total if shares and total else None)
 
 
-def _row(part: str, name: str, value: float, share: float | None = None) -> Row:
+def _row(part: str, name: str, value: float | None, share: float | None = None) -> Row:
     return {"part": part, "name": name, "value": value, "share": None if share is None else round(share, 6)}

@@ -320,6 +320,7 @@ _ORDERS = {
     "cases": "case_id",
     "locality": "case_id",
     "two_hops": "case_id",
+    "created_entities": "id[2:]::BIGINT",
     "known_facts": "turn, subject, property, object",
     "dropped": "subject, property",
 }

@@ -24,10 +24,10 @@ def find_new_entities(
     new: int,
     older_is_slice: bool = False,
 ) -> dict[str, int]:
-    """Table ``new_entity`` (id), from new_kept.
+    """Tables ``new_entity`` (id) and ``created_entities``, with their dates of creation, from new_kept.
 
     Args:
-        workspace: With old_kept, new_kept and moment.
+        workspace: With known, old_kept, new_kept and moment.
         behaviour: Of the released code, or the paper's.
         old: Day number of the older snapshot.
         new: Day number of the newer one.
@@ -39,19 +39,21 @@ def find_new_entities(
     """
     workspace.execute(_ABSENT_FROM_FILTERED if behaviour.entities_by_filtered_part else _ABSENT)
     order = "property_place, publication, place" if behaviour.entities_by_filtered_part else "first, until"
+    # Dates of one day: the relation that comes first in the paper's list.
+    order += f", list_position({list(CREATION_DATES)}, property), created"
     workspace.execute(
         f"""
         CREATE TABLE absent_entity AS
         WITH dated AS (
-            SELECT k.subject AS id, m.first, m.until, k.place,
+            SELECT k.subject AS id, k.property, k.value AS created, m.first, m.until, k.place,
                    min(k.place) OVER (PARTITION BY k.subject, k.property) AS property_place,
                    CASE WHEN k.property = 'P577' THEN m.first END AS publication
             FROM new_kept k JOIN moment m USING (value, precision)
             WHERE k.value_type = 'time' AND k.property IN {CREATION_DATES}
         ), created AS (
-            SELECT DISTINCT ON (id) id, first, until FROM dated ORDER BY id, {order}
+            SELECT DISTINCT ON (id) id, first, until, property, created FROM dated ORDER BY id, {order}
         )
-        SELECT id, first, until FROM absent LEFT JOIN created USING (id)
+        SELECT id, first, until, property, created FROM absent LEFT JOIN created USING (id)
         """  # noqa: S608 - our own names
     )
     after = day_number(datetime.date(new // 10000, new // 100 % 100, new % 100) + datetime.timedelta(days=1))
@@ -60,6 +62,7 @@ def find_new_entities(
         f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0 AND NOT $slice",  # noqa: S608 - our own names
         {"old": old, "after": after, "slice": older_is_slice},
     )
+    workspace.execute(_CREATED_ENTITIES)
     absent = count_rows(workspace, "absent_entity")
     if older_is_slice:
         # What such an item said on the older day is unknown, so nothing that it says now can be called added.
@@ -73,6 +76,14 @@ def find_new_entities(
         "new": found,
     }
 
+
+_CREATED_ENTITIES = """
+    CREATE TABLE created_entities AS
+    SELECT id, e.label, e.description, created, property, p.label AS property_label
+    FROM absent_entity SEMI JOIN new_entity USING (id)
+    LEFT JOIN (SELECT id, label, description FROM known) e USING (id)
+    LEFT JOIN (SELECT id AS property, label FROM known) p USING (property)
+"""
 
 _ABSENT = """
     CREATE TABLE absent AS

@@ -82,7 +82,25 @@ NEIGHBOURS = pa.schema(
 )
 """neighbours.parquet: unchanged triples of the older snapshot, in the order of the updates."""
 
-OWN_TABLES = {"updates": UPDATES, "objects": OBJECTS, "neighbours": NEIGHBOURS}
+CREATED_ENTITIES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("label", pa.string()),
+        ("description", pa.string()),
+        ("created", pa.string()),  # the earliest date of creation, at its precision ("2022-03")
+        ("property", pa.string()),  # that states it; of several the first of the paper's list
+        ("property_label", pa.string()),
+    ]
+)
+"""created_entities.parquet: the paper's set E+ of new entities (section 4.2), by id; absent in timesteps of earlier
+versions. They include those of which no update was kept."""
+
+OWN_TABLES = {
+    "updates": UPDATES,
+    "objects": OBJECTS,
+    "neighbours": NEIGHBOURS,
+    "created_entities": CREATED_ENTITIES,
+}
 
 
 def has_own_tables(timestep: Timestep) -> bool:
@@ -91,5 +109,6 @@ def has_own_tables(timestep: Timestep) -> bool:
 
 
 def own_table(timestep: Timestep, name: str) -> pa.Table:
-    """One of OWN_TABLES, read whole."""
-    return pq.read_table(timestep.folder / f"{name}.parquet", schema=OWN_TABLES[name])
+    """One of OWN_TABLES, read whole; empty where an earlier version did not write it."""
+    path = timestep.folder / f"{name}.parquet"
+    return pq.read_table(path, schema=OWN_TABLES[name]) if path.is_file() else OWN_TABLES[name].empty_table()

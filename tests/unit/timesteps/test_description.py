@@ -72,6 +72,9 @@ def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -
     assert told["scenarios", "ReplaceObject"] == (1, 1.0)
     assert told["popularity", "decile 10"] == (4.5, None)
     assert told["relations", "head of government (P6)"] == (1, 1.0)
+    assert [told["all updates", name][0] for name in ("triples", "subjects", "relations", "objects", "updates")] == [
+        *(2, 1, 1, 2, 1),
+    ]
     bare = _told(write_json(tmp_path / "bare.json", WIKIBIGEDIT))
     assert bare["relations", "not named"] == (1, 1.0)
     assert not [part for part, _ in bare if part in ("dates", "funnel", "not used")]

@@ -16,7 +16,7 @@ from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
 from world.updates import article, functional, number, run_steps, said, worlds
 
-from kgedit.api.describing import describe_page
+from kgedit.api.describing import describe, describe_page
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
 from kgedit.timesteps.dropped import read_dropped
@@ -90,6 +90,18 @@ def test_each_group_has_its_scenario(timestep: Timestep) -> None:
     assert timestep.manifest["scenarios"] == {
         "AddEntity": 0, "Archive": 1, "AddRelation": 1, "ReplaceObject": 2, "AddObject": 0, "Other": 0
     }  # fmt: skip
+
+
+def test_describe_prints_the_papers_table_of_triples(timestep: Timestep) -> None:
+    """Table 2: Q1 got a head and a population in place of others, Q2 a head, Q3 lost one."""
+    rows = [row for row in describe(timestep.folder).to_pylist() if row["part"] in ("all updates", "replacement set")]
+    told = {(row["part"], row["name"]): row["value"] for row in rows}
+    every = [value for (part, _), value in told.items() if part == "all updates"]
+    # triples, subjects, relations, objects, entities, literals, updates; then the scenarios in the paper's order
+    assert every == [6, 3, 2, 6, 4, 2, 4, 2, 1, 0, 1, 0, 0]
+    replaced = sum(row["in_replacement_set"] for row in own_table(timestep, "updates").to_pylist())
+    assert told["replacement set", "updates"] == told["replacement set", "ReplaceObject"] == replaced
+    assert told["replacement set", "triples"] == 2 * replaced
 
 
 def test_the_funnels_add_up(timestep: Timestep) -> None:
@@ -201,7 +213,7 @@ def test_known_facts_are_old_answers_and_then_neighbours(timestep: Timestep, tmp
 
 def test_the_same_snapshots_give_the_same_bytes_whatever_the_order_of_lines(timestep: Timestep, tmp_path: Path) -> None:
     tables = {name: digest for name, digest in hashes(timestep.folder).items() if name.endswith(".parquet")}
-    assert len(tables) == 8
+    assert len(tables) == 9
     again = hashes(export(tmp_path / "again").folder)
     assert again == hashes(timestep.folder)
     shuffled = [random.Random(5).sample(items, len(items)) for items in (BEFORE, AFTER)]
@@ -305,6 +317,12 @@ def test_a_new_entity_is_described_by_the_newer_snapshot(tmp_path: Path) -> None
         "Q7:P31": "AddEntity",
         "Q7:P571": "AddEntity",
     }
+    (created,) = own_table(made, "created_entities").to_pylist()
+    assert (created["id"], created["label"], created["created"], created["property"]) == (
+        *("Q7", "Hjo", "2022-03-01", "P571"),
+    )
+    told = {row["name"]: row["value"] for row in describe(made.folder).to_pylist() if "new entities" in row["part"]}
+    assert told == {"Item P571 (P571)": 1, "Hjo (Q7): Item P571 (P571) 2022-03-01": None}
     near = [row["neighbour_label"] for row in neighbours(made, "Q7", "nearest") if row["property"] == "P6"]
     assert near == ["Kalix", "Falun"]
     # Two classes at once are no case for an edit; one leader is.
