@@ -33,6 +33,9 @@ _EPILOG = examples(
 @click.option("--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Most of each relation.")
 @click.option("--most-popular", default=100_000, show_default=True, type=click.IntRange(min=1),
               help="Items that count as popular.")  # fmt: skip
+@click.option("--pageviews", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="A monthly file pageviews-YYYYMM-user, of the year before the snapshot; repeat. Popular are then "
+              "the most read items, as in the paper; else those that most facts have as their value.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, help="Draws the facts.")
 @click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
 @click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
@@ -48,6 +51,7 @@ def mine_templates(
     properties: tuple[str, ...],
     facts: int,
     most_popular: int,
+    pageviews: tuple[Path, ...],
     seed: int,
     estimate: bool,
     dry_run: bool,
@@ -70,7 +74,14 @@ def mine_templates(
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)
     snapshot = open_snapshot(home(), date.date())
-    stated = facts_to_state(snapshot, properties=properties, per_relation=facts, most_popular=most_popular, seed=seed)
+    stated = facts_to_state(
+        snapshot,
+        properties=properties,
+        per_relation=facts,
+        most_popular=most_popular,
+        pageviews=pageviews,
+        seed=seed,
+    )
     if estimate or dry_run:
         tell_without_asking(verbalizer, lambda: wanted_statements(stated), estimate=estimate)
         return

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import yaml
 
+from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import Snapshot
@@ -23,6 +25,7 @@ from kgedit.timesteps.verbalizing.asking import Asking
 from kgedit.timesteps.verbalizing.prompting import Record, read_prompt
 from kgedit.timesteps.verbalizing.rewording import NO_FORM
 from kgedit.timesteps.verbalizing.wanted import Wanted
+from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.grammar import CLOZES
 from kgedit.wording.lint import entry_problems
@@ -45,8 +48,7 @@ WITH fact AS MATERIALIZED (
     SELECT id, label, coalesce(description, '') AS description FROM read_parquet({entities})
     WHERE label IS NOT NULL AND label <> id AND redirect_target IS NULL
 ), popular AS (
-    SELECT object AS id FROM read_parquet({facts}) WHERE kind = 'item'
-    GROUP BY object ORDER BY count(*) DESC, object LIMIT $most
+    {popular}
 ), first AS (
     SELECT subject, property, min(object) AS object FROM fact SEMI JOIN popular ON popular.id = subject
     GROUP BY subject, property
@@ -64,28 +66,45 @@ ORDER BY d.property, turn
 """
 
 
+_MOST_MENTIONED = """
+    SELECT object AS id FROM read_parquet({facts}) WHERE kind = 'item'
+    GROUP BY object ORDER BY count(*) DESC, object LIMIT $most
+"""
+_MOST_READ = "SELECT id FROM popularity WHERE basis = 'page views' ORDER BY popularity DESC, id[2:]::BIGINT LIMIT $most"
+
+
 def facts_to_state(
     snapshot: Snapshot,
     *,
     properties: Sequence[str] = (),
     per_relation: int = FACTS_PER_RELATION,
     most_popular: int = MOST_POPULAR,
+    pageviews: Sequence[Path] = (),
     seed: int = 0,
 ) -> pa.Table:
-    """Facts of popular subjects, at most one for each subject and relation.
+    """Facts of popular subjects, at most one for each subject and relation (WikiFactDiff, appendix D).
 
     Args:
         snapshot: Of the store.
         properties: Relations to state; none for all that have items as values.
         per_relation: Most facts of each.
-        most_popular: So many items count as popular: those that most facts have as their value.
+        most_popular: So many items count as popular: the most read ones, or without page views those that most facts
+            have as their value.
+        pageviews: Monthly files of page views, of which the twelve before the snapshot's month count
+            (kgedit.timesteps.wikifactdiff.popularity).
         seed: Draws the facts.
 
     Returns:
         Ids, labels and descriptions of subject, property and object, ordered by property. A fact whose subject's name
         holds the object's, or the other way round, is left out: no template could be told apart.
+
+    Raises:
+        TimestepError: if a month is given twice, a name says no month, or none is of the year before the snapshot.
+        SourceError: if a file cannot be read.
     """
-    query = _FACTS.format(facts=literal(snapshot.facts), entities=literal(snapshot.entities))
+    facts, entities = literal(snapshot.facts), literal(snapshot.entities)
+    popular = _MOST_READ if pageviews else _MOST_MENTIONED.format(facts=facts)
+    query = _FACTS.format(facts=facts, entities=entities, popular=popular)
     given = {
         "all": not properties,
         "properties": list(properties),
@@ -93,7 +112,23 @@ def facts_to_state(
         "per_relation": per_relation,
         "seed": str(seed),
     }
-    return select(query, given)
+    return select(query, given, **({"popularity": _popularity(snapshot, pageviews)} if pageviews else {}))
+
+
+def _popularity(snapshot: Snapshot, pageviews: Sequence[Path]) -> pa.Table:
+    """Columns id, popularity and basis of the snapshot's items with an article."""
+    with duckdb.connect() as workspace:
+        # What measure_popularity reads: a window's newer snapshot.
+        known = f"FROM read_parquet({literal(snapshot.entities)}) WHERE redirect_target IS NULL"
+        workspace.execute(f"CREATE VIEW known AS {known}")
+        workspace.execute(f"CREATE VIEW new_facts AS FROM read_parquet({literal(snapshot.facts)})")
+        wiki = str(snapshot.manifest.get("options", {}).get("wiki", "enwiki"))
+        used = measure_popularity(workspace, pageviews, wiki=wiki, date=snapshot.date)
+        if not used["months"]:
+            raise TimestepError(
+                f"No file of page views is of the twelve months before {snapshot.name}. Give files of these months."
+            )
+        return workspace.sql("FROM popularity").to_arrow_table()
 
 
 def wanted_statements(facts: pa.Table) -> list[Wanted]:

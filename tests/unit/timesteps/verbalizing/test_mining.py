@@ -10,10 +10,8 @@ import pytest
 from click.testing import CliRunner
 from world.fault_server import fault_server
 from world.two_days import OLD, about, item, two_snapshots
+from world.updates import article
 
-from kgedit.cli import main
-from kgedit.llm.remote.requests import ChatReply, FailedCall
-from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.verbalizing.mining import (
     cloze_of,
     facts_to_state,
@@ -22,14 +20,21 @@ from kgedit.timesteps.verbalizing.mining import (
     wanted_statements,
 )
 from kgedit.timesteps.verbalizing.prompting import read_prompt
+from kgedit.cli import main
+from kgedit.errors import TimestepError
+from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.wording.templates import template_table
+from kgedit.store.snapshots import Snapshot
 
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Snapshot:
     """Towns in countries; the countries are popular, and so are the towns that are capitals."""
-    towns = [item(f"Q{100 + n}", about("P17", "Q1"), about("P6", f"Q{200 + n}"), label=f"Town {n}") for n in range(6)]
-    capitals = [item(f"Q{n}", about("P36", f"Q{99 + n}"), label=f"Country {n}") for n in range(1, 6)]
+    places = {n: (about("P17", "Q1"), about("P6", f"Q{200 + n}")) for n in range(6)}
+    towns = [article(f"Q{100 + n}", *facts, label=f"Town {n}") for n, facts in places.items()]
+        article(f"Q{100 + n}", about("P17", "Q1"), about("P6", f"Q{200 + n}"), label=f"Town {n}") for n in range(6)
+    ]
+    capitals = [article(f"Q{n}", about("P36", f"Q{99 + n}"), label=f"Country {n}") for n in range(1, 6)]
     mayors = [item(f"Q{200 + n}", label=f"Mayor {n}") for n in range(6)]
     named = [
         item(name, label=label)
@@ -52,6 +57,18 @@ def test_facts_of_popular_subjects_are_stated_one_for_each_subject_and_relation(
     assert not facts_to_state(snapshot, per_relation=3, most_popular=6, seed=1).equals(facts)
     only = facts_to_state(snapshot, properties=["P36"], per_relation=9, most_popular=1)
     assert only["subject_label"].to_pylist() == ["Country 1"]
+
+
+def test_with_page_views_the_most_read_items_are_popular(snapshot: Snapshot, tmp_path: Path) -> None:
+    views = tmp_path / "pageviews-202012-user"
+    read = {"Town_3": 900, "Town_5": 70, "Country_1": 5}
+    views.write_text("".join(f"en.wikipedia {name} 1 desktop {n} A{n}\n" for name, n in read.items()), encoding="utf-8")
+    facts = facts_to_state(snapshot, properties=["P6", "P36"], most_popular=2, pageviews=[views])
+    assert sorted(set(facts["subject_label"].to_pylist())) == ["Town 3", "Town 5"]
+    assert facts_to_state(snapshot, properties=["P6", "P36"], most_popular=2, pageviews=[views]).equals(facts)
+    late = views.rename(tmp_path / "pageviews-202101-user")
+    with pytest.raises(TimestepError, match="twelve months before 2021-01-04"):
+        facts_to_state(snapshot, pageviews=[late])
 
 
 FACTS = pa.table(
