@@ -12,6 +12,10 @@ from world.fault_server import fault_server
 from world.two_days import OLD, about, item, two_snapshots
 from world.updates import article
 
+from kgedit.cli import main
+from kgedit.errors import TimestepError
+from kgedit.llm.remote.requests import ChatReply, FailedCall
+from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.verbalizing.mining import (
     cloze_of,
     facts_to_state,
@@ -20,11 +24,7 @@ from kgedit.timesteps.verbalizing.mining import (
     wanted_statements,
 )
 from kgedit.timesteps.verbalizing.prompting import read_prompt
-from kgedit.cli import main
-from kgedit.errors import TimestepError
-from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.wording.templates import template_table
-from kgedit.store.snapshots import Snapshot
 
 
 @pytest.fixture
@@ -32,8 +32,6 @@ def snapshot(tmp_path: Path) -> Snapshot:
     """Towns in countries; the countries are popular, and so are the towns that are capitals."""
     places = {n: (about("P17", "Q1"), about("P6", f"Q{200 + n}")) for n in range(6)}
     towns = [article(f"Q{100 + n}", *facts, label=f"Town {n}") for n, facts in places.items()]
-        article(f"Q{100 + n}", about("P17", "Q1"), about("P6", f"Q{200 + n}"), label=f"Town {n}") for n in range(6)
-    ]
     capitals = [article(f"Q{n}", about("P36", f"Q{99 + n}"), label=f"Country {n}") for n in range(1, 6)]
     mayors = [item(f"Q{200 + n}", label=f"Mayor {n}") for n in range(6)]
     named = [
