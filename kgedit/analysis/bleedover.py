@@ -22,7 +22,9 @@ NEIGHBOUR_BREAKDOWNS = ("neighbour_similarity", "neighbour_popularity")
 """What bleedover can be broken down by."""
 
 _NAMES: Mapping[Axis, str] = {"locality": "nearest", "random_locality": "random"}
-_PARTS = ("lowest fourth", "second", "third", "highest fourth")
+PARTS = ("lowest fourth", "second", "third", "highest fourth")
+"""Names of what `fourths` finds."""
+
 _LEAST = 4
 
 
@@ -31,7 +33,7 @@ def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         for axis in LOCALITY_AXES:
-            asked = _measured(run, axis, preset)
+            asked = measured(run, axis, preset)
             if len(asked):
                 rows.append(
                     (number, run.spec.method, _NAMES[axis], len(asked), _estimate(asked), *_around(run, axis, preset))
@@ -71,12 +73,12 @@ def bleedover_split_table(
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         for axis in LOCALITY_AXES:
-            asked = _measured(run, axis, preset)
-            values = _property(asked, by, counts)
+            asked = measured(run, axis, preset)
+            values = neighbour_values(asked, by, counts)
             known = ~np.isnan(values)
             if known.sum() < _LEAST or np.ptp(values[known]) == 0:
                 continue
-            parts = [_estimate(asked.filter(pa.array(part))) for part in _fourths(values)]
+            parts = [_estimate(asked.filter(pa.array(part))) for part in fourths(values)]
             rows.append((number, run.spec.method, _NAMES[axis], int(known.sum()), *parts))
     if not rows:
         return None
@@ -85,7 +87,7 @@ def bleedover_split_table(
         *METHOD,
         Column("neighbours", key=True),
         Column("n", "count"),
-        *(Column(part, "percent", with_counts=True) for part in _PARTS),
+        *(Column(part, "percent", with_counts=True) for part in PARTS),
     )
     source = "counts that were given" if by == "neighbour_popularity" and counts else "the timestep"
     note = (
@@ -95,7 +97,8 @@ def bleedover_split_table(
     return Table(f"Bleedover by {name} of the neighbour, preset {preset}", columns, tuple(rows), note)
 
 
-def _measured(run: Run, axis: Axis, preset: str) -> pa.Table:
+def measured(run: Run, axis: Axis, preset: str) -> pa.Table:
+    """Answers after a timestep's own edits whose bleedover is known."""
     rows = rows_of(run, "own", axis, preset)
     return rows.filter(pc.field("bleedover").is_valid())
 
@@ -104,7 +107,7 @@ def _estimate(asked: pa.Table) -> Estimate | None:
     return estimate_of(asked["bleedover"].to_numpy(), np.array(asked["relation"].to_pylist(), dtype=np.str_))
 
 
-def _property(asked: pa.Table, by: str, counts: Mapping[str, int] | None) -> Floats:
+def neighbour_values(asked: pa.Table, by: str, counts: Mapping[str, int] | None) -> Floats:
     """The property of each neighbour; NaN where it is not known."""
     if by == "neighbour_popularity" and counts:
         pairs = zip(asked["neighbour"].to_pylist(), asked["neighbour_label"].to_pylist(), strict=True)
@@ -115,10 +118,10 @@ def _property(asked: pa.Table, by: str, counts: Mapping[str, int] | None) -> Flo
     return values
 
 
-def _fourths(values: Floats) -> list[Booleans]:
+def fourths(values: Floats) -> list[Booleans]:
     """Which values are in each fourth of those that are known; equal ones fall into the same."""
     known = np.sort(values[~np.isnan(values)])
     low, high = np.searchsorted(known, values, "left"), np.searchsorted(known, values, "right")
     # By the middle of its rank among equals, which is below the number of all.
-    fourth = np.where(np.isnan(values), -1, len(_PARTS) * (low + high) // 2 // len(known))
-    return [fourth == number for number in range(len(_PARTS))]
+    fourth = np.where(np.isnan(values), -1, len(PARTS) * (low + high) // 2 // len(known))
+    return [fourth == number for number in range(len(PARTS))]

@@ -20,12 +20,13 @@ from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
 from kgedit.analysis.unsolved import unsolved_table
+from kgedit.analysis.wikifactdiff import neighbours_table, wikifactdiff_table
 from kgedit.records.cases import AXES
 
 _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
 _OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
-_LOCALITY: tuple[_OfPreset, ...] = (locality_table, bleedover_table)
+_LOCALITY: tuple[_OfPreset, ...] = (locality_table, bleedover_table, neighbours_table)
 _SCENARIOS: tuple[_OfPreset, ...] = (scenario_breakdown, scenarios_table)
 _ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
@@ -70,7 +71,7 @@ def _overviews(runs: Sequence[Run]) -> list[Table]:
     presets = preset_names(runs)
     tables = [presets_table(runs), *(overview_table(runs, preset) for preset in presets)]
     tables += _each(runs, (seeds_table, schedule_table))
-    ability = [table for table in (ability_table(runs), tasks_table(runs)) if table]
+    ability = [table for table in (wikifactdiff_table(runs), ability_table(runs), tasks_table(runs)) if table]
     return [*tables, *ability, runs_table(runs)]
 
 

@@ -14,8 +14,9 @@ from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table
 from kgedit.analysis.errors import error_table
 from kgedit.analysis.overviews import overview_table, presets_table, runs_table
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
+from kgedit.analysis.wikifactdiff import neighbours_table
 from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
 from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
@@ -34,7 +35,17 @@ _MOST_ROWS = 18
 
 def exhibits_of(view: View) -> list[Exhibit]:
     """All figures of a view that there are numbers for, in the order of the page."""
-    makers = (_comparison, _slopes, _tradeoff, curve_exhibits, matrix_exhibits, _breakdowns, _retrieval, _costs)
+    makers = (
+        _comparison,
+        _slopes,
+        _tradeoff,
+        curve_exhibits,
+        matrix_exhibits,
+        _breakdowns,
+        _neighbours,
+        _retrieval,
+        _costs,
+    )
     return [exhibit for make in makers for exhibit in make(view)]
 
 
@@ -138,7 +149,7 @@ def _breakdowns(view: View) -> Iterator[Exhibit]:
     for preset, role in ((view.free, "free"), (view.forced, "forced")):
         if preset is None:
             continue
-        for by in ("relation", "kind", "tag", "year"):
+        for by in ("relation", "kind", "tag", "scenario", "year"):
             table = breakdown_table(view.runs, by, preset=preset.name)
             found = _breakdown(view, table, by, role) if table else None
             if table and found:
@@ -176,6 +187,34 @@ def _breakdown(view: View, table: Table, by: str, role: str) -> Drawing | None:
     parts = [f"{left:,} more in the numbers" if left else "", "fewer than five cases: an anecdote" if few else ""]
     note = "; ".join(part for part in parts if part)
     return heat_map(f"Update by {by}", names, rows, role=role, note=note, names=230)
+
+
+def _neighbours(view: View) -> Iterator[Exhibit]:
+    """Figure 2 of WikiFactDiff."""
+    for preset in preset_names(view.runs):
+        table = neighbours_table(view.runs, preset)
+        if table is None:
+            continue
+        cells = [[cell if isinstance(cell, Estimate) else None for cell in row[1:]] for row in table.rows]
+        most = max(cell.mean for row in cells for cell in row if cell)
+        rows = [
+            HeatRow(str(row[0]), "", tuple(_ratio(cell, most) for cell in found))
+            for row, found in zip(table.rows, cells, strict=True)
+        ]
+        titles = [column.name for column in table.columns[1:]]
+        drawn = heat_map(
+            "Bleedover by similarity (rows) and popularity (columns)", titles, rows, role="forced", names=110
+        )
+        note = f"Nearest neighbours; 1 is the average of each method. Mean over methods, preset {preset}."
+        choice = "bleedover by neighbour" + ("" if preset == preset_names(view.runs)[0] else f", {preset}")
+        figure = Figure(f"bleedover-by-neighbour-{view.key}-{preset}", "Bleedover by neighbour", (drawn,), note)
+        yield Exhibit("breakdowns", figure, (table,), choice)
+
+
+def _ratio(cell: Estimate | None, most: float) -> HeatCell:
+    if cell is None:
+        return HeatCell(None)
+    return HeatCell(cell.mean / most if most else 0.0, cell.n, tooltip=f"n = {cell.n:,}", told=f"{cell.mean:.2f}")
 
 
 def _retrieval(view: View) -> Iterator[Exhibit]:

@@ -20,12 +20,14 @@ class HeatCell:
         n: Answers behind it; None where that is not told.
         outlined: Whether it has a frame.
         tooltip: In words.
+        told: What it says in place of its share in %; "" for that.
     """
 
     share: float | None
     n: int | None = None
     outlined: bool = False
     tooltip: str = ""
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,10 @@ def _row(row: HeatRow, y: float, names: float, beside: float, wide: float, role:
         # Never darker than this, so that the ink stays readable on it in both themes.
         opacity = 0.04 + 0.46 * cell.share
         marks.append(rect(x + 1, y + 1, wide - 2, _ROW - 2, fill=role, opacity=opacity, stroke=stroke))
-        said = percent(cell.share, n=cell.n)
+        said = cell.told or percent(cell.share, n=cell.n)
         marks.append(text(x + wide / 2, y + 17, said, fill="ink", anchor="middle", tooltip=cell.tooltip))
     return marks
 
 
 def _share(cell: HeatCell) -> str:
-    return "not asked" if cell.share is None else f"{percent(cell.share, n=cell.n)} %"
+    return cell.told or ("not asked" if cell.share is None else f"{percent(cell.share, n=cell.n)} %")
