@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -122,4 +123,6 @@ def neighbours_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def _mean(ratios: Floats, clusters: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Estimate | None:
-    return estimate_of(ratios, clusters, _RATIO)
+    found = estimate_of(ratios, clusters, _RATIO)
+    # An interval of few clusters can reach below 0, where no loss lies.
+    return found and (found if found.low is None else replace(found, low=max(0.0, found.low)))
