@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @names_extra
 def describe(path: str | Path, *, model: str | None = None) -> pa.Table:
-    """Count what edits consist of: probes, funnel, tags, scenarios, kinds, relations, years, lengths, popularity.
+    """Count what edits consist of: probes, funnel, triples, tags, scenarios, kinds, relations, years, popularity.
 
     Args:
         path: Folder of a timestep, or a file of edits in any form that `run` takes.
         model: Whose tokens are counted as well as words: smollm2-135m, a folder, or a name on the hub.
 
     Returns:
-        Columns part, name, value and share.
+        Columns part, name, value and share; value is null in rows that only list something, such as a new entity.
 
     Raises:
         TimestepError: if there are no edits.

@@ -110,8 +110,10 @@ def _contents(edits: Edits) -> Iterator[Row]:
 def _triples(case: Case) -> Iterator[Row]:
     about = {"subject": case.fact.subject, "property": case.fact.property, "scenario": case.scenario}
     about |= {"in_replacement_set": case.in_replacement_set}
-    for thing in (case.fact.object, *case.old_objects):
-        yield about | {"object": thing, "is_entity": _ITEM.fullmatch(thing) is not None}
+    old = zip_longest(case.old_objects, case.old_answers, fillvalue="")
+    for thing, label in ((case.fact.object, case.answer), *old):
+        is_entity = _ITEM.fullmatch(thing) is not None
+        yield about | {"object": thing if is_entity else label or thing, "is_entity": is_entity}
 
 
 _TRIPLES = pa.schema(
@@ -126,7 +128,8 @@ _OWN_TRIPLES = """
            CASE WHEN object[1] = 'Q' THEN object ELSE object_label END AS object
     FROM updates JOIN objects USING (subject, property)
 """
-"""A literal counts once for each way in which it is written, as in the released code."""
+"""A literal counts once for each way in which it is written, as in the released code; so does what a file names
+without an id."""
 
 _TABLE_2 = """
     WITH triple AS (SELECT DISTINCT * FROM triples WHERE {condition}),
