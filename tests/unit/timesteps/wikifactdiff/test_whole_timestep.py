@@ -158,7 +158,9 @@ def test_a_case_without_a_scenario_takes_it_from_its_update(timestep: Timestep, 
     shutil.copytree(timestep.folder, older)
     cases = pq.read_table(older / "cases.parquet").drop(["scenario"])
     pq.write_table(cases, older / "cases.parquet")
+    (older / "created_entities.parquet").unlink()
     opened = Timestep(older, timestep.manifest)
+    assert own_table(opened, "created_entities").num_rows == 0
     assert [case.scenario for case in opened.cases()] == [case.scenario for case in timestep.cases()]
 
 
