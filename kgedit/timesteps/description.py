@@ -108,7 +108,7 @@ def _contents(edits: Edits) -> Iterator[Row]:
 
 
 def _triples(case: Case) -> Iterator[Row]:
-    about = {"subject": case.fact.subject, "property": case.fact.property, "scenario": case.scenario}
+    about: Row = {"subject": case.fact.subject, "property": case.fact.property, "scenario": case.scenario}
     about |= {"in_replacement_set": case.in_replacement_set}
     old = zip_longest(case.old_objects, case.old_answers, fillvalue="")
     for thing, label in ((case.fact.object, case.answer), *old):
