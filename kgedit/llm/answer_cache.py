@@ -59,4 +59,6 @@ def _key(question: Question, preset: Preset) -> str:
     ]
     if forced and (question.static or question.alternatives):
         parts += [question.static, question.alternatives]
+    if preset.stop_entropy is not None:  # keys of presets without it are those of earlier versions
+        parts.append({"stop_entropy": preset.stop_entropy})
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

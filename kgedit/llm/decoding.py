@@ -6,6 +6,7 @@ the same prompt is decoded once, however many ask it, and up to different stops.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -29,12 +30,15 @@ class Decoding:
         stop_ids: Tokens that end the answer.
         limit: Most new tokens, at least one.
         is_over: Whether new tokens hold a whole answer, where no single token tells.
+        most_entropy: Entropy of the next token's distribution, in nats, above which the answer ends before that token;
+            the first token is always taken.
     """
 
     prompt: list[int]
     stop_ids: frozenset[int]
     limit: int
     is_over: Callable[[Sequence[int]], bool] | None = None
+    most_entropy: float = math.inf
 
 
 def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) -> list[list[int]]:
@@ -67,10 +71,13 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
     while alive:
         output = model.forward(ids, mask, last=1, cache=cache, keep=True, ends=ends, rows=alive)
         cache, ends = kept_cache(output), None
-        chosen = output.logits[:, -1].argmax(-1)
-        for row, token in zip(alive, chosen.tolist(), strict=True):
-            replies[row].append(token)
-        going = [i for i, row in enumerate(alive) if not _has_ended(rows[row], replies[row])]
+        logits = output.logits[:, -1]
+        chosen, entropies = logits.argmax(-1), _entropies(logits, [rows[row] for row in alive])
+        going = [
+            i
+            for i, (row, token) in enumerate(zip(alive, chosen.tolist(), strict=True))
+            if _goes_on(rows[row], replies[row], token, entropies[i])
+        ]
         if going and len(going) < len(alive):
             kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
             cache.reorder_cache(kept)  # what leaves out rows too, and what caches of linear attention have
@@ -79,6 +86,22 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
         ids = chosen.unsqueeze(1)
         mask = torch.cat([mask, mask.new_ones((len(mask), 1))], dim=1)
     return replies
+
+
+def _entropies(logits: torch.Tensor, rows: Sequence[Decoding]) -> list[float]:
+    """Entropy of each row of logits, in nats; zeros where no answer ends by it, which spares the computation."""
+    if all(row.most_entropy == math.inf for row in rows):
+        return [0.0] * len(logits)
+    found: list[float] = torch.special.entr(logits.float().softmax(-1)).sum(-1).tolist()
+    return found
+
+
+def _goes_on(row: Decoding, reply: list[int], token: int, entropy: float) -> bool:
+    """Add a token to a reply unless the model is too uncertain of it; whether the reply goes on."""
+    if reply and entropy > row.most_entropy:
+        return False
+    reply.append(token)
+    return not _has_ended(row, reply)
 
 
 def _has_ended(row: Decoding, reply: Sequence[int]) -> bool:
@@ -105,17 +128,26 @@ class _Text:
     def limit(self) -> int:
         return max(row.limit for _, row in self.asking)
 
-    def say(self, token: int, replies: list[list[int]]) -> bool:
-        """Add a token; hand replies over to the rows that it ends. Whether any row is left."""
-        self.said.append(token)
+    def say(self, token: int, entropy: float, replies: list[list[int]]) -> bool:
+        """Add a token; hand replies over to the rows that it ends. Whether any row is left.
+
+        Args:
+            entropy: Of the distribution that the token was chosen from, in nats.
+        """
         going = []
         for index, row in self.asking:
-            if _has_ended(row, self.said):
-                replies[index] = list(self.said)
-            else:
+            reply = list(self.said)
+            if _goes_on(row, reply, token, entropy):
                 going.append((index, row))
+            else:
+                replies[index] = reply
         self.asking = going
+        self.said.append(token)
         return bool(going)
+
+
+def _asking(texts: Sequence[_Text]) -> list[Decoding]:
+    return [row for text in texts for _, row in text.asking]
 
 
 def _decode_trees(model: LanguageModel, rows: Sequence[Decoding], *, at_once: int, most_tokens: int) -> list[list[int]]:
@@ -178,11 +210,11 @@ class _Pool:
             most_tokens=self._most_tokens,
             keep=True,
         ):
-            tokens = read.logits.argmax(-1).tolist()
+            tokens, entropies = read.logits.argmax(-1).tolist(), _entropies(read.logits, _asking(texts))
             going = [
                 row
                 for row, (at,) in zip(read.rows, read.found, strict=True)
-                if texts[row].say(tokens[at], self._replies)
+                if texts[row].say(tokens[at], entropies[at], self._replies)
             ]
             if not going:
                 continue
@@ -213,8 +245,10 @@ class _Pool:
             picks=(torch.arange(count), torch.zeros(count, dtype=torch.long)),
             cache=cache,
         )
-        tokens = output.logits.argmax(-1).tolist()
-        self._keep([slot for slot, token in enumerate(tokens) if self.texts[slot].say(token, self._replies)], cache)
+        entropies = _entropies(output.logits, _asking(self.texts))
+        said = enumerate(zip(output.logits.argmax(-1).tolist(), entropies, strict=True))
+        going = [slot for slot, (token, entropy) in said if self.texts[slot].say(token, entropy, self._replies)]
+        self._keep(going, cache)
 
     def _keep(self, going: list[int], cache: RoomyCache) -> None:
         """Fill the slots of ended texts with the last ones."""

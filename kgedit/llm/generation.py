@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -191,6 +192,7 @@ def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens
             stop_ids=ends[one.preset.truncation].stop_ids,
             limit=len(gold) if one.preset.truncation == "gold_length" else one.preset.max_new_tokens,
             is_over=ends[one.preset.truncation].is_over,
+            most_entropy=math.inf if one.preset.stop_entropy is None else one.preset.stop_entropy,
         )
         for one, gold in zip(asked, golds, strict=True)
     ]

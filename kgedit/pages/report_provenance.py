@@ -90,6 +90,7 @@ def _presets(runs: Sequence[Run]) -> list[str]:
     return [
         f"{one.name}: {one.context}, {one.generation}, {one.truncation}, judged by {one.metric}"
         + (f", {one.shots} shots" if one.shots else "")
+        + (f", ends above {one.stop_entropy:g} nats" if one.stop_entropy is not None else "")
         for one in presets.values()
     ]
 

@@ -66,6 +66,9 @@ class Preset:
         shots_seed: Which ones.
         wording: "question", or "cloze": update, generalization and neighbours are asked as clozes where they exist.
         axes: The only axes that are asked; () for all.
+        stop_entropy: Free generation also ends before a token, other than the first, whose distribution over the
+            vocabulary has a higher entropy than this, in nats (termination by token-level uncertainty: Mirage, section
+            6.3); None for no such stop.
     """
 
     name: str
@@ -78,6 +81,7 @@ class Preset:
     shots_seed: int = 0
     wording: Literal["question", "cloze"] = "question"
     axes: tuple[Axis, ...] = ()
+    stop_entropy: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

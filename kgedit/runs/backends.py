@@ -49,6 +49,12 @@ def problems_of_backend(
             f"the backend {name} does not tell how probable a given answer is, which {', '.join(forced)} needs: "
             "ask in presets that decode, such as wild or wild_chat"
         )
+    stopping = [preset.name for preset in presets if preset.stop_entropy is not None]
+    if stopping and not backend.returns_distributions:
+        found.append(
+            f"the backend {name} does not return the distribution of the next token, which the stop_entropy of "
+            f"{', '.join(stopping)} needs: take the backend {DEFAULT}, or leave out stop_entropy"
+        )
     if not backend.needs_weights:
         found += _problems_of_serving(name, model, capabilities)
     return found

@@ -46,6 +46,8 @@ def _problems_of_preset(preset: Preset) -> list[str]:
     found = problems_of_context(preset.context)
     if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
         found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
+    if preset.generation == "teacher_forcing" and preset.stop_entropy is not None:
+        found.append("teacher_forcing generates nothing that could end early: leave out stop_entropy")
     if preset.metric not in METRICS:
         return [*found, unknown("metric", preset.metric, list(METRICS))]
     metric = METRICS[preset.metric]

@@ -34,6 +34,9 @@ class GivenPreset(BaseModel):
         "question", description="cloze: update, generalization and neighbours are asked as clozes"
     )
     axes: tuple[Axis, ...] = Field((), description="the only axes that are asked; all without it")
+    stop_entropy: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = Field(
+        None, description="end an answer before a token whose distribution has more entropy than this, in nats"
+    )
 
 
 _NamedOrOwn = Annotated[

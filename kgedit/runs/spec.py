@@ -64,16 +64,11 @@ def as_recorded(spec: RunSpec) -> RunSpec:
     return replace(spec, backend_url=spec.backend_url and without_credentials(spec.backend_url))
 
 
-def _written(preset: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a preset; without `axes` where it asks on all, so that runs of earlier versions resume."""
-    return preset if preset["axes"] else {name: value for name, value in preset.items() if name != "axes"}
-
-
 def write_spec(spec: RunSpec) -> str:
     """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back, without a server's password."""
     plain = asdict(as_recorded(spec))
     plain["timesteps"] = list(spec.timesteps)
-    plain["presets"] = [_written(preset) for preset in plain["presets"]]
+    plain["presets"] = [_without_absent(preset) for preset in plain["presets"]]
     plain["ability_tasks"] = list(spec.ability_tasks)
     for name in _NOT_ALWAYS_THERE:
         if not plain[name]:
@@ -81,6 +76,11 @@ def write_spec(spec: RunSpec) -> str:
     if spec.backend == DEFAULT:  # runs of before there were others resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+
+
+def _without_absent(preset: dict[str, Any]) -> dict[str, Any]:
+    """A preset without unset fields that earlier versions lack, so that their runs resume."""
+    return {name: value for name, value in preset.items() if value or name not in ("axes", "stop_entropy")}
 
 
 _NOT_ALWAYS_THERE = (

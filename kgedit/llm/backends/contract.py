@@ -57,6 +57,8 @@ class Backend(ABC):
     """Whether it asks a server."""
     feeds_answers: ClassVar[bool]
     """Whether it tells the probability and the arg max of given texts, which teacher forcing needs."""
+    returns_distributions: ClassVar[bool] = False
+    """Whether it knows the next token's distribution over the whole vocabulary, which `stop_entropy` needs."""
     package: ClassVar[tuple[str, str]]
     """The package that it needs, and the extra that brings it."""
 

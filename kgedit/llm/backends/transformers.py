@@ -17,6 +17,7 @@ class TransformersBackend(Backend):
 
     needs_weights = True
     feeds_answers = True
+    returns_distributions = True
     package = ("transformers", "models")
 
     def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:

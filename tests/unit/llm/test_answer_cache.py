@@ -28,6 +28,7 @@ def test_an_answer_is_found_again_also_by_another_process(tmp_path: Path) -> Non
         (QUESTION, replace(WILD, max_new_tokens=51)),
         (QUESTION, replace(WILD, truncation="newline")),
         (QUESTION, replace(WILD, truncation="gold_length")),
+        (QUESTION, replace(WILD, stop_entropy=2.0)),
         (QUESTION, FORCED),
     ],
 )

@@ -271,6 +271,10 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
     return {"timesteps": [str(tmp_path / "timestep")], "model": str(folder), "presets": ["wild"]}
 
 
+STOPPING = {"name": "sure", "context": "instruction", "generation": "greedy", "truncation": "newline"}
+STOPPING |= {"metric": "contains", "stop_entropy": 2.5}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -282,6 +286,8 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         ({"backend": "vllm", "method": "grace"}, "edits the model itself"),
         ({"backend": "vllm", "method": "none", "quantize": "4bit"}, "quantize is for models that kgedit loads"),
         ({"backend": "openai", "backend_url": URL, "presets": ["wild", "synthetic"]}, "synthetic needs"),
+        ({"backend": "vllm", "method": "none", "presets": [STOPPING]}, "the stop_entropy of sure needs"),
+        ({"backend": "openai", "backend_url": URL, "presets": [STOPPING]}, "the stop_entropy of sure needs"),
     ],
 )
 def test_what_a_backend_cannot_do_is_refused_before_the_run(

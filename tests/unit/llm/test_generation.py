@@ -9,7 +9,7 @@ import torch
 import transformers
 from world.small_models import ARCHITECTURES, TEXTS, small_model
 
-from kgedit.llm.generation import Question, ask, decode_greedily, feed, plan_batches, truncate
+from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, decode_greedily, feed, plan_batches, truncate
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.surgery.structure import hooks
@@ -43,6 +43,44 @@ def test_batched_greedy_decoding_equals_one_at_a_time_without_cache(architecture
     ]
     assert together == alone
     assert len({len(row) for row in together}) > 2, "rows must end at different times for this test to mean anything"
+
+
+def _entropies_one_by_one(model: LanguageModel, prompt: list[int], said: list[int]) -> list[float]:
+    """Of the distribution that each token of a reply was chosen from, in nats, by its definition."""
+    logits = model.module(torch.tensor([prompt + said]), use_cache=False).logits[0, len(prompt) - 1 : -1]
+    logprobs = logits.double().log_softmax(-1)
+    return (-(logprobs.exp() * logprobs).sum(-1)).tolist()
+
+
+@pytest.mark.parametrize("in_trees", [True, False])
+@torch.inference_mode()
+def test_an_answer_ends_before_the_token_that_the_model_is_too_uncertain_of(
+    in_trees: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = small_model("llama")
+    assert model.shares_beginnings(40)
+    if not in_trees:
+        monkeypatch.setattr(LanguageModel, "shares_beginnings", lambda self, longest: False)
+    whole = replace(PRESETS["free_text"], max_new_tokens=12)
+    prompts = [model.encode(prompt) for prompt in PROMPTS]
+    said = decode_greedily(model, prompts, stops=(), limits=[12] * len(prompts))
+    entropies = [_entropies_one_by_one(model, *pair) for pair in zip(prompts, said, strict=True)]
+    threshold = sorted(sum((own[1:] for own in entropies), []))[len(sum(entropies, [])) // 2]
+    threshold += 1e-5  # not on a value: batches change the last digits
+
+    stopping = replace(whole, name="sure", stop_entropy=threshold)
+    asked = [PresetQuestion(Question(prompt, "Asta"), preset) for prompt in PROMPTS for preset in (stopping, whole)]
+    replies = ask_each(model, asked)
+
+    lengths = []
+    for own, tokens, (short, long) in zip(entropies, said, zip(replies[::2], replies[1::2], strict=True), strict=True):
+        end = next((i for i, entropy in enumerate(own) if i and entropy > threshold), len(own))
+        assert short.new_tokens == end
+        assert short.text == model.decode(tokens[:end]).strip()
+        assert long.new_tokens == len(tokens), "another preset of the same prompt is not cut short"
+        lengths.append(end)
+    assert len(set(lengths)) > 1, "some answers must end by it and some not for this test to mean anything"
+    assert all(reply.new_tokens == 1 for reply in ask(model, [asked[0].question], replace(whole, stop_entropy=1e-9)))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

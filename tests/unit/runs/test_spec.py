@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -117,6 +118,32 @@ def test_a_servers_password_is_in_no_file_of_a_run(tmp_path: Path) -> None:
     assert spec.backend_url == "http://me:s3cret@h:80/v1", "the server is asked with it"
     assert as_recorded(spec).backend_url == "http://h:80/v1"
     assert "s3cret" not in write_spec(spec)
+
+
+def test_a_stop_by_entropy_is_written_only_where_it_is_set_so_that_earlier_runs_resume(tmp_path: Path) -> None:
+    write_timestep(tmp_path / "step")
+    own = {"name": "sure", "context": "instruction", "generation": "greedy", "truncation": "newline"}
+    own |= {"metric": "contains", "stop_entropy": 2}
+    raw = {"timesteps": [str(tmp_path / "step")], "model": "m", "method": "none", "presets": ["wild", own]}
+    spec = resolve(raw)
+    wild, sure = yaml.safe_load(write_spec(spec))["presets"]
+    assert "stop_entropy" not in wild
+    assert sure["stop_entropy"] == 2.0
+    (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
+    assert resolve(read_spec(tmp_path / "spec.yaml").raw) == spec
+
+
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ({"generation": "teacher_forcing", "truncation": "gold_length", "metric": "token_match"}, "could end early"),
+        ({"generation": "greedy", "truncation": "newline", "metric": "contains", "stop_entropy": 0}, "stop_entropy"),
+    ],
+)
+def test_a_stop_by_entropy_needs_something_to_stop_and_a_positive_number(preset: dict[str, Any], said: str) -> None:
+    own = {"name": "x", "context": "question_only", "stop_entropy": 1.5} | preset
+    with pytest.raises(SpecError, match=said):
+        resolve({"timesteps": [], "model": "m", "method": "none", "presets": [own]})
 
 
 def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:
