@@ -51,11 +51,24 @@ def judged_questions(
     Args:
         column: Of answers.parquet: "value" for the preset's own metric.
     """
-    rows = rows_of(run, stage, axis, preset)
+    return judged_rows(rows_of(run, stage, axis, preset), column=column)
+
+
+def judged_rows(rows: pa.Table, *, column: str = "value") -> JudgedQuestions:
+    """Those of some rows of answers.parquet that have a value, truth values as 1 and 0; one row for each question."""
     rows = rows.filter(pc.field(column).is_valid()).sort_by("question")
     return JudgedQuestions(
-        rows["question"].to_numpy(), rows[column].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_)
+        rows["question"].to_numpy(),
+        rows[column].cast(pa.float64()).to_numpy(),
+        np.array(rows["relation"].to_pylist(), dtype=np.str_),
     )
+
+
+def mean_over_runs(several: Sequence[JudgedQuestions]) -> JudgedQuestions:
+    """The mean over runs, question by question, of the questions that all of them answered."""
+    common = common_questions(several)
+    same = [at_questions(item, common) for item in several]
+    return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
 
 
 def common_questions(several: Sequence[JudgedQuestions]) -> Hashes:

@@ -26,10 +26,14 @@ LOCALITY_BASIS = "locality_basis"
 SCENARIO = "scenario"
 """WikiFactDiff's scenario of a case."""
 
+TWO_HOP_BREAKDOWNS = ("two_hop_count", "two_hop_views")
+"""Of two-hop questions, by how well known their entities are (kgedit.analysis.specificity)."""
+
 BREAKDOWNS = (
     *("relation", "tag", "kind", SCENARIO, "year", "category", "popularity"),
     *("subject_count", "object_count", LOCALITY_BASIS),
     *NEIGHBOUR_BREAKDOWNS,
+    *TWO_HOP_BREAKDOWNS,
 )
 """What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
 
@@ -42,7 +46,7 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     """Scores before and after by one property of the cases; None where no run knows its cases.
 
     Args:
-        by: One of BREAKDOWNS.
+        by: One of BREAKDOWNS that is not of two-hop questions.
         counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
     """
     if by == LOCALITY_BASIS:
@@ -55,12 +59,12 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         groups = _groups(run, by, counts or {})
         sizes = Counter(groups.values())
         changes = {axis: _changes(run, axis, preset, groups) for axis in asked} if groups else {}
-        for group in sorted({group for found in changes.values() for group in found}, key=_order):
+        for group in sorted({group for found in changes.values() for group in found}, key=group_order):
             shown = (changes[axis].get(group) for axis in asked)  # a question of no known case is in no group
             rows.append((number, run.spec.method, group, sizes[group], *shown))
     if not rows:
         return None
-    rows.sort(key=lambda row: (_order(str(row[2])), row[0]))
+    rows.sort(key=lambda row: (group_order(str(row[2])), row[0]))
     name = by.replace("_", " ")
     columns = (
         *METHOD,
@@ -166,7 +170,7 @@ def _by_name(run: Run, rows: pa.Table, column: str, preset: str) -> dict[str, Es
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
-def _order(group: str) -> tuple[int, int, str]:
+def group_order(group: str) -> tuple[int, int, str]:
     """Numbers by size, then words, what is not known last."""
     if group == _UNKNOWN:
         return 2, 0, ""

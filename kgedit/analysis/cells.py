@@ -31,12 +31,14 @@ class Estimate:
         low: Lower end of the interval; None where there is none.
         high: Upper end.
         n: Answers that it is the mean of; None where that is not known.
+        deviation: Standard deviation over timesteps, weighted by their answers; None where it is not reported.
     """
 
     mean: float
     low: float | None = None
     high: float | None = None
     n: int | None = None
+    deviation: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,11 @@ def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
             return cell
         case MeanChange(before, after):
             return f"{as_text(before, unit)}→{as_text(after, unit, with_count=with_count)}"
-        case Estimate(value, low, high, n):
+        case Estimate(value, low, high, n, deviation):
+            spread = "" if deviation is None else f" ±{_number(deviation, unit)}"
             interval = "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
             count = f" n={n:,}" if with_count and n is not None else ""
-            return f"{_number(value, unit)}{interval}{count}"
+            return f"{_number(value, unit)}{spread}{interval}{count}"
         case _:
             return _number(cell, unit)
 
@@ -102,8 +105,9 @@ def as_values(cell: Cell) -> Any:
     match cell:
         case MeanChange(before, after):
             return {"before": _rounded(before), "after": as_values(after)}
-        case Estimate(value, low, high, n):
-            return {"mean": _rounded(value), "low": _rounded(low), "high": _rounded(high), "n": n}
+        case Estimate(value, low, high, n, deviation):
+            found = {"mean": _rounded(value), "low": _rounded(low), "high": _rounded(high), "n": n}
+            return found if deviation is None else found | {"deviation": _rounded(deviation)}
         case float():
             return _rounded(cell)
         case _:
@@ -115,8 +119,9 @@ def flattened(cell: Cell) -> dict[str, Any]:
     match cell:
         case MeanChange(before, after):
             return {" before": _rounded(before), **flattened(after)}
-        case Estimate(value, low, high, n):
-            return {"": _rounded(value), " low": _rounded(low), " high": _rounded(high), " n": n}
+        case Estimate(value, low, high, n, deviation):
+            found = {"": _rounded(value), " low": _rounded(low), " high": _rounded(high), " n": n}
+            return found if deviation is None else found | {" deviation": _rounded(deviation)}
         case float():
             return {"": _rounded(cell)}
         case _:

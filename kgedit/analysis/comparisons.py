@@ -15,6 +15,7 @@ from kgedit.analysis.answers import (
     common_questions,
     interval_of,
     judged_questions,
+    mean_over_runs,
     numbered,
 )
 from kgedit.analysis.cells import Cell, Estimate
@@ -199,10 +200,7 @@ def _paired(
 
 
 def _mean_over_seeds(variant: Variant, axis: Axis, preset: str) -> JudgedQuestions:
-    judged = [judged_questions(run, "own", axis, preset) for run in variant.runs]
-    common = common_questions(judged)
-    same = [at_questions(item, common) for item in judged]
-    return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
+    return mean_over_runs([judged_questions(run, "own", axis, preset) for run in variant.runs])
 
 
 def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: MetricScale = SHARE) -> PairedResult:
@@ -217,7 +215,7 @@ def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: Metric
     if not len(common):
         return PairedResult(0, 0, Estimate(0.0), 0, 0, 1.0)
     differences, clusters = other.values - one.values, numbered(one.relations)
-    low, high = interval_of(differences, clusters, _of_differences(scale)) or (None, None)
+    low, high = interval_of(differences, clusters, of_differences(scale)) or (None, None)
     return PairedResult(
         n=len(common),
         relations=int(clusters.max()) + 1,
@@ -228,7 +226,7 @@ def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: Metric
     )
 
 
-def _of_differences(scale: MetricScale) -> MetricScale:
+def of_differences(scale: MetricScale) -> MetricScale:
     """The scale of differences between two values."""
     if scale.minimum is None or scale.maximum is None:
         return MetricScale(minimum=None, maximum=None, higher_is_better=scale.higher_is_better)

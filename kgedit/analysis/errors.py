@@ -17,6 +17,9 @@ from kgedit.records.runs import Preset
 
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}
 _JUDGED_CLASSES: tuple[ErrorClass, ...] = tuple(name for name in ERROR_CLASSES if name != "more than the answer")
+_BEYOND: tuple[ErrorClass, ...] = ("repetition", "irrelevant", "incorrect")
+"""What edited models say behind the target (Mirage, table 7)."""
+
 _MEANINGS = "empty: no word. repetition: the same words again and again. old: an answer that was right before the edit."
 
 _SharesOf = Callable[[pa.Table], tuple[Cell, ...] | None]
@@ -57,6 +60,44 @@ def judged_error_table(runs: Sequence[Run], preset: str) -> Table | None:
         "answers that rules and judge both gave a class, those with the same one."
     )
     return Table(f"Errors by the judge, preset {preset}", columns, tuple(rows), note)
+
+
+def beyond_answer_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Answers that begin with the target and are wrong by what follows it (Mirage, section 6.3, tables 6 and 7).
+
+    Returns:
+        None where nothing was answered freely, or where all runs were scored by a version that did not compare the
+        beginnings of answers.
+    """
+    rows = _rows(runs, preset, _shares_beyond)
+    if not rows:
+        return None
+    columns = (
+        *(*METHOD, Column("axis", key=True), Column("n", "count")),
+        *(Column(name, "percent") for name in ("right at the answer's length", "right at the natural stop")),
+        *(Column(name, "percent") for name in (*_BEYOND, "not sorted")),
+    )
+    note = (
+        "Shares of all answers in %. At the answer's length: the first tokens are the target's. At the natural stop: "
+        "right as generated and truncated, by the judge where one was asked (kgedit score --metric judge), else by the "
+        "preset's metric. The others begin with the target and are wrong because of what follows: meaningless "
+        "repetition, irrelevant or incorrect information (table 7), as the judge says (--judge-errors). Rules see "
+        "repetition only; what else they or the judge do not sort is in the last column."
+    )
+    return Table(f"Errors beyond the answer, preset {preset}", columns, tuple(rows), note)
+
+
+def _shares_beyond(rows: pa.Table) -> tuple[Cell, ...] | None:
+    judged = rows.filter(pc.field("judged_right").is_valid())
+    right, error = ("judged_right", "judged_error") if len(judged) else ("right", "error")
+    rows = rows.filter(pc.field("begins_right").is_valid() & pc.field(right).is_valid())
+    if not len(rows):
+        return None
+    total = len(rows)
+    beyond = rows.filter(pc.field("begins_right") & ~pc.field(right))
+    shares = _shares(beyond[error].drop_null(), _BEYOND, total)
+    begun, ended = (pc.sum(rows[name]).as_py() / total for name in ("begins_right", right))
+    return (total, begun, ended, *shares, len(beyond) / total - sum(shares))
 
 
 def _rows(runs: Sequence[Run], preset: str, shares_of: _SharesOf) -> list[tuple[Cell, ...]]:

@@ -18,7 +18,7 @@ _RUN = ("folder", "method", "protocol", "model", "edits", "seed", "trained_in", 
 _AXIS = ("preset", "axis", "metric", "before", "after", "low", "high", "n")
 _COST = ("seconds_per_edit", "cpu_seconds_per_edit", "questions_per_second")
 
-_SUFFIXES = (" before", "", " low", " high", " n")
+_SUFFIXES = (" before", "", " low", " high", " n", " deviation")
 
 
 def to_markdown(tables: Sequence[Table], *, title: str = "Report") -> str:

@@ -6,30 +6,41 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kgedit.analysis.agreement import agreement_table
+from kgedit.analysis.averages import averages_tables
 from kgedit.analysis.axes import axis_table
+from kgedit.analysis.batches import batches_table
 from kgedit.analysis.bleedover import bleedover_table
-from kgedit.analysis.breakdowns import Counts, breakdown_table, locality_table, scenario_breakdown
+from kgedit.analysis.breakdowns import (
+    TWO_HOP_BREAKDOWNS,
+    Counts,
+    breakdown_table,
+    locality_table,
+    scenario_breakdown,
+)
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table, tasks_table
-from kgedit.analysis.errors import error_table, judged_error_table
-from kgedit.analysis.groups import comparable_groups
+from kgedit.analysis.errors import beyond_answer_table, error_table, judged_error_table
+from kgedit.analysis.groups import comparable_groups, groups_over_models
+from kgedit.analysis.over_models import by_timestep_table, means_table
 from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.scenarios import scenarios_table
+from kgedit.analysis.specificity import specificity_table
 from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
-from kgedit.analysis.unsolved import unsolved_table
+from kgedit.analysis.unsolved import unsolved_by_timestep_table, unsolved_table
 from kgedit.analysis.wikifactdiff import neighbours_table, wikifactdiff_table
 from kgedit.records.cases import AXES
 
 _OfPreset = Callable[[Sequence[Run], str], Table | None]
 
-_OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table)
+_OVER_TIME: tuple[_OfPreset, ...] = (retention_table, lifelong_table, collapse_table, batches_table)
 _LOCALITY: tuple[_OfPreset, ...] = (locality_table, bleedover_table, neighbours_table)
 _SCENARIOS: tuple[_OfPreset, ...] = (scenario_breakdown, scenarios_table)
-_ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table)
+_ERRORS: tuple[_OfPreset, ...] = (error_table, judged_error_table, beyond_answer_table)
 _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_hops_table)
+_OVER_MODELS: tuple[_OfPreset, ...] = (means_table, by_timestep_table, unsolved_by_timestep_table)
 
 
 def overview_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
@@ -45,13 +56,24 @@ def overview_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Coun
 def report_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
     """Every table of a report on these runs: for each group of runs that compare, the most compact first.
 
+    Then those over all models of the same cases, averages over data sets, and questions that no model answers.
+
     Args:
         by: As in overview_tables.
         counts: As in overview_tables.
     """
     tables = _by_group(runs, lambda own: [*_overviews(own), *_breakdowns(own, by, counts), *_details(own)])
     unsolved = unsolved_table(runs)
-    return [*tables, unsolved] if unsolved else tables
+    return [*tables, *_over_models(runs), *averages_tables(runs), *([unsolved] if unsolved else [])]
+
+
+def _over_models(runs: Sequence[Run]) -> list[Table]:
+    """Tables that methods of several models share; where cases differ, named by their hash."""
+    parts = groups_over_models(runs)
+    tables = [(part[0].scores.cases_sha256[:8], table) for part in parts for table in _each(part, _OVER_MODELS)]
+    if len(parts) == 1:
+        return [table for _, table in tables]
+    return [replace(table, title=f"{table.title}, cases {cases}") for cases, table in tables]
 
 
 def _by_group(runs: Sequence[Run], tables_of: Callable[[Sequence[Run]], list[Table]]) -> list[Table]:
@@ -77,8 +99,14 @@ def _overviews(runs: Sequence[Run]) -> list[Table]:
 
 def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -> list[Table]:
     presets = preset_names(runs)
-    found = [breakdown_table(runs, name, preset=preset, counts=counts) for name in by for preset in presets]
+    found = [_breakdown(runs, name, preset=preset, counts=counts) for name in by for preset in presets]
     return [table for table in found if table]
+
+
+def _breakdown(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None) -> Table | None:
+    if by in TWO_HOP_BREAKDOWNS:
+        return specificity_table(runs, by, preset=preset, counts=counts)
+    return breakdown_table(runs, by, preset=preset, counts=counts)
 
 
 def _details(runs: Sequence[Run]) -> list[Table]:

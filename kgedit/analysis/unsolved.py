@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.analysis.answers import Booleans, Hashes, rows_of
+from kgedit.analysis.answers import (
+    Booleans,
+    Hashes,
+    at_questions,
+    common_questions,
+    estimate_of,
+    judged_rows,
+    rows_of,
+)
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Column, Table
+from kgedit.analysis.tables import Column, Table, dates, metrics_of
 from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
 from kgedit.records.runs import Preset
 from kgedit.records.scores import EvaluationStage
@@ -44,6 +53,55 @@ def unsolved_table(runs: Sequence[Run]) -> Table | None:
         "questions that all of them were asked."
     )
     return Table("Unsolved", columns, tuple(rows), note)
+
+
+def unsolved_by_timestep_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Share of each timestep's updates that each unedited model gets wrong (WikiBigEdit, table 2).
+
+    Args:
+        runs: Of the same cases, asked in the same ways, of any models.
+
+    Returns:
+        None where no unedited model was asked, and for runs on what a model got wrong (`only_failed`).
+    """
+    models = {run.spec.model: run for run in reversed(runs) if not run.spec.only_failed and len(_updates(run, preset))}
+    asked = [models[name] for name in dict.fromkeys(run.spec.model for run in runs) if name in models]
+    if not asked:
+        return None
+    timesteps = [*asked[0].scores.timesteps, None]
+    rows = [
+        (dates(timestep) if timestep else "all", *_unsolved_cells([_updates(run, preset, timestep) for run in asked]))
+        for timestep in (timesteps if len(timesteps) > 2 else timesteps[:1])
+    ]
+    columns = (
+        Column("timestep", key=True),
+        Column("updates", "count"),
+        *(Column(run.model, "percent") for run in asked),
+        Column("mean over models", "percent"),
+        Column("by no model", "percent"),
+    )
+    note = (
+        f"Updates that the unedited model does not answer wholly right ({metrics_of(asked, preset)}), with the 95 % "
+        "interval clustered by relation, of those that all of these models were asked. by no model: that none of them "
+        "answers."
+    )
+    return Table(f"Unsolved by timestep, preset {preset}", columns, tuple(rows), note)
+
+
+def _updates(run: Run, preset: str, timestep: str | None = None) -> pa.Table:
+    rows = rows_of(run, "before", "update", preset).filter(pc.field("right").is_valid())
+    return rows if timestep is None else rows.filter(pc.field("timestep") == timestep)
+
+
+def _unsolved_cells(asked: Sequence[pa.Table]) -> tuple[Cell, ...]:
+    several = [judged_rows(rows, column="right") for rows in asked]
+    common = common_questions(several)
+    same = [at_questions(judged, common) for judged in several]
+    right = np.array([judged.values for judged in same])
+    if not len(common):
+        return 0, *(None for _ in range(len(same) + 2))
+    unsolved = (*(1 - right), 1 - right.mean(axis=0), 1 - right.max(axis=0))
+    return len(common), *(estimate_of(values, same[0].relations) for values in unsolved)
 
 
 def _same_questions(runs: Sequence[Run]) -> list[list[Run]]:

@@ -59,7 +59,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="NAME",
     shell_complete=completion.breakdowns,
     help="Break scores down by relation, tag, kind, scenario, year, category, popularity, subject_count, "
-    "object_count or locality_basis, or bleedover by neighbour_similarity or neighbour_popularity; repeat.",
+    "object_count or locality_basis, bleedover by neighbour_similarity or neighbour_popularity, or two-hop questions "
+    "by two_hop_count or two_hop_views; repeat.",
 )
 @click.option(
     "--counts",

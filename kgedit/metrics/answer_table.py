@@ -68,6 +68,7 @@ def answer_table(
                 "right": right,
                 "first_found": answer.case_id in answer.retrieved,
                 "second_found": answer.second_case_id in answer.retrieved,
+                "begins_right": _begins_right(answer),
                 "error": _error(answer, right, old_answers.get(case, ())),
                 "judged_right": judged and judged.right,
                 "judged_error": judged and judged.error,
@@ -112,6 +113,13 @@ def _is_right(value: float | None, metric: Metric) -> bool | None:
     if value is None or not metric.of_correctness:
         return None
     return value == (metric.maximum if metric.higher_is_better else metric.minimum)
+
+
+def _begins_right(answer: Answer) -> bool | None:
+    """Whether a free answer, cut to the target's length, is the target."""
+    if answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES or answer.token_match is None:
+        return None
+    return answer.token_match == 1
 
 
 def _error(answer: Answer, right: bool | None, old_answers: Sequence[str]) -> ErrorClass | None:

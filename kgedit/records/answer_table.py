@@ -40,18 +40,24 @@ ANSWERS = pa.schema(
         ("unchanged", pa.float64()),
         ("scenario", pa.string()),
         *((name, pa.float64()) for name in SCENARIO_SCORES),
+        ("begins_right", pa.bool_()),
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
 `question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
 metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
-wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. error: an
+wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. begins_right:
+whether the first tokens of a free answer are the target's; null on locality axes and in runs scored by an earlier
+version. error: an
 ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
 ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
 popularity, basis: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability
 of its answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one
 that the unedited model gave, else 0; null where there is none to compare with.
 scenario: of the case, where the edited fact is asked for; SCENARIO_SCORES are columns too."""
+
+ADDED_LATER = ("begins_right",)
+"""Columns of ANSWERS that tables of earlier versions lack: they are read as nulls, and filled by scoring again."""
 
 CASES = pa.schema(
     [

@@ -18,7 +18,7 @@ from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import TimestepError
 from kgedit.files import sync
 from kgedit.near_names import near_names
-from kgedit.records.answer_table import ANSWERS
+from kgedit.records.answer_table import ADDED_LATER, ANSWERS
 from kgedit.records.runs import (
     AbilityMeasurement,
     Answer,
@@ -184,10 +184,11 @@ def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
     with decoding(path, fix=again):
         schema = pq.read_schema(path)
     made_from = (schema.metadata or {}).get(b"answers_sha256", b"").decode()
-    if not schema.equals(ANSWERS) or made_from != answers_sha256:
+    there = [field for field in ANSWERS if field.name in schema.names or field.name not in ADDED_LATER]
+    if not schema.equals(pa.schema(there)) or made_from != answers_sha256:
         raise TimestepError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     with decoding(path, fix=again):
-        return pq.read_table(path)
+        return pq.read_table(path, schema=ANSWERS)
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:

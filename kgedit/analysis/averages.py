@@ -1,0 +1,185 @@
+"""Forced against free answers over data sets, models and methods, with their averages (Mirage, tables 1, 3 and 9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+
+from kgedit.analysis.answers import JudgedQuestions, estimate_of, judged_rows, mean_over_runs, rows_of
+from kgedit.analysis.cells import Cell, Estimate
+from kgedit.analysis.comparisons import paired_result
+from kgedit.analysis.groups import choice_of
+from kgedit.analysis.over_models import Approach, approaches
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Column, Table, dates
+from kgedit.records.cases import Axis
+from kgedit.records.runs import Preset
+
+_AXES: dict[Axis, str] = {"update": "reliability", "rephrase": "generalization", "locality": "locality"}
+"""Axes of the paper's tables, with its names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One axis of one data set under two presets.
+
+    Attributes:
+        data: What the runs on it edit (kgedit.analysis.groups.choice_of).
+        label: Names of its timesteps or files; "" where it is the only one.
+        axis: Asked.
+        forced: Preset that feeds the target.
+        free: Preset that generates.
+        judged: Whether free answers count by a judge's verdicts.
+    """
+
+    data: object
+    label: str
+    axis: Axis
+    forced: Preset
+    free: Preset
+    judged: bool
+
+    @property
+    def name(self) -> str:
+        """Data set and axis."""
+        return f"{self.label} {_AXES[self.axis]}".strip()
+
+
+_Triple = tuple[Estimate | None, Estimate | None, Estimate | None]
+"""Forced, free, and free less forced."""
+
+
+def averages_tables(runs: Sequence[Run]) -> list[Table]:
+    """A table for each pair of a preset that feeds the target and one that generates, and each way of editing.
+
+    None without two methods or two models to average over.
+    """
+    tables = []
+    for protocol, batch_size in dict.fromkeys((run.spec.protocol, run.spec.batch_size) for run in runs):
+        alike = [run for run in runs if (run.spec.protocol, run.spec.batch_size) == (protocol, batch_size)]
+        editing = f"{protocol}, batches of {batch_size}" if protocol == "sequential" else protocol
+        for forced, free in _pairs(alike):
+            asking = [run for run in alike if forced in run.spec.presets and free in run.spec.presets]
+            table = _table(asking, forced, free, editing=editing)
+            tables += [table] if table else []
+    return tables
+
+
+def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
+    """Pairs of presets that some run asked in both; clozes word the questions differently."""
+    presets = [preset for run in runs for preset in run.spec.presets if preset.wording == "question"]
+    forced, free = (
+        list(dict.fromkeys(preset for preset in presets if (preset.generation == "teacher_forcing") is is_forced))
+        for is_forced in (True, False)
+    )
+    return [pair for pair in product(forced, free) if any(set(pair) <= set(run.spec.presets) for run in runs)]
+
+
+def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -> Table | None:
+    several = [approach for approach in approaches(runs) if approach.stage == "own" and _edits(approach)]
+    by_model = _by_model(several)
+    if sum(map(len, by_model.values())) < 2:
+        return None
+    judged = all(run.scores.judging for run in runs)
+    every = [_Asked(*data, axis, forced, free, judged) for data in _data_sets(runs).items() for axis in _AXES]
+    cells = {
+        model: {name: [_cells(own, asked) for asked in every] for name, own in methods.items()}
+        for model, methods in by_model.items()
+    }
+    rows: list[tuple[str, str, list[_Triple]]] = []
+    for model, methods in cells.items():
+        rows += [(model, name, triples) for name, triples in methods.items()]
+        if len(methods) > 1:
+            rows.append((model, f"average of {len(methods)}", _averaged(list(methods.values()))))
+    if len(cells) > 1:
+        all_rows = [triples for methods in cells.values() for triples in methods.values()]
+        rows.append(("all", f"average of {len(all_rows)}", _averaged(all_rows)))
+    measured = [index for index in range(len(every)) if any(any(triples[index]) for _, _, triples in rows)]
+    columns = [
+        column
+        for index in measured
+        for column in (
+            Column(f"{every[index].name}, {forced.name}", "percent"),
+            Column(f"{every[index].name}, {free.name}", "percent"),
+            Column(f"{every[index].name}, difference", "points"),
+        )
+    ]
+    if not columns:
+        return None
+    body = tuple(
+        (model, name, *(cell for index in measured for cell in triples[index])) for model, name, triples in rows
+    )
+    keys = tuple(Column(name, key=True) for name in ("model", "method"))
+    return Table(f"{forced.name} against {free.name}, {editing}", (*keys, *columns), body, _note(every[0]))
+
+
+def _data_sets(runs: Sequence[Run]) -> dict[object, str]:
+    """What the runs edit, with the names of its timesteps; two choices from the same ones by their cases' hash, too."""
+    first = {choice_of(run): run for run in reversed(runs)}
+    found = {choice_of(run): first[choice_of(run)] for run in runs}
+    if len(found) == 1:
+        return dict.fromkeys(found, "")
+    names = {choice: ", ".join(dates(name) for name in run.scores.timesteps) for choice, run in found.items()}
+    uses = Counter(names.values())
+    return {
+        choice: name if uses[name] == 1 else f"{name}, cases {found[choice].scores.cases_sha256[:8]}"
+        for choice, name in names.items()
+    }
+
+
+def _note(asked: _Asked) -> str:
+    by = "a judge" if asked.judged else f"{asked.free.metric}; to count it by a judge: kgedit score --metric judge"
+    return (
+        f"After the edits, with the 95 % interval clustered by relation. {asked.forced.name}: {asked.forced.metric}. "
+        f"{asked.free.name}: {by}. Locality: unchanged answers. Difference: free less forced, of the same "
+        "questions, in points. average: over the rows that were measured, each alike, without interval."
+    )
+
+
+def _edits(approach: Approach) -> bool:
+    return any(run.scores.edits.edits for runs in approach.models.values() for run in runs)
+
+
+def _by_model(several: Sequence[Approach]) -> dict[str, dict[str, Sequence[Run]]]:
+    """Model -> method -> runs, in the order of reports."""
+    found: dict[str, dict[str, Sequence[Run]]] = {}
+    for approach in several:
+        for own in approach.models.values():
+            found.setdefault(own[0].model, {})[approach.name] = own
+    return dict(sorted(found.items()))
+
+
+def _cells(runs: Sequence[Run], asked: _Asked) -> _Triple:
+    """Of one method and model on one data set, the mean over seeds."""
+    own = [run for run in runs if choice_of(run) == asked.data]
+    if not own:
+        return None, None, None
+    unchanged = "unchanged" if asked.axis == "locality" else None
+    forced = _judged(own, asked, asked.forced, unchanged or "value")
+    free = _judged(own, asked, asked.free, unchanged or ("judged_right" if asked.judged else "value"))
+    both = paired_result(forced, free)
+    return _estimate(forced), _estimate(free), both.difference if both.n else None
+
+
+def _judged(runs: Sequence[Run], asked: _Asked, preset: Preset, column: str) -> JudgedQuestions:
+    return mean_over_runs([judged_rows(rows_of(run, "own", asked.axis, preset.name), column=column) for run in runs])
+
+
+def _estimate(judged: JudgedQuestions) -> Estimate | None:
+    return estimate_of(judged.values, judged.relations)
+
+
+def _averaged(rows: Sequence[Sequence[_Triple]]) -> list[_Triple]:
+    """Column by column over the rows that have a value: not every method can edit every model."""
+    return [
+        tuple(_mean([triple[part] for triple in column]) for part in range(3))  # type: ignore[misc]
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _mean(cells: Sequence[Cell]) -> Estimate | None:
+    means = [cell.mean for cell in cells if isinstance(cell, Estimate)]
+    return Estimate(fmean(means)) if means else None

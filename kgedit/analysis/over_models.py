@@ -1,0 +1,277 @@
+"""Methods over models and timesteps: means over models (WikiBigEdit, table 5 and figure 3), and scores by timestep.
+
+Means over models and over seeds are taken question by question, so that they have the interval of every other mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import numpy as np
+import pyarrow.compute as pc
+
+from kgedit.analysis.answers import (
+    JudgedQuestions,
+    at_questions,
+    common_questions,
+    estimate_of,
+    judged_rows,
+    mean_over_runs,
+    rows_of,
+)
+from kgedit.analysis.cells import Cell, Estimate
+from kgedit.analysis.comparisons import of_differences
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import (
+    Column,
+    Table,
+    asked_axes,
+    dates,
+    metrics_of,
+    preset_scale,
+    preset_unit,
+    with_counts,
+)
+from kgedit.records.cases import Axis
+from kgedit.records.scores import EvaluationStage, MetricScale
+
+_Parts = Mapping[str, JudgedQuestions]
+"""Answers by timestep, each with at least one question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """One way of editing, over models.
+
+    Attributes:
+        name: Method, and what tells it from other approaches with the same method.
+        stage: "before" for the unedited models, else "own".
+        models: Runs by model, several where they differ in their seed.
+    """
+
+    name: str
+    stage: EvaluationStage
+    models: Mapping[str, Sequence[Run]]
+
+
+def approaches(runs: Sequence[Run]) -> list[Approach]:
+    """The unedited models, then the approaches in the order of their first runs.
+
+    Runs of one method are one approach if protocol, batch size and training format agree. Settings may differ between
+    models, which have their own published values; only if runs of the same model differ in them, they are told apart.
+    """
+    by_key: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        by_key.setdefault(_way(run), []).append(run)
+    parts = [part for same in by_key.values() for part in _apart(same)]
+    methods = Counter(part[0].spec.method for part in parts)
+    unedited = {run.spec.model: [run] for run in reversed(runs)}
+    return [
+        Approach("unedited", "before", {run.spec.model: unedited[run.spec.model] for run in runs}),
+        *(Approach(_name(part, methods), "own", _by_model(part)) for part in parts),
+    ]
+
+
+def _way(run: Run) -> tuple[object, ...]:
+    return run.spec.method, run.spec.protocol, run.spec.batch_size, run.spec.train_context
+
+
+def _apart(runs: Sequence[Run]) -> list[list[Run]]:
+    """Runs of one approach, by their settings if those of a model differ in them."""
+    by_settings: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        by_settings.setdefault(tuple(sorted(run.spec.settings.items())), []).append(run)
+    models = [model for part in by_settings.values() for model in {run.spec.model for run in part}]
+    return list(by_settings.values()) if len(set(models)) < len(models) else [list(runs)]
+
+
+def _name(runs: Sequence[Run], methods: Counter[str]) -> str:
+    spec = runs[0].spec
+    if methods[spec.method] == 1:
+        return spec.method
+    batch = f"batches of {spec.batch_size}" if spec.protocol == "sequential" else ""
+    trained = f"trained in {spec.train_context}" if spec.train_context else ""
+    settings = " ".join(f"{name}={value}" for name, value in sorted(spec.settings.items()))
+    return ", ".join(part for part in (spec.method, spec.protocol, batch, trained, settings) if part)
+
+
+def _by_model(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.spec.model, []).append(run)
+    return found
+
+
+def means_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """A row for each approach and model, then its mean over models; a column for each axis. None with a single model.
+
+    Args:
+        runs: Of the same cases, asked in the same ways, of any models.
+    """
+    if len({run.spec.model for run in runs}) < 2:
+        return None
+    axes, scale = asked_axes(runs, preset), preset_scale(runs, preset)
+    rows: list[tuple[Cell, ...]] = []
+    for approach in approaches(runs):
+        cells = [_column_of_means(approach, axis, preset, scale) for axis in axes]
+        for index, name in enumerate(_row_names(approach)):
+            shown = [column[index] for column in cells]
+            if any(shown):
+                rows.append((approach.name, name, *shown))
+    if not rows:
+        return None
+    columns = (
+        *(Column(name, key=True) for name in ("method", "model")),
+        *(Column(axis, preset_unit(runs, preset)) for axis in axes),
+    )
+    note = (
+        f"{metrics_of(runs, preset)}: before any edit for unedited, else right after a timestep's own edits, over all "
+        "timesteps, which so weigh by their questions; with the 95 % interval clustered by relation. ±: standard "
+        "deviation over timesteps, weighted likewise. mean: over models, question by question, each model alike; "
+        "without interval where models have different questions (--only-failed)."
+    )
+    return with_counts(Table(f"Means over models, preset {preset}", columns, tuple(rows), note))
+
+
+def _row_names(approach: Approach) -> list[str]:
+    """Names of the models, and of their mean where there are several."""
+    models = [runs[0].model for runs in approach.models.values()]
+    return [*models, f"mean of {len(models)}"] if len(models) > 1 else models
+
+
+def _column_of_means(approach: Approach, axis: Axis, preset: str, scale: MetricScale) -> list[Estimate | None]:
+    several = [_by_timestep(runs, approach.stage, axis, preset) for runs in approach.models.values()]
+    cells = [_with_deviation(list(parts.values()), scale) for parts in several]
+    if len(cells) == 1:
+        return cells
+    same = _same_questions(several)
+    return [*cells, _with_deviation(list(_mean(several).values()), scale) if same else _mean_of_means(cells)]
+
+
+def _by_timestep(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str) -> _Parts:
+    """Answers to each timestep's questions at a stage; the mean over runs of several seeds."""
+    return _split(runs, stage, axis, preset, column="timestep")
+
+
+def _split(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str, *, column: str) -> _Parts:
+    asked = [rows_of(run, stage, axis, preset) for run in runs]
+    parts = {
+        name: mean_over_runs([judged_rows(rows.filter(pc.field(column) == name)) for rows in asked])
+        for name in runs[0].scores.timesteps
+    }
+    return {name: judged for name, judged in parts.items() if len(judged.questions)}
+
+
+def _same_questions(several: Sequence[_Parts]) -> bool:
+    first, *others = several
+    return all(
+        other.keys() == first.keys()
+        and all(np.array_equal(other[name].questions, first[name].questions) for name in first)
+        for other in others
+    )
+
+
+def _mean(several: Sequence[_Parts]) -> _Parts:
+    return {name: mean_over_runs([parts[name] for parts in several]) for name in several[0]}
+
+
+def _mean_of_means(cells: Sequence[Estimate | None]) -> Estimate | None:
+    """Without an interval; None unless every model was measured."""
+    means = [cell.mean for cell in cells if cell is not None]
+    return Estimate(fmean(means)) if len(means) == len(cells) else None
+
+
+def _with_deviation(parts: Sequence[JudgedQuestions], scale: MetricScale) -> Estimate | None:
+    """Mean over timesteps by their questions, with its interval and the standard deviation over timesteps."""
+    if not parts:
+        return None
+    values, relations = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "relations"))
+    found = estimate_of(values, relations, scale)
+    if found is None or len(parts) < 2:
+        return found
+    squares = sum(len(part.values) * (float(part.values.mean()) - found.mean) ** 2 for part in parts)
+    return replace(found, deviation=math.sqrt(squares / len(values)))
+
+
+_AskedAt = Callable[[Sequence[Run], Axis, str], _Parts]
+"""Answers of one model's runs, by the timestep that had been learned last."""
+
+
+def by_timestep_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """Score after each timestep on its own questions, and on those of earlier timesteps (WikiBigEdit, figures 5 and 7).
+
+    Args:
+        runs: Of the same cases, asked in the same ways, of any models.
+
+    Returns:
+        None with a single timestep.
+    """
+    steps = max((run.scores.timesteps for run in runs), key=len)
+    if len(steps) < 2:
+        return None
+    scale = preset_scale(runs, preset)
+    rows: list[tuple[Cell, ...]] = []
+    for axis in asked_axes(runs, preset):
+        for approach in approaches(runs):
+            for asked, parts_of, own_scale in _ways_of_asking(approach, scale):
+                several = [parts_of(own, axis, preset) for own in approach.models.values()]
+                columns = [_cells(parts, steps, own_scale) for parts in several]
+                if len(several) > 1:
+                    columns.append(_mean_cells(several, steps, own_scale))
+                names = zip(_row_names(approach), columns, strict=True)
+                rows += [(axis, approach.name, name, asked, *cells) for name, cells in names if any(cells)]
+    if not rows:
+        return None
+    unit = preset_unit(runs, preset)
+    keys = (Column(name, key=True) for name in ("axis", "method", "model", "asked"))
+    note = (
+        f"{metrics_of(runs, preset)} after each timestep, with the 95 % interval clustered by relation. current: on "
+        "that timestep's questions (of the unedited model: before any edit). earlier: on those of all earlier "
+        "timesteps that were asked again (--evaluate-earlier). change: of the same questions, from right after their "
+        "own edits. mean: over models, question by question."
+    )
+    table = Table(f"By timestep, preset {preset}", (*keys, *(Column(dates(name), unit) for name in steps)), (), note)
+    return with_counts(replace(table, rows=tuple(rows)))
+
+
+def _ways_of_asking(approach: Approach, scale: MetricScale) -> list[tuple[str, _AskedAt, MetricScale]]:
+    stage = approach.stage
+    current: tuple[str, _AskedAt, MetricScale] = (
+        "current",
+        lambda runs, axis, preset: _by_timestep(runs, stage, axis, preset),
+        scale,
+    )
+    if stage == "before":
+        return [current]
+    return [current, ("earlier", _earlier, scale), ("change", _changes, of_differences(scale))]
+
+
+def _earlier(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
+    return _split(runs, "retained", axis, preset, column="model_timestep")
+
+
+def _changes(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
+    """What earlier questions gained since right after their own edits."""
+    own = mean_over_runs([judged_rows(rows_of(run, "own", axis, preset)) for run in runs])
+    found = {}
+    for name, later in _earlier(runs, axis, preset).items():
+        common = common_questions([own, later])
+        first, second = at_questions(own, common), at_questions(later, common)
+        found[name] = JudgedQuestions(common, second.values - first.values, first.relations)
+    return {name: judged for name, judged in found.items() if len(judged.questions)}
+
+
+def _cells(parts: _Parts, steps: Sequence[str], scale: MetricScale) -> list[Estimate | None]:
+    found = {name: estimate_of(judged.values, judged.relations, scale) for name, judged in parts.items()}
+    return [found.get(name) for name in steps]
+
+
+def _mean_cells(several: Sequence[_Parts], steps: Sequence[str], scale: MetricScale) -> list[Estimate | None]:
+    if _same_questions(several):
+        return _cells(_mean(several), steps, scale)
+    by_model = [_cells(parts, steps, scale) for parts in several]
+    return [_mean_of_means(column) for column in zip(*by_model, strict=True)]
