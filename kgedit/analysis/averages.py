@@ -12,7 +12,7 @@ from kgedit.analysis.answers import JudgedQuestions, estimate_of, judged_rows, m
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.comparisons import paired_result
 from kgedit.analysis.groups import choice_of
-from kgedit.analysis.over_models import Approach, approaches
+from kgedit.analysis.over_models import approaches
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Column, Table, dates
 from kgedit.records.cases import Axis
@@ -24,28 +24,19 @@ _AXES: dict[Axis, str] = {"update": "reliability", "rephrase": "generalization",
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One axis of one data set under two presets.
+    """One axis under two presets.
 
     Attributes:
-        data: What the runs on it edit (kgedit.analysis.groups.choice_of).
-        label: Names of its timesteps or files; "" where it is the only one.
         axis: Asked.
         forced: Preset that feeds the target.
         free: Preset that generates.
         judged: Whether free answers count by a judge's verdicts.
     """
 
-    data: object
-    label: str
     axis: Axis
     forced: Preset
     free: Preset
     judged: bool
-
-    @property
-    def name(self) -> str:
-        """Data set and axis."""
-        return f"{self.label} {_AXES[self.axis]}".strip()
 
 
 _Triple = tuple[Estimate | None, Estimate | None, Estimate | None]
@@ -69,8 +60,13 @@ def averages_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
-    """Pairs of presets that some run asked in both; clozes word the questions differently."""
-    presets = [preset for run in runs for preset in run.spec.presets if preset.wording == "question"]
+    """Pairs of presets, judged by shares, that some run asked in both; clozes word the questions differently."""
+    presets = [
+        preset
+        for run in runs
+        for preset in run.spec.presets
+        if preset.wording == "question" and run.scale_of(preset.metric).is_share
+    ]
     forced, free = (
         list(dict.fromkeys(preset for preset in presets if (preset.generation == "teacher_forcing") is is_forced))
         for is_forced in (True, False)
@@ -79,49 +75,54 @@ def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
 
 
 def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -> Table | None:
-    several = [approach for approach in approaches(runs) if approach.stage == "own" and _edits(approach)]
-    by_model = _by_model(several)
-    if sum(map(len, by_model.values())) < 2:
-        return None
     judged = all(run.scores.judging for run in runs)
-    every = [_Asked(*data, axis, forced, free, judged) for data in _data_sets(runs).items() for axis in _AXES]
-    cells = {
-        model: {name: [_cells(own, asked) for asked in every] for name, own in methods.items()}
-        for model, methods in by_model.items()
-    }
-    rows: list[tuple[str, str, list[_Triple]]] = []
-    for model, methods in cells.items():
-        rows += [(model, name, triples) for name, triples in methods.items()]
-        if len(methods) > 1:
-            rows.append((model, f"average of {len(methods)}", _averaged(list(methods.values()))))
-    if len(cells) > 1:
-        all_rows = [triples for methods in cells.values() for triples in methods.values()]
-        rows.append(("all", f"average of {len(all_rows)}", _averaged(all_rows)))
-    measured = [index for index in range(len(every)) if any(any(triples[index]) for _, _, triples in rows)]
+    asked = [_Asked(axis, forced, free, judged) for axis in _AXES]
+    rows = [
+        (label, *row)
+        for choice, label in _data_sets(runs).items()
+        for row in _rows([run for run in runs if choice_of(run) == choice], asked)
+    ]
+    measured = [index for index in range(len(asked)) if any(triples[index][2] for *_, triples in rows)]
+    if not measured:
+        return None
     columns = [
         column
         for index in measured
         for column in (
-            Column(f"{every[index].name}, {forced.name}", "percent"),
-            Column(f"{every[index].name}, {free.name}", "percent"),
-            Column(f"{every[index].name}, difference", "points"),
+            Column(f"{_AXES[asked[index].axis]}, {forced.name}", "percent"),
+            Column(f"{_AXES[asked[index].axis]}, {free.name}", "percent"),
+            Column(f"{_AXES[asked[index].axis]}, difference", "points"),
         )
     ]
-    if not columns:
-        return None
-    body = tuple(
-        (model, name, *(cell for index in measured for cell in triples[index])) for model, name, triples in rows
-    )
-    keys = tuple(Column(name, key=True) for name in ("model", "method"))
-    return Table(f"{forced.name} against {free.name}, {editing}", (*keys, *columns), body, _note(every[0]))
+    body = tuple((*names, *(cell for index in measured for cell in triples[index])) for *names, triples in rows)
+    keys = tuple(Column(name, key=True) for name in ("data", "model", "method"))
+    return Table(f"{forced.name} against {free.name}, {editing}", (*keys, *columns), body, _note(asked[0]))
+
+
+def _rows(runs: Sequence[Run], asked: Sequence[_Asked]) -> list[tuple[str, str, list[_Triple]]]:
+    """Of one data set: each model and method, the average of each model, that of all rows; none for a single one."""
+    cells: dict[str, dict[str, list[_Triple]]] = {}
+    names = {run.spec.model: run.model for run in runs}
+    for approach in approaches(runs):
+        for model, own in approach.models.items():
+            if approach.stage == "own" and any(run.scores.edits.edits for run in own):
+                cells.setdefault(model, {})[approach.name] = [_cells(own, one) for one in asked]
+    every = [triples for methods in cells.values() for triples in methods.values()]
+    if len(every) < 2:
+        return []
+    rows = []
+    for model, name in names.items():
+        methods = cells.get(model, {})
+        rows += [(name, method, triples) for method, triples in methods.items()]
+        if len(methods) > 1:
+            rows.append((name, f"average of {len(methods)}", _averaged(list(methods.values()))))
+    return [*rows, *([("all models", f"average of {len(every)}", _averaged(every))] if len(cells) > 1 else [])]
 
 
 def _data_sets(runs: Sequence[Run]) -> dict[object, str]:
-    """What the runs edit, with the names of its timesteps; two choices from the same ones by their cases' hash, too."""
+    """What the runs edit -> the names of its timesteps, with the cases' hash where two choices have the same ones."""
     first = {choice_of(run): run for run in reversed(runs)}
     found = {choice_of(run): first[choice_of(run)] for run in runs}
-    if len(found) == 1:
-        return dict.fromkeys(found, "")
     names = {choice: ", ".join(dates(name) for name in run.scores.timesteps) for choice, run in found.items()}
     uses = Counter(names.values())
     return {
@@ -139,27 +140,11 @@ def _note(asked: _Asked) -> str:
     )
 
 
-def _edits(approach: Approach) -> bool:
-    return any(run.scores.edits.edits for runs in approach.models.values() for run in runs)
-
-
-def _by_model(several: Sequence[Approach]) -> dict[str, dict[str, Sequence[Run]]]:
-    """Model -> method -> runs, in the order of reports."""
-    found: dict[str, dict[str, Sequence[Run]]] = {}
-    for approach in several:
-        for own in approach.models.values():
-            found.setdefault(own[0].model, {})[approach.name] = own
-    return dict(sorted(found.items()))
-
-
 def _cells(runs: Sequence[Run], asked: _Asked) -> _Triple:
-    """Of one method and model on one data set, the mean over seeds."""
-    own = [run for run in runs if choice_of(run) == asked.data]
-    if not own:
-        return None, None, None
+    """Of one method and model, the mean over seeds."""
     unchanged = "unchanged" if asked.axis == "locality" else None
-    forced = _judged(own, asked, asked.forced, unchanged or "value")
-    free = _judged(own, asked, asked.free, unchanged or ("judged_right" if asked.judged else "value"))
+    forced = _judged(runs, asked, asked.forced, unchanged or "value")
+    free = _judged(runs, asked, asked.free, unchanged or ("judged_right" if asked.judged else "value"))
     both = paired_result(forced, free)
     return _estimate(forced), _estimate(free), both.difference if both.n else None
 

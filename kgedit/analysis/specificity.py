@@ -118,7 +118,7 @@ def _known(cases: pa.Table, part: str, measure: str, counts: Counts) -> list[flo
         pairs = zip(cases[part].to_pylist(), cases[f"{part}_label"].to_pylist(), strict=True)
         return [counts.get(entity, counts.get(label)) for entity, label in pairs]
     column = f"{part}_{measure}"
-    return cases[column].to_pylist() if column in cases.column_names else [None] * len(cases)  # type: ignore[no-any-return]
+    return cases[column].to_pylist() if column in cases.column_names else [None] * len(cases)
 
 
 def _cells(chains: _Chains, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]], scale: MetricScale) -> list[Cell]:

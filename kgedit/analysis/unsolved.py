@@ -62,23 +62,21 @@ def unsolved_by_timestep_table(runs: Sequence[Run], preset: str) -> Table | None
         runs: Of the same cases, asked in the same ways, of any models.
 
     Returns:
-        None where no unedited model was asked, and for runs on what a model got wrong (`only_failed`).
+        None with a single model and timestep, and for runs on what a model got wrong (`only_failed`).
     """
     models = {run.spec.model: run for run in reversed(runs) if not run.spec.only_failed and len(_updates(run, preset))}
     asked = [models[name] for name in dict.fromkeys(run.spec.model for run in runs) if name in models]
-    if not asked:
+    if not asked or len(asked) == len(asked[0].scores.timesteps) == 1:
         return None
-    timesteps = [*asked[0].scores.timesteps, None]
     rows = [
         (dates(timestep) if timestep else "all", *_unsolved_cells([_updates(run, preset, timestep) for run in asked]))
-        for timestep in (timesteps if len(timesteps) > 2 else timesteps[:1])
+        for timestep in (*asked[0].scores.timesteps, None)
     ]
     columns = (
         Column("timestep", key=True),
         Column("updates", "count"),
         *(Column(run.model, "percent") for run in asked),
-        Column("mean over models", "percent"),
-        Column("by no model", "percent"),
+        *(Column(name, "percent") for name in ("mean over models", "by no model")[: 2 * (len(asked) > 1)]),
     )
     note = (
         f"Updates that the unedited model does not answer wholly right ({metrics_of(asked, preset)}), with the 95 % "
@@ -98,9 +96,8 @@ def _unsolved_cells(asked: Sequence[pa.Table]) -> tuple[Cell, ...]:
     common = common_questions(several)
     same = [at_questions(judged, common) for judged in several]
     right = np.array([judged.values for judged in same])
-    if not len(common):
-        return 0, *(None for _ in range(len(same) + 2))
-    unsolved = (*(1 - right), 1 - right.mean(axis=0), 1 - right.max(axis=0))
+    together = (1 - right.mean(axis=0), 1 - right.max(axis=0)) if len(asked) > 1 else ()
+    unsolved = (*(1 - right), *together)
     return len(common), *(estimate_of(values, same[0].relations) for values in unsolved)
 
 

@@ -72,6 +72,7 @@ def report(
     html: str | Path | None = None,
     figures: str | Path | None = None,
     brief: bool = False,
+    only: Sequence[str] = (),
     by: Sequence[str] = (),
     counts: str | Path | Mapping[str, int] | None = None,
     rescore: bool = False,
@@ -88,15 +89,17 @@ def report(
         html: File for a page that a browser opens, with charts and every answer.
         figures: Folder for the page's figures as SVG and PNG; needs kgedit[figures].
         brief: Only the overviews: every run in one row of each table.
-        by: What scores are broken down by: relation, tag, kind, year, popularity, subject_count, object_count; or
-            bleedover by neighbour_similarity, neighbour_popularity.
+        only: Only tables whose title contains one of these texts, in any case; () for all.
+        by: What scores are broken down by: relation, tag, kind, year, popularity, subject_count, object_count;
+            bleedover by neighbour_similarity, neighbour_popularity; two-hop questions by two_hop_count, two_hop_views.
         counts: Label or id -> how often a corpus names it, or a file of such pairs: for what ends in _count, and for
             neighbour_popularity in place of what the timestep tells.
         rescore: Score the answers of every run again first, and replace its scores.json.
         overwrite: Whether files of an earlier report with other content are replaced.
 
     Raises:
-        TimestepError: if a folder holds no finished run, a file exists, or counts are missing or cannot be read.
+        TimestepError: if a folder holds no finished run, a file exists, counts are missing or cannot be read, or no
+            table has such a title.
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.analysis.report import overview_tables, report_tables
@@ -113,7 +116,7 @@ def report(
         _rescore(folders)
     found = tuple(read_runs(folders))
     tables_of = overview_tables if brief else report_tables
-    made = Report(runs=found, tables=tuple(tables_of(found, by=by, counts=corpus_counts)))
+    made = Report(runs=found, tables=_chosen(tables_of(found, by=by, counts=corpus_counts), only))
     documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
     texts = {path: text() for path, text in documents if path}
     tables = _tables(made, tables_folder) if tables_folder else {}
@@ -126,6 +129,21 @@ def report(
         _write_figures(page, figures_folder)
     in_order = (*texts, tables_folder, *pages, figures_folder)
     return Report(made.runs, made.tables, tuple(path for path in in_order if path))
+
+
+def _chosen(tables: Sequence[Table], only: Sequence[str]) -> tuple[Table, ...]:
+    """Tables with one of these texts in their title.
+
+    Raises:
+        TimestepError: with the titles there are, if none has a text in it.
+    """
+    if not only:
+        return tuple(tables)
+    for text in only:
+        if not any(text.casefold() in table.title.casefold() for table in tables):
+            titles = "; ".join(dict.fromkeys(table.title for table in tables))
+            raise TimestepError(f"No table of this report has '{text}' in its title. There are: {titles}.")
+    return tuple(table for table in tables if any(text.casefold() in table.title.casefold() for text in only))
 
 
 def _tables(made: Report, folder: Path) -> dict[Path, str]:

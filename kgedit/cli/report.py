@@ -31,6 +31,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
         "kgedit report runs/* --html report.html --figures figures/",
         "kgedit report runs/ft_m --by relation --by year --brief",
         "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
+        'kgedit report runs/* --table "means over models" --table "by timestep"',
     ),
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
@@ -67,6 +68,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Label or id and its count in a corpus, a pair a line (tab or CSV) or a JSON object; for tenths by count.",
 )
+@click.option("--table", "only", multiple=True, metavar="TEXT", help="Only tables with TEXT in their title; repeat.")
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
 @click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
@@ -82,6 +84,7 @@ def report(
     by: tuple[str, ...],
     counts: Path | None,
     out: Path | None,
+    only: tuple[str, ...],
     brief: bool,
     rescore: bool,
     overwrite: bool,
@@ -92,6 +95,8 @@ def report(
     the axes, with 95 % intervals clustered by relation and numbers of questions; means over seeds. Then paired tests
     (permutations of whole relations) between methods on the same questions, one table for each axis and preset with
     what it cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, forward time.
+    Last what runs of several models share: means over models and by timestep, forced against free answers with averages
+    over methods, and unsolved questions.
     The order of rows does not depend on the order in which the runs are named. Only runs of the same cases and model
     that were trained in the same format and asked in the same way stand in one table; others are groups of their own
     and not ranked together. A table too wide for the terminal goes on in a further one. The page of --html is one file
@@ -109,6 +114,7 @@ def report(
         html=html_file,
         figures=figures,
         brief=brief,
+        only=only,
         by=by,
         counts=counts,
         rescore=rescore,

@@ -128,6 +128,16 @@ def test_empty_answers_are_shown_before_and_after(tmp_path: Path) -> None:
     assert "empty: empty update answers" in table.note
 
 
+def test_table_leaves_those_with_a_text_in_their_title(runs: list[Path]) -> None:
+    shown = command(*runs[:2], "--table", "unsolved", "--table", "LOCALITY, preset")
+    assert [line for line in shown.stdout.splitlines() if "preset wild" in line or line == "Unsolved"] == [
+        *("locality, preset wild", "Unsolved"),
+    ]
+    nothing = command(*runs[:2], "--table", "means over models")
+    assert nothing.exit_code == 1
+    assert "No table of this report has 'means over models' in its title. There are: Presets side" in nothing.stderr
+
+
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
     whole, brief = command(*runs[:2]), command(*runs[:2], "--brief")
     assert brief.exit_code == 0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from world.small_runs import T1, answer, write_run
 
 from kgedit.analysis.runs import Run
+from kgedit.analysis.specificity import specificity_table
 from kgedit.analysis.tables import Table
 from kgedit.analysis.two_hops import found_hops_table, single_hops_table
+from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
+from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
 from kgedit.runs.scoring import write_scores
 
@@ -93,3 +98,68 @@ def test_what_retrieves_nothing_has_no_table_of_what_was_found(tmp_path: Path) -
     run = read(tmp_path / "run", pair(1, "11", both=True))
     assert found_hops_table([run], "wild") is None
     assert single_hops_table([run], "synthetic") is None
+
+
+def known(number: int, hop: int, subject: str, middle: str) -> Case:
+    relation = f"P{hop}"
+    return Case(
+        case_id=(FIRST, SECOND)[hop - 1].format(number),
+        timestep=T1,
+        tag="update",
+        fact=Fact(f"Q{number}", subject, relation, "b", "Q9", middle),
+        question="Who?",
+        answer="Justin Trudeau",
+        cloze="",
+        old_objects=(),
+        old_answers=(),
+        probes=(),
+    )
+
+
+def test_both_hops_and_the_chain_are_scored_by_how_well_known_each_entity_is(tmp_path: Path) -> None:
+    """Two chains: the first begins at a rare subject and passes a common entity, the second the other way round."""
+    folder = tmp_path / "run"
+    write_run(folder, [*pair(1, "10", both=False), *pair(2, "01", both=True)])
+    chains = [(1, "rare", "common", "answer one"), (2, "common", "rare", "answer two")]
+    write_edited_cases(
+        folder,
+        [known(number, hop, *(entities[hop - 1 : hop + 1])) for number, *entities in chains for hop in (1, 2)],
+    )
+    write_scores(folder)
+    runs = read_runs([folder])
+    counts = {"rare": 3, "common": 900, "answer one": 5}
+
+    table = specificity_table(runs, "two_hop_count", preset="wild", counts=counts)
+
+    assert table is not None
+    assert [(*row[2:5], *(cell.mean for cell in row[5:])) for row in table.rows] == [
+        ("first subject", "3", 1, 1.0, 0.0, 0.0),
+        ("first subject", "8", 1, 0.0, 1.0, 1.0),
+        ("middle", "3", 1, 0.0, 1.0, 1.0),
+        ("middle", "8", 1, 1.0, 0.0, 0.0),
+        ("answer", "6", 1, 1.0, 0.0, 0.0),
+        ("answer", "not known", 1, 0.0, 1.0, 1.0),
+    ]
+    assert specificity_table(runs, "two_hop_count", preset="synthetic", counts=counts) is None
+
+
+def test_views_of_entities_are_read_from_the_cases_where_they_have_them(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    write_run(folder, [*pair(1, "10", both=False), *pair(2, "01", both=True)])
+    write_edited_cases(folder, [known(number, hop, "a", "b") for number in (1, 2) for hop in (1, 2)])
+    write_scores(folder)
+    (run,) = read_runs([folder])
+    without = specificity_table([run], "two_hop_views", preset="wild")
+    assert without is not None
+    assert {row[3] for row in without.rows} == {"not known"}
+    seen = run.cases.append_column("subject_views", pa.array([70.0, 1.0, 5.0, 1.0]))
+    table = specificity_table(
+        [replace(run, cases=seen.append_column("object_views", pa.array([None] * 4, pa.float64())))],
+        "two_hop_views",
+        preset="wild",
+    )
+    assert table is not None
+    tenths = {(row[2], row[3]): row[7].mean for row in table.rows}
+    assert tenths == {("first subject", "3"): 1.0, ("first subject", "8"): 0.0} | {
+        (name, "not known"): 0.5 for name in ("middle", "answer")
+    }
