@@ -95,9 +95,9 @@ def _shares_beyond(rows: pa.Table) -> tuple[Cell, ...] | None:
         return None
     total = len(rows)
     beyond = rows.filter(pc.field("begins_right") & ~pc.field(right))
-    shares = _shares(beyond[error].drop_null(), _BEYOND, total)
+    sorted_out = beyond[error].filter(pc.is_in(beyond[error], pa.array(_BEYOND)))
     begun, ended = (pc.sum(rows[name]).as_py() / total for name in ("begins_right", right))
-    return (total, begun, ended, *shares, len(beyond) / total - sum(shares))
+    return (total, begun, ended, *_shares(sorted_out, _BEYOND, total), (len(beyond) - len(sorted_out)) / total)
 
 
 def _rows(runs: Sequence[Run], preset: str, shares_of: _SharesOf) -> list[tuple[Cell, ...]]:
