@@ -156,7 +156,7 @@ def breakdowns(_: click.Context) -> Iterable[str]:
     """What a report breaks scores down by."""
     return (
         *("relation", "tag", "kind", "scenario", "year", "category", "popularity", "subject_count", "object_count"),
-        *("locality_basis", "neighbour_similarity", "neighbour_popularity"),
+        *("locality_basis", "neighbour_similarity", "neighbour_popularity", "two_hop_count", "two_hop_views"),
     )
 
 
