@@ -74,9 +74,10 @@ def specificity_table(runs: Sequence[Run], by: str, *, preset: str, counts: Coun
 
 def _states(runs: Sequence[Run], preset: str) -> Iterator[tuple[tuple[Cell, ...], Run, _Chains]]:
     """What identifies a row, its run and the questions: of the unedited model once, then of each edited one."""
-    unedited = ((run, found) for run in runs if (found := _chains(run, "before", preset)))
-    for run, found in list(unedited)[:1]:
-        yield (None, "unedited"), run, found
+    # Before any edit the runs of a group are the same model: one stands for all.
+    unedited = next(((run, found) for run in runs if (found := _chains(run, "before", preset))), None)
+    if unedited:
+        yield (None, "unedited"), *unedited
     for number, run in enumerate(runs, start=1):
         edited = None if run.spec.protocol == "single" else _chains(run, "own", preset)
         if edited:
@@ -92,13 +93,10 @@ def _chains(run: Run, stage: EvaluationStage, preset: str) -> _Chains | None:
     asked = asked.filter(pc.field("second_case").is_valid() & pc.field("value").is_valid())
     known, cases = _hashes(hops, "case"), _hashes(run.cases, "case")
     both = np.array([_hashes(asked, name) for name in ("case", "second_case")])
-    asked = asked.filter(pa.array((np.isin(both, known) & np.isin(both, cases)).all(axis=0)))
+    asked = asked.filter(pa.array((np.isin(both, known) & np.isin(both, cases)).all(axis=0))).sort_by("question")
     if not len(asked):
         return None
-    judged, both = (
-        judged_rows(asked),
-        np.array([_hashes(asked.sort_by("question"), n) for n in ("case", "second_case")]),
-    )
+    judged, both = judged_rows(asked), np.array([_hashes(asked, name) for name in ("case", "second_case")])
     alone = hops["value"].to_numpy()[np.searchsorted(known, both)]
     order = np.argsort(cases)
     return _Chains(
