@@ -77,9 +77,10 @@ def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
 def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -> Table | None:
     judged = all(run.scores.judging for run in runs)
     asked = [_Asked(axis, forced, free, judged) for axis in _AXES]
+    data = _data_sets(runs)
     rows = [
         (label, *row)
-        for choice, label in _data_sets(runs).items()
+        for choice, label in data.items()
         for row in _rows([run for run in runs if choice_of(run) == choice], asked)
     ]
     measured = [index for index in range(len(asked)) if any(triples[index][2] for *_, triples in rows)]
@@ -94,9 +95,17 @@ def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -
             Column(f"{_AXES[asked[index].axis]}, difference", "points"),
         )
     ]
-    body = tuple((*names, *(cell for index in measured for cell in triples[index])) for *names, triples in rows)
-    keys = tuple(Column(name, key=True) for name in ("data", "model", "method"))
-    return Table(f"{forced.name} against {free.name}, {editing}", (*keys, *columns), body, _note(asked[0]))
+    # With a single data set there is nothing to tell apart.
+    keys = ("data", "model", "method")[len(data) == 1 :]
+    body = tuple(
+        (*names[-len(keys) :], *(cell for index in measured for cell in triples[index])) for *names, triples in rows
+    )
+    return Table(
+        f"{forced.name} against {free.name}, {editing}",
+        (*(Column(name, key=True) for name in keys), *columns),
+        body,
+        _note(asked[0]),
+    )
 
 
 def _rows(runs: Sequence[Run], asked: Sequence[_Asked]) -> list[tuple[str, str, list[_Triple]]]:

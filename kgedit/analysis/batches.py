@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
 
 import numpy as np
@@ -54,19 +55,23 @@ def batches_table(runs: Sequence[Run], preset: str) -> Table | None:
         if measured is None or len(own) < 2:
             continue
         for first, last in pairwise((0, *own)):
-            cells = [_cell(measured, first, last, point, run, preset) if point in own else None for point in points]
-            rows.append((number, run.spec.method, f"{first + 1:,}-{last:,}", *cells))
+            lasting = _lasting(measured, first, last, own)
+            if len(lasting):
+                cells = (_cell(measured, lasting, point, run, preset) if point in own else None for point in points)
+                rows.append((number, run.spec.method, f"{first + 1:,}-{last:,}", len(lasting), *cells))
     if not rows:
         return None
     columns = (
         *METHOD,
         Column("batch", key=True),
-        *(Column(f"after {point:,}", preset_unit(runs, preset), with_counts=True) for point in points),
+        Column("n", "count"),
+        *(Column(f"after {point:,}", preset_unit(runs, preset)) for point in points),
     )
     note = (
         f"{metrics_of(runs, preset)} on the update questions of each batch, with the 95 % interval clustered by "
         "relation. Batch: the edits between two measurements (--evaluate-every); columns: edits so far. The first "
-        f"value of a row is right after its batch. Of more than {_MOST_POINTS} measurements as many are shown, evenly "
+        "value of a row is right after its batch. n: its edits that were asked about each time; those that a later "
+        f"timestep puts out of date are left out. Of more than {_MOST_POINTS} measurements as many are shown, evenly "
         "spaced, and batches reach from one to the next."
     )
     return Table(f"Batches followed, preset {preset}", columns, tuple(rows), note)
@@ -118,6 +123,13 @@ def _points(measured: _Measured | None) -> list[int]:
     return [int(point) for point in points]
 
 
-def _cell(measured: _Measured, first: int, last: int, point: int, run: Run, preset: str) -> Estimate | None:
-    chosen = (measured.at == point) & (measured.edit >= first) & (measured.edit < last)
+def _lasting(measured: _Measured, first: int, last: int, points: Sequence[int]) -> Integers:
+    """Edits of a batch that were asked about whenever any of them was, so that a row compares the same questions."""
+    batch = (measured.edit >= first) & (measured.edit < last)
+    asked = [found for point in points if len(found := measured.edit[batch & (measured.at == point)])]
+    return reduce(np.intersect1d, asked) if asked else np.zeros(0, dtype=np.int64)
+
+
+def _cell(measured: _Measured, edits: Integers, point: int, run: Run, preset: str) -> Estimate | None:
+    chosen = (measured.at == point) & np.isin(measured.edit, edits)
     return estimate_of(measured.value[chosen], measured.relation[chosen], preset_scale([run], preset))

@@ -176,7 +176,7 @@ def test_each_batch_is_followed_by_the_order_of_editing(tmp_path: Path) -> None:
     answers = [
         *said("..11", edits=2),
         *said("1010"),
-        *said("0010", after=T2),
+        *said(".010", after=T2),
         *said("1", after=T2, timestep=T2),
     ]
     write_run(folder, answers, protocol="sequential", batch_size=2)
@@ -184,7 +184,11 @@ def test_each_batch_is_followed_by_the_order_of_editing(tmp_path: Path) -> None:
     write_scores(folder)
     (run,) = read_runs([folder])
     rows = [tuple(row.values())[2:] for row in cells(batches_table([run], "wild"))]
-    assert rows == [("1-2", "100.0", "50.0", "50.0"), ("3-4", "–", "50.0", "0.0"), ("5-5", "–", "–", "100.0")]
+    assert rows == [
+        ("1-2", "2", "100.0", "50.0", "50.0"),
+        ("3-4", "1", "–", "0.0", "0.0"),
+        ("5-5", "1", "–", "–", "100.0"),
+    ], "the last edit of the second batch, right at first, is out of date in the next timestep"
     assert batches_table([run], "synthetic") is None
 
 
@@ -207,7 +211,7 @@ def test_averages_are_over_methods_of_a_model_and_over_all_rows(tmp_path: Path) 
         read(tmp_path / "c", both_ways([1, 1, 1, 0], "1110", unchanged="1100"), method="ft_m", model="m/b"),
     ]
     (table,) = averages_tables(found)
-    rows = [tuple(row.values())[1:] for row in cells(table)]
+    rows = [tuple(row.values()) for row in cells(table)]
     assert rows == [
         ("a", "ft_m", "100.0", "50.0", "-50.0", "100.0", "100.0", "+0.0"),
         ("a", "rome", "75.0", "0.0", "-75.0", "25.0", "25.0", "+0.0"),
@@ -215,10 +219,25 @@ def test_averages_are_over_methods_of_a_model_and_over_all_rows(tmp_path: Path) 
         ("b", "ft_m", "75.0", "75.0", "+0.0", "50.0", "50.0", "+0.0"),
         ("all models", "average of 3", "83.3", "41.7", "-41.7", "58.3", "58.3", "+0.0"),
     ]
-    assert [column.name for column in table.columns][3:6] == [
+    assert [column.name for column in table.columns][2:5] == [
         *("reliability, synthetic", "reliability, wild", "reliability, difference"),
     ]
     assert averages_tables(found[:1]) == [], "one row has no average"
+
+
+def test_data_sets_are_averaged_apart(tmp_path: Path) -> None:
+    small, large = both_ways([1, 0], "10"), both_ways([1, 1, 1, 1], "1110")
+    found = [
+        read(tmp_path / f"{data}-{method}", answers, method=method)
+        for data, answers in (("small", small), ("large", large))
+        for method in ("ft_m", "rome")
+    ]
+    (table,) = averages_tables(found)
+    assert [(row["method"], row["reliability, wild"]) for row in cells(table)] == [
+        *[("ft_m", "50.0"), ("rome", "50.0"), ("average of 2", "50.0")],
+        *[("ft_m", "75.0"), ("rome", "75.0"), ("average of 2", "75.0")],
+    ]
+    assert len({row["data"] for row in cells(table)}) == 2
 
 
 def test_a_report_names_the_cases_where_models_do_not_share_them(tmp_path: Path, runs: list[Run]) -> None:
