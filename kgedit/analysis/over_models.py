@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import (
@@ -69,9 +70,8 @@ def approaches(runs: Sequence[Run]) -> list[Approach]:
         by_key.setdefault(_way(run), []).append(run)
     parts = [part for same in by_key.values() for part in _apart(same)]
     methods = Counter(part[0].spec.method for part in parts)
-    unedited = {run.spec.model: [run] for run in reversed(runs)}
     return [
-        Approach("unedited", "before", {run.spec.model: unedited[run.spec.model] for run in runs}),
+        Approach("unedited", "before", _by_model(runs)),
         *(Approach(_name(part, methods), "own", _by_model(part)) for part in parts),
     ]
 
@@ -158,12 +158,20 @@ def _by_timestep(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset
 
 
 def _split(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str, *, column: str) -> _Parts:
-    asked = [rows_of(run, stage, axis, preset) for run in runs]
+    asked = _asked(runs, stage, axis, preset)
+    if not asked:
+        return {}
     parts = {
         name: mean_over_runs([judged_rows(rows.filter(pc.field(column) == name)) for rows in asked])
         for name in runs[0].scores.timesteps
     }
     return {name: judged for name, judged in parts.items() if len(judged.questions)}
+
+
+def _asked(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str) -> list[pa.Table]:
+    """Rows of the runs that have any; of an unedited model, which answers alike in all runs, those of one."""
+    found = [rows for run in runs if len(rows := rows_of(run, stage, axis, preset))]
+    return found[:1] if stage == "before" else found
 
 
 def _same_questions(several: Sequence[_Parts]) -> bool:
@@ -256,9 +264,12 @@ def _earlier(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
 
 def _changes(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
     """What earlier questions gained since right after their own edits."""
-    own = mean_over_runs([judged_rows(rows_of(run, "own", axis, preset)) for run in runs])
+    asked, earlier = _asked(runs, "own", axis, preset), _earlier(runs, axis, preset)
+    if not asked or not earlier:
+        return {}
+    own = mean_over_runs([judged_rows(rows) for rows in asked])
     found = {}
-    for name, later in _earlier(runs, axis, preset).items():
+    for name, later in earlier.items():
         common = common_questions([own, later])
         first, second = at_questions(own, common), at_questions(later, common)
         found[name] = JudgedQuestions(common, second.values - first.values, first.relations)

@@ -116,6 +116,21 @@ def test_what_was_never_asked_again_has_no_earlier_scores(tmp_path: Path) -> Non
     assert {row["asked"] for row in rows} == {"current"}
 
 
+def test_an_unedited_model_is_shown_whichever_of_its_runs_asked_under_the_preset(tmp_path: Path) -> None:
+    answers = over_time(("10", "00"), ("11", "10"), "10")
+    forced = [answer(f"Q{n}:P{n % 2}:Q9", of=SYNTHETIC, timestep=t) for n in (0, 1) for t in (T1, T2)]
+    found = [
+        read(tmp_path / "a", forced, method="ft_m", model="m/a", presets=(SYNTHETIC,)),
+        read(tmp_path / "b", answers, method="rag", model="m/a"),
+        read(tmp_path / "c", answers, method="rag", model="m/b", seed=1),
+        read(tmp_path / "d", over_time(("10", "00"), ("00", "00"), "00"), method="rag", model="m/b", seed=2),
+    ]
+    rows = [tuple(row.values()) for row in cells(means_table(found, "wild"))]
+    assert [row[:2] for row in rows[:3]] == [("unedited", "a"), ("unedited", "b"), ("unedited", "mean of 2")]
+    assert rows[0][2] == "25.0 ±25.0"
+    assert rows[4][1:] == ("b", "37.5 ±12.5"), "the mean over two seeds, question by question"
+
+
 def test_models_with_other_cases_are_apart_unless_each_has_what_it_failed(tmp_path: Path, runs: list[Run]) -> None:
     other = read(tmp_path / "other", over_time(("00", "00"), ("11", "10"), "10"), method="rag", model="m/c")
     assert [len(part) for part in groups_over_models([*runs, other])] == [3, 1]
