@@ -7,8 +7,10 @@ printed. The classifier never sees an entity that it is measured on. The file ha
 statements, ranks and history are unknown here, and its "update" is any other value, corrections included: nothing in it
 says when a value became true. Of an edit with several labels the first one counts.
 
-With ``--subclasses`` containment by P279 is known for some of the items, from the statements of one dump: it shows what
-snapshots add, and no rule was developed with it.
+With ``--snapshots`` what real data knows of the items is joined with them (classes, containment, descriptions), as an
+export joins labelled changes with its snapshots: each given file is loaded by the loader of its format, as a snapshot
+of a temporary home. Several tables of KGTK are one dump. The lines "both known" are of the edits of items where
+something lies around both values.
 
 Meanings of texts need an embedder (``--embedder all-minilm-l6-v2``, a few minutes of CPU) and are left out without.
 """
@@ -17,13 +19,14 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
+import datetime
+import tempfile
 import zlib
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,75 +35,86 @@ from sklearn.metrics import f1_score, precision_recall_curve
 from sklearn.model_selection import GroupKFold
 
 from kgedit.llm.embeddings import load_embedder
+from kgedit.loaders.loads import load_with
+from kgedit.store.ingest import ingest
+from kgedit.store.schemas import LoaderOptions
+from kgedit.store.snapshots import Snapshot
+from kgedit.store.sources import DumpFile
 from kgedit.timesteps.kinds import RULES, judge_kinds, judge_with_classifier, read_labelled, train_classifier
 from kgedit.timesteps.kinds.columns import VALUES
 from kgedit.timesteps.kinds.features import Embedder
-from kgedit.timesteps.kinds.signals import signals_of_values
-from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH
+from kgedit.timesteps.kinds.signals import signals_of_known_values, signals_of_values
 
-SHOWN = ("all", "string", "time", "quantity", "item")
+SHOWN = ("all", "string", "time", "quantity", "item", "both known")
 RECALL = 0.8
 
 
 @dataclass(frozen=True)
 class Edits:
-    """Labelled edits as columns VALUES, their kinds and the ids of their entities."""
+    """Labelled edits as columns VALUES, their kinds, the ids of their entities, and their signals."""
 
     values: pa.Table
     kinds: NDArray[np.str_]
     entities: NDArray[np.str_]
-    within: list[bool | None]
-    around: list[bool | None]
+    signals: pa.Table
 
     def take(self, rows: NDArray[np.int64]) -> Edits:
-        within, around = ([column[row] for row in rows] for column in (self.within, self.around))
-        return Edits(self.values.take(rows), self.kinds[rows], self.entities[rows], within, around)
+        return Edits(self.values.take(rows), self.kinds[rows], self.entities[rows], self.signals.take(rows))
 
     @property
     def labelled(self) -> pa.Table:
         return self.values.append_column("kind", pa.array(self.kinds))
 
     @property
-    def signals(self) -> pa.Table:
-        """Signals of the values, with what is known of containment."""
-        signals = signals_of_values(self.values)
-        for name, known_of in (("new_within_old", self.within), ("old_within_new", self.around)):
-            place = signals.schema.get_field_index(name)
-            signals = signals.set_column(place, name, pa.array(known_of, pa.bool_()))
-        return signals
+    def both_known(self) -> NDArray[np.bool_]:
+        """Whether something lies around both values."""
+        within, around = (self.signals[name].is_valid().to_numpy() for name in ("new_within_old", "old_within_new"))
+        known: NDArray[np.bool_] = within & around
+        return known
 
 
-def read_edits(path: Path, subclasses: Path | None) -> Edits:
-    """The labelled edits, with values in the spelling of the store."""
+def read_edits(path: Path, dumps: Sequence[Path] = ()) -> Edits:
+    """The labelled edits, with values in the spelling of the store, joined with what some dumps know of them."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+        entities = np.array([row["entity_id"] for row in csv.DictReader(file)])
     labelled = read_labelled(path)
     values, kinds = labelled.select(VALUES.names), np.array(labelled["kind"].to_pylist())
-    classes = read_subclasses(subclasses) if subclasses else {}
-    ids = [(row["old_value"].strip('"'), row["new_value"].strip('"')) for row in rows]
-    within = [contains(classes, old, new) for old, new in ids]
-    around = [contains(classes, new, old) for old, new in ids]
-    return Edits(values, kinds, np.array([row["entity_id"] for row in rows]), within, around)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        snapshots = load_dumps(home, dumps)
+        signals = (
+            signals_of_known_values(values, snapshots, spill=home / "spill") if dumps else signals_of_values(values)
+        )
+    return Edits(values, kinds, entities, signals)
 
 
-def read_subclasses(path: Path) -> dict[str, set[str]]:
-    """Class -> classes above it, from KGTK's edges (tab-separated, gzip, columns node1 and node2)."""
-    above: dict[str, set[str]] = defaultdict(set)
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            above[row["node1"]].add(row["node2"])
-    return above
+def load_dumps(home: Path, dumps: Sequence[Path]) -> list[Snapshot]:
+    """Each dump as a snapshot; the days are those of the order given. Tables of KGTK become one dump."""
+    tables = [path for path in dumps if path.name.endswith(".tsv.gz")]
+    others = [path for path in dumps if path not in tables]
+    sources = [("wikidata_json", path) for path in others]
+    if tables:
+        sources.append(("kgtk", write_edges(tables, home / "edges.tsv")))
+    snapshots = []
+    for number, (loader, path) in enumerate(sources):
+        day = datetime.date(2015, 1, 1) + datetime.timedelta(days=number)
+        order = load_with(loader, LoaderOptions(), date=day, slice_of=path.name)
+        source = DumpFile(path)
+        snapshots.append(ingest(home, order, source, workers=1, overwrite=False, progress=lambda done, counted: None))
+    return snapshots
 
 
-def contains(above: dict[str, set[str]], outer: str, inner: str) -> bool | None:
-    """Whether the inner one is below the outer one; None where nothing is above it."""
-    if inner not in above:
-        return None
-    reached, last = set[str](), {inner}
-    for _ in range(MAX_DEPTH):
-        last = {one for name in last for one in above.get(name, ())} - reached
-        reached |= last
-    return outer in reached
+def write_edges(tables: Sequence[Path], path: Path) -> Path:
+    """All edges of some KGTK tables in one file, in the order that the loader needs."""
+    read = "read_csv($tables, delim='\t', quote='', all_varchar=true, union_by_name=true)"
+    with duckdb.connect() as connection:
+        connection.execute("SET threads = 1")
+        connection.execute(
+            f"COPY (SELECT DISTINCT id, node1, label, node2 FROM {read} WHERE node1 SIMILAR TO '[QP][0-9]+' "
+            f"ORDER BY node1, id) TO '{path}' (HEADER, DELIMITER '\t', QUOTE '', ESCAPE '')",
+            {"tables": [str(table) for table in tables]},
+        )
+    return path
 
 
 def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> dict[str, tuple[int, float, float]]:
@@ -109,6 +123,9 @@ def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) 
     measured = {}
     for name in SHOWN:
         rows = np.ones(len(types), bool) if name == "all" else types == name
+        rows = (types == "item") & edits.both_known if name == "both known" else rows
+        if not rows.any():
+            continue
         precision, recall, _ = precision_recall_curve(edits.kinds[rows] == "update", update[rows])
         macro = f1_score(
             edits.kinds[rows], kinds[rows], average="macro", labels=np.unique(edits.kinds[rows]), zero_division=0
@@ -144,8 +161,8 @@ def by_classifier(edits: Edits, folds: int, seed: int, embed: Embedder | None) -
     names = np.unique(edits.kinds)
     probabilities = np.zeros((len(edits.kinds), len(names)))
     for train, test in GroupKFold(folds).split(edits.kinds, groups=edits.entities):
-        classifier = train_classifier(edits.labelled.take(train), seed=seed, embed=embed)
-        tested = edits.take(test).signals
+        learnt, tested = edits.take(train), edits.take(test).signals
+        classifier = train_classifier(learnt.labelled, signals=learnt.signals, seed=seed, embed=embed)
         found = classifier.probabilities(tested)
         judged = judge_with_classifier(classifier, tested).to_pylist()
         for row, of_classifier, verdict in zip(test, found, judged, strict=True):
@@ -173,7 +190,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     shared = Path(__file__).resolve().parents[2] / "shared" / "data" / "wd_change_gold" / "edits.csv"
     parser.add_argument("--edits", type=Path, default=shared, help="the labelled edits")
-    parser.add_argument("--subclasses", type=Path, help="P279 edges, as gzipped KGTK file, for containment of items")
+    parser.add_argument(
+        "--snapshots", type=Path, nargs="*", default=[], help="JSON dumps and KGTK tables (.tsv.gz) to join"
+    )
     parser.add_argument("--embedder", help="embedder for meanings of texts; none without")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -183,11 +202,15 @@ def main() -> None:
     if not options.edits.is_file():
         print(f"No labelled edits at {options.edits}: nothing is measured.")
         return
-    edits = read_edits(options.edits, options.subclasses)
+    edits = read_edits(options.edits, options.snapshots)
     counted = ", ".join(
         f"{row['values']} {row['counts']}" for row in pc.value_counts(pa.array(edits.kinds)).to_pylist()
     )
     print(f"{len(edits.kinds)} edits of {len(set(edits.entities))} entities: {counted}")
+    known = [edits.signals[name].is_valid().to_numpy() for name in ("new_within_old", "old_within_new")]
+    print(
+        f"something lies around both values of {(known[0] & known[1]).sum()} edits, of one of {(known[0] ^ known[1]).sum()}"
+    )
     print(f"{'':34} {'':9} {'edits':>6} {f'P at R {RECALL:g}':>10} {'macro-F1':>9}")
     if options.only != "classifier":
         for title, half in zip(

@@ -58,11 +58,15 @@ class KindClassifier:
 
 
 @names_extra
-def train_classifier(labelled: pa.Table, *, seed: int = 0, embed: Embedder | None = None) -> KindClassifier:
+def train_classifier(
+    labelled: pa.Table, *, signals: pa.Table | None = None, seed: int = 0, embed: Embedder | None = None
+) -> KindClassifier:
     """Train a classifier; the same rows, seed and versions give the same one.
 
     Args:
         labelled: Columns VALUES and ``kind``, from kgedit.timesteps.kinds.labelled.read_labelled.
+        signals: Of these rows, from signals_of_known_values: what snapshots say of the values is learnt too. None for
+            the values in words alone.
         seed: Of all that is random in it.
         embed: Gives features of meaning; None does without.
 
@@ -75,7 +79,7 @@ def train_classifier(labelled: pa.Table, *, seed: int = 0, embed: Embedder | Non
     kinds = sorted(set(labelled["kind"].to_pylist()))
     if len(kinds) < 2:
         raise TimestepError(f"The labelled changes have {len(kinds)} kind; a classifier needs two or more.")
-    signals = signals_of_values(labelled)
+    signals = signals_of_values(labelled) if signals is None else signals
     properties = tuple(common_properties(signals))
     columns = feature_table(signals, properties, embed)
     known = known_features(columns)

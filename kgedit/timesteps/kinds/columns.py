@@ -37,7 +37,7 @@ def check_kinds(names: Collection[str]) -> None:
 
 
 _STRINGS = pa.list_(pa.string())
-_BOTH_SIDES = ("text", "description", "classes", "unit", "language", "precision", "calendar")
+_BOTH_SIDES = ("object", "text", "description", "classes", "unit", "language", "precision", "calendar")
 
 CHANGES = pa.schema(
     [("subject", pa.string()), ("property", pa.string()), ("old_objects", _STRINGS), ("new_objects", _STRINGS)]
@@ -53,7 +53,7 @@ VALUES = pa.schema(
         *((f"{side}_{name}", pa.string()) for side in ("old", "new") for name in _BOTH_SIDES),
     ]
 )
-"""An old and a new value in words. ``text`` is an entity's label or a literal in the store's spelling ("1999-05",
+"""An old and a new value in words. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's label or a literal in the store's spelling ("1999-05",
 "41.50"); ``classes`` are the labels of what an entity is an instance of, one a line."""
 
 KINDS_OF_CHANGES = pa.schema(

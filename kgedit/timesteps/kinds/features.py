@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kgedit.timesteps.kinds.signals import ENTITY_SIGNALS
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS
 
 Numbers = NDArray[np.float64]
@@ -58,7 +59,7 @@ def feature_table(signals: pa.Table, properties: Sequence[str], embed: Embedder 
         properties: Those that are told apart, from common_properties of the training rows.
         embed: For features of meaning; None leaves them out.
     """
-    columns = {signal.name: _numbers(signals[signal.name]) for signal in VALUE_SIGNALS}
+    columns = {signal.name: _numbers(signals[signal.name]) for signal in (*ENTITY_SIGNALS, *VALUE_SIGNALS)}
     columns["value_type"] = _position(signals["value_type"], _VALUE_TYPES)
     columns["property"] = _position(signals["property"], properties)
     for name in ("text", "description"):

@@ -116,6 +116,8 @@ def _values(row: dict[str, str]) -> dict[str, str | None]:
     for side in ("old", "new"):
         text = row[f"{side}_value"].removeprefix('"').removesuffix('"')
         if value_type == "item":
+            values[f"{side}_object"] = text
+            values[f"{side}_object"] = text
             values[f"{side}_text"] = _known(row[f"{side}_value_label"])
             values[f"{side}_description"] = _known(row[f"{side}_value_description"])
         elif value_type == "time":

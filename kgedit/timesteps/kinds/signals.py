@@ -19,7 +19,7 @@ from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.columns import CHANGES, VALUES
 from kgedit.timesteps.kinds.macros import define_macros
 from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
-from kgedit.timesteps.kinds.snapshot_tables import ids, make_tables
+from kgedit.timesteps.kinds.snapshot_tables import ids, make_tables, make_tables_of_values
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values
 from kgedit.wikidata.times import day_number
 
@@ -29,8 +29,7 @@ MEMORY = "192MB"
 _BEGUN = "coalesce(n.start_first, n.point_first)"
 _BEGUN_UNTIL = "coalesce(n.start_until, n.point_until)"
 
-SNAPSHOT_SIGNALS = (
-    # The two entities.
+ENTITY_SIGNALS = (
     Signal("merged", "one of the values redirects to the other", "p.old_target = p.new_target"),
     Signal("namesake", "a label of one value is an alias or the label of the other",
            "CASE WHEN p.old_object[1] = 'Q' AND p.new_object[1] = 'Q' THEN "
@@ -39,9 +38,29 @@ SNAPSHOT_SIGNALS = (
            "CASE WHEN p.old_class_ids <> [] AND p.new_class_ids <> [] "
            "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
     Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN p.new_has_container THEN w.inner_id IS NOT NULL END"),
+           "CASE WHEN p.new_containers > 0 THEN w.inner_id IS NOT NULL END"),
     Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN p.old_has_container THEN v.inner_id IS NOT NULL END"),
+           "CASE WHEN p.old_containers > 0 THEN v.inner_id IS NOT NULL END"),
+    Signal("classes_alike", "share of the classes of either value that both are instances of",
+           "len(list_intersect(p.old_class_ids, p.new_class_ids)) "
+           "/ nullif(len(list_distinct(p.old_class_ids || p.new_class_ids)), 0)", number=True),
+    Signal("containers_alike", "share of what lies around either value that lies around both",
+           "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN coalesce(near.shared, 0) "
+           "/ (p.old_containers + p.new_containers - coalesce(near.shared, 0)) END", number=True),
+    Signal("steps_apart", "steps between both values by way of the nearest thing that both lie within",
+           "near.steps", number=True),
+    Signal("steps_inward", "steps from the new value out to the old one; negative from the old one to the new one",
+           "CASE WHEN w.depth IS NOT NULL THEN w.depth WHEN v.depth IS NOT NULL THEN -v.depth "
+           "WHEN p.old_containers > 0 AND p.new_containers > 0 THEN 0 END", number=True),
+    Signal("more_containers", "how many more things lie around the new value than around the old one",
+           "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN p.new_containers - p.old_containers END",
+           number=True),
+)  # fmt: skip
+"""What snapshots say of both values, whatever statement has them. ``p`` is the pair of values, ``w`` and ``v`` are
+containment, ``near`` what both lie within."""
+
+SNAPSHOT_SIGNALS = (
+    *ENTITY_SIGNALS,
     # The dates of the statements.
     Signal("starts_in_window", "the new value's start, or point in time, lies between the snapshots",
            f"{_BEGUN} > $old AND {_BEGUN_UNTIL} <= $until"),
@@ -83,7 +102,7 @@ SNAPSHOT_SIGNALS = (
 )  # fmt: skip
 """``p`` the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``a`` and ``c`` the statements of
 the old value in the older and in the newer snapshot, ``b`` and ``d`` those of the new one, ``h`` earlier facts, ``s``
-the subject, ``w`` and ``v`` containment. ``$until`` is the day after the newer snapshot."""
+the subject. ``$until`` is the day after the newer snapshot."""
 
 _PROPERTY_SIGNALS = tuple(
     Signal(name, meaning, f"p.property IN {ids(properties)}")
@@ -154,6 +173,80 @@ def signals_of_values(values: pa.Table) -> pa.Table:
     return compared.select(SIGNALS_OF_CHANGES.names).cast(SIGNALS_OF_CHANGES)
 
 
+def signals_of_known_values(values: pa.Table, snapshots: Sequence[Snapshot], *, spill: Path) -> pa.Table:
+    """As signals_of_values, with what snapshots say of both values: containment, classes, redirects, names.
+
+    What the values lack (descriptions, classes) is taken from the snapshots; what they have is kept. Dates, ranks and
+    history stay null: the statements of the values need not be in any of the snapshots.
+
+    Args:
+        values: Columns VALUES; ``old_object`` and ``new_object`` are looked up.
+        snapshots: In any order; none gives the result of signals_of_values.
+        spill: Folder for what does not fit in memory.
+
+    Returns:
+        Columns SIGNALS_OF_CHANGES, in the order of the rows.
+    """
+    if not snapshots:
+        return signals_of_values(values)
+    numbered = values.select(VALUES.names).cast(VALUES).append_column("row_", pa.array(range(len(values)), pa.int64()))
+    computed = ", ".join(f"{signal.sql} AS {signal.name}" for signal in ENTITY_SIGNALS)
+    with open_engine(spill, memory=MEMORY) as connection:
+        define_macros(connection)
+        make_tables_of_values(connection, snapshots, numbered)
+        words = ", ".join(f"p.{name}" for name in VALUES.names)
+        known = connection.sql(f"SELECT {words}, {computed} FROM pair p {_CONTAINMENT} ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names
+    signals = signals_of_values(known)
+    for signal in ENTITY_SIGNALS:
+        place = signals.schema.get_field_index(signal.name)
+        signals = signals.set_column(place, signal.name, known[signal.name].cast(signal_type(signal)))
+    return signals
+
+
+_CONTAINMENT = """
+    LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object
+    LEFT JOIN contained v ON v.inner_id = p.old_object AND v.outer_id = p.new_object
+    LEFT JOIN near ON near.old_object = p.old_object AND near.new_object = p.new_object
+"""
+
+
+def signals_of_known_values(values: pa.Table, snapshots: Sequence[Snapshot], *, spill: Path) -> pa.Table:
+    """As signals_of_values, with what snapshots say of both values: containment, classes, redirects, names.
+
+    What the values lack (descriptions, classes) is taken from the snapshots; what they have is kept. Dates, ranks and
+    history stay null: the statements of the values need not be in any of the snapshots.
+
+    Args:
+        values: Columns VALUES; ``old_object`` and ``new_object`` are looked up.
+        snapshots: In any order; none gives the result of signals_of_values.
+        spill: Folder for what does not fit in memory.
+
+    Returns:
+        Columns SIGNALS_OF_CHANGES, in the order of the rows.
+    """
+    if not snapshots:
+        return signals_of_values(values)
+    numbered = values.select(VALUES.names).cast(VALUES).append_column("row_", pa.array(range(len(values)), pa.int64()))
+    computed = ", ".join(f"{signal.sql} AS {signal.name}" for signal in ENTITY_SIGNALS)
+    with open_engine(spill, memory=MEMORY) as connection:
+        define_macros(connection)
+        make_tables_of_values(connection, snapshots, numbered)
+        words = ", ".join(f"p.{name}" for name in VALUES.names)
+        known = connection.sql(f"SELECT {words}, {computed} FROM pair p {_CONTAINMENT} ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names
+    signals = signals_of_values(known)
+    for signal in ENTITY_SIGNALS:
+        place = signals.schema.get_field_index(signal.name)
+        signals = signals.set_column(place, signal.name, known[signal.name].cast(signal_type(signal)))
+    return signals
+
+
+_CONTAINMENT = """
+    LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object
+    LEFT JOIN contained v ON v.inner_id = p.old_object AND v.outer_id = p.new_object
+    LEFT JOIN near ON near.old_object = p.old_object AND near.new_object = p.new_object
+"""
+
+
 def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, earlier: int) -> pa.Table:
     of_snapshots = ", ".join(f"{signal.sql} AS {signal.name}" for signal in (*SNAPSHOT_SIGNALS, *_PROPERTY_SIGNALS))
     pairs = f"""
@@ -166,8 +259,7 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, 
         LEFT JOIN new_stated d ON d.subject = p.subject AND d.property = p.property AND d.object = p.new_object
         LEFT JOIN held_earlier h ON h.subject = p.subject AND h.property = p.property AND h.object = p.new_object
         LEFT JOIN subject_dates s ON s.subject = p.subject
-        LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object
-        LEFT JOIN contained v ON v.inner_id = p.old_object AND v.outer_id = p.new_object
+        {_CONTAINMENT}
     """  # noqa: S608 - our own names and numbers
     connection.execute(
         f"CREATE TABLE compared_pair AS {add_value_signals(pairs)}",

@@ -32,7 +32,8 @@ def make_tables(
     earlier: Sequence[Snapshot],
     changes: pa.Table,
 ) -> None:
-    """Make the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates, contained.
+    """Make the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates, contained
+    and near.
 
     Args:
         connection: One that knows the macros.
@@ -45,6 +46,7 @@ def make_tables(
         TimestepError: if a subject and property occur twice.
     """
     _make_views(connection, old, new)
+    _make_known(connection, (old, new))
     _make_changes(connection, changes)
     _make_held(connection, earlier)
     _make_stated(connection)
@@ -52,6 +54,38 @@ def make_tables(
     _make_contained(connection)
     _make_pairs(connection)
     _make_subject_dates(connection)
+
+
+def make_tables_of_values(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], values: pa.Table
+) -> None:
+    """Make the tables pair, contained and near of pairs of values that need not be in any snapshot.
+
+    Args:
+        connection: One that knows the macros.
+        snapshots: What is known of the values, in any order; of two labels the latest one counts.
+        values: Columns VALUES and ``row_``; only ids in old_object and new_object are looked up.
+    """
+    _make_known(connection, sorted(snapshots, key=lambda snapshot: snapshot.date))
+    connection.register("values_given", values)
+    connection.execute("CREATE TABLE compared AS FROM values_given")
+    connection.unregister("values_given")
+    _make_names(connection)
+    _make_contained(connection)
+    words = ("text", "description", "classes")
+    sides = ", ".join(f"{_side(side)}, {', '.join(f'k.{side}_{name}' for name in _LITERAL)}" for side in ("old", "new"))
+    given = ", ".join(
+        f"coalesce(k.{side}_{name}, p.{side}_{name}) AS {side}_{name}" for side in ("old", "new") for name in words
+    )
+    connection.execute(
+        f"""
+        CREATE TABLE pair AS
+        WITH looked_up AS (
+            SELECT k.row_, {sides} FROM compared k {_joins("old")} {_joins("new")})
+        SELECT p.* REPLACE ({given}), k.subject, k.property, k.property_label, k.value_type
+        FROM looked_up p JOIN compared k USING (row_)
+        """  # noqa: S608 - our own names
+    )
 
 
 def ids(names: Iterable[str]) -> str:
@@ -63,13 +97,25 @@ def _make_views(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snaps
     for name, snapshot in (("old", old), ("new", new)):
         for part, path in (("facts", snapshot.facts), ("claims", snapshot.claims), ("entities", snapshot.entities)):
             connection.execute(f"CREATE VIEW {name}_{part} AS SELECT * FROM {literal(path)}")  # noqa: S608 - paths through literal()
+
+
+def _make_known(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
+    """Views ``known_facts`` and ``known_entities`` of all snapshots, oldest first, and the table ``redirect``."""
+    facts = " UNION ALL ".join(
+        f"SELECT subject, property, object FROM {literal(snapshot.facts)}"  # noqa: S608 - paths through literal()
+        for snapshot in snapshots
+    )
+    entities = " UNION ALL ".join(
+        f"SELECT id, label, description, aliases, redirect_target, {-number} AS age FROM {literal(snapshot.entities)}"  # noqa: S608 - paths through literal()
+        for number, snapshot in enumerate(snapshots)
+    )
+    connection.execute(f"CREATE VIEW known_facts AS {facts}")
+    connection.execute(f"CREATE VIEW known_entities AS {entities}")
     connection.execute(
         """
         CREATE TABLE redirect AS
-        SELECT id, any_value(target ORDER BY age) AS target FROM (
-            SELECT id, redirect_target AS target, 0 AS age FROM new_entities WHERE redirect_target IS NOT NULL
-            UNION ALL SELECT id, redirect_target, 1 FROM old_entities WHERE redirect_target IS NOT NULL)
-        GROUP BY id
+        SELECT id, any_value(redirect_target ORDER BY age) AS target FROM known_entities
+        WHERE redirect_target IS NOT NULL GROUP BY id
         """
     )
 
@@ -159,7 +205,7 @@ def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"""
         CREATE TABLE class_of AS
-        SELECT DISTINCT subject AS id, object AS class_id FROM (FROM new_facts UNION ALL FROM old_facts)
+        SELECT DISTINCT subject AS id, object AS class_id FROM known_facts
         WHERE property = '{INSTANCE_OF}'
           AND subject IN (SELECT old_object FROM compared UNION SELECT new_object FROM compared)
         """  # noqa: S608 - our own names and numbers
@@ -171,20 +217,28 @@ def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
                         UNION SELECT property FROM compared UNION SELECT class_id FROM class_of)
         SELECT id, any_value(label ORDER BY age) AS label, any_value(description ORDER BY age) AS description,
                any_value(aliases ORDER BY age) AS aliases
-        FROM (SELECT id, label, description, aliases, 0 AS age FROM new_entities SEMI JOIN needed USING (id)
-              UNION ALL
-              SELECT id, label, description, aliases, 1 FROM old_entities SEMI JOIN needed USING (id))
-        GROUP BY id
+        FROM known_entities SEMI JOIN needed USING (id) GROUP BY id
+        """
+    )
+    connection.execute(
+        """
+        CREATE TABLE class_list AS
+        SELECT class_of.id, list(class_id ORDER BY class_id) AS class_ids,
+               string_agg(label, chr(10) ORDER BY class_id) AS classes
+        FROM class_of LEFT JOIN named ON named.id = class_id GROUP BY class_of.id
         """
     )
 
 
 def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``reached`` (what lies around each compared entity) and ``contained`` (compared pairs among it)."""
+    """Tables ``reached`` (what lies around each compared entity), ``contained`` (compared pairs among it) and ``near``.
+
+    ``near`` has each compared pair that lies within something in common: how many such things there are, how many lie
+    around either value, and the steps between both by way of the nearest one.
+    """
     connection.execute(
         f"""
-        CREATE TABLE container AS
-        SELECT DISTINCT inner_id, outer_id FROM ({containment_links("(FROM new_facts UNION ALL FROM old_facts)")})
+        CREATE TABLE container AS SELECT DISTINCT inner_id, outer_id FROM ({containment_links("known_facts")})
         """  # noqa: S608 - our own names and numbers
     )
     first = """
@@ -197,9 +251,20 @@ def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         """
         CREATE TABLE contained AS
-        SELECT DISTINCT inner_id, outer_id FROM reached SEMI JOIN (
+        SELECT inner_id, outer_id, min(depth) AS depth FROM reached SEMI JOIN (
             SELECT new_object AS inner_id, old_object AS outer_id FROM compared
             UNION SELECT old_object, new_object FROM compared) USING (inner_id, outer_id)
+        GROUP BY inner_id, outer_id
+        """
+    )
+    connection.execute(
+        """
+        CREATE TABLE around AS SELECT inner_id AS id, count(*) AS containers FROM reached GROUP BY inner_id;
+        CREATE TABLE near AS
+        SELECT old_object, new_object, count(*) AS shared, min(a.depth + b.depth) AS steps
+        FROM (SELECT DISTINCT old_object, new_object FROM compared) k
+        JOIN reached a ON a.inner_id = old_object JOIN reached b ON b.inner_id = new_object AND b.outer_id = a.outer_id
+        GROUP BY ALL
         """
     )
 
@@ -207,38 +272,67 @@ def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
 _LITERAL = ("unit", "language", "precision", "calendar")
 
 
-def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
-    """Table ``pair``: each added value with each gone one, in words and with what the signals need of both."""
-    sides = ", ".join(
-        f"""
-        {side}_object, coalesce({side}_name.label, {side}.value) AS {side}_text,
+def _side(side: str, *, value: str = "NULL") -> str:
+    """SQL: columns of one side of a pair that are looked up by its id; of _joins."""
+    return f"""
+        {side}_object, coalesce({side}_name.label, {value}) AS {side}_text,
         {side}_name.description AS {side}_description,
         list_transform(list_prepend({side}_name.label, coalesce({side}_name.aliases, [])), lambda x: name_of(x))
             AS {side}_names,
         coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
-        {", ".join(f"{side}.{name} AS {side}_{name}" for name in _LITERAL)},
         coalesce({side}_redirect.target, {side}_object) AS {side}_target,
-        {side}_object IN (SELECT inner_id FROM reached) AS {side}_has_container
-        """  # noqa: S608 - our own names and numbers
+        {side}_around.containers AS {side}_containers
+    """
+
+
+def _joins(side: str) -> str:
+    return f"""
+        LEFT JOIN named {side}_name ON {side}_name.id = {side}_object
+        LEFT JOIN redirect {side}_redirect ON {side}_redirect.id = {side}_object
+        LEFT JOIN class_list {side}_class ON {side}_class.id = {side}_object
+        LEFT JOIN around {side}_around ON {side}_around.id = {side}_object
+    """
+
+
+def _side(side: str, *, value: str = "NULL") -> str:
+    """SQL: columns of one side of a pair that are looked up by its id; of _joins."""
+    return f"""
+        {side}_object, coalesce({side}_name.label, {value}) AS {side}_text,
+        {side}_name.description AS {side}_description,
+        list_transform(list_prepend({side}_name.label, coalesce({side}_name.aliases, [])), lambda x: name_of(x))
+            AS {side}_names,
+        coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
+        coalesce({side}_redirect.target, {side}_object) AS {side}_target,
+        {side}_around.containers AS {side}_containers
+    """
+
+
+def _joins(side: str) -> str:
+    return f"""
+        LEFT JOIN named {side}_name ON {side}_name.id = {side}_object
+        LEFT JOIN redirect {side}_redirect ON {side}_redirect.id = {side}_object
+        LEFT JOIN class_list {side}_class ON {side}_class.id = {side}_object
+        LEFT JOIN around {side}_around ON {side}_around.id = {side}_object
+    """
+
+
+def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
+    """Table ``pair``: each added value with each gone one, in words and with what the signals need of both."""
+    sides = ", ".join(
+        f"{_side(side, value=f'{side}.value')}, {', '.join(f'{side}.{name} AS {side}_{name}' for name in _LITERAL)}"
         for side in ("old", "new")
     )
     joins = " ".join(
         f"""
         LEFT JOIN {side}_held {side} ON {side}.subject = k.subject AND {side}.property = k.property
                                     AND {side}.object = {side}_object
-        LEFT JOIN named {side}_name ON {side}_name.id = {side}_object
-        LEFT JOIN redirect {side}_redirect ON {side}_redirect.id = {side}_object
-        LEFT JOIN class_list {side}_class ON {side}_class.id = {side}_object
+        {_joins(side)}
         """
         for side in ("old", "new")
     )
     connection.execute(
         f"""
         CREATE TABLE pair AS
-        WITH class_list AS (
-            SELECT class_of.id, list(class_id ORDER BY class_id) AS class_ids,
-                   string_agg(label, chr(10) ORDER BY class_id) AS classes
-            FROM class_of LEFT JOIN named ON named.id = class_id GROUP BY class_of.id)
         SELECT k.subject, k.property, coalesce(property_name.label, k.property) AS property_label,
                CASE WHEN old_object[1] = 'Q' AND new_object[1] = 'Q' THEN 'item'
                     WHEN old.value_type = new.value_type THEN new.value_type END AS value_type, {sides}

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.shared
 
 
 def test_rules_alone_reach_their_goal_on_entities_that_they_were_not_developed_on() -> None:
-    developed, other = halves(read_edits(SHARED / "wd_change_gold" / "edits.csv", None))
+    developed, other = halves(read_edits(SHARED / "wd_change_gold" / "edits.csv"))
     assert len(developed.kinds) + len(other.kinds) == 3834
     assert not set(developed.entities) & set(other.entities)
     measured = by_rules(other)
