@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,13 @@ from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import bars, say
 from kgedit.errors import SourceError
 from kgedit.records.days import read_day
+
+if TYPE_CHECKING:
+    from kgedit.fetching.items import FetchedItems
+    from kgedit.fetching.sparql import FetchedSlice
+
+MOST_STEPS = 8
+"""As far as containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; a test compares)."""
 
 _CONTACT: dict[str, Any] = {
     "envvar": "KGEDIT_CONTACT",
@@ -25,6 +32,12 @@ _LANGUAGES: dict[str, Any] = {
     "default": ("en", "mul"),
     "show_default": True,
     "help": "Language of labels; repeat for fallbacks.",
+}
+_ANCESTORS: dict[str, Any] = {
+    "type": click.IntRange(0, MOST_STEPS),
+    "default": 0,
+    "show_default": True,
+    "help": f"Also the items' values and what contains them, to N steps; kinds of change look {MOST_STEPS} steps far.",
 }
 _TARGET = click.Path(path_type=Path, dir_okay=False)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -72,6 +85,7 @@ def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], 
 @click.option("--endpoint", default="https://query.wikidata.org/sparql", show_default=True, help="SPARQL endpoint.")
 @click.option("--language", "languages", **_LANGUAGES)
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are fetched.")
+@click.option("--ancestors", **_ANCESTORS)
 @click.option("--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Entities asked for at once.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N items.")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
@@ -86,6 +100,7 @@ def fetch_slice(
     endpoint: str,
     languages: tuple[str, ...],
     wiki: str,
+    ancestors: int,
     page: int,
     limit: int | None,
     time_limit: float,
@@ -108,22 +123,33 @@ def fetch_slice(
         query=None if query is None else query.read_text(encoding="utf-8"),
         languages=languages,
         wiki=wiki,
+        ancestors=ancestors,
         page=page,
         limit=limit,
         manners=Manners(contact=contact, time_limit=time_limit),
     )
     with bars() as add:
         made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
-    _tell_fetched(made.path, made.entities, made.unknown)
-    print_result({"path": made.path, "entities": made.entities, "not_found": made.unknown})
+    _report_fetched(made)
+    print_result(
+        {
+            "path": made.path,
+            "entities": made.entities,
+            "not_found": made.unknown,
+            "ancestors": made.ancestors,
+            "ancestors_left_out": made.beyond,
+        }
+    )
 
 
-def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
-    say(f"{path}: {entities:,} entities.")
-    if unknown:
-        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        say(f"  not found: {len(unknown):,} ({shown})")
-    say(f"Load it: kgedit load-dump {path} --date YYYY-MM-DD")
+def _report_fetched(made: FetchedItems | FetchedSlice) -> None:
+    say(f"{made.path}: {made.entities:,} entities.")
+    if made.ancestors or made.beyond:
+        say(f"  values and what contains them: {made.ancestors:,} of these; {made.beyond:,} further ones left out")
+    if made.unknown:
+        shown = ", ".join(made.unknown[:5]) + (", ..." if len(made.unknown) > 5 else "")
+        say(f"  not found: {len(made.unknown):,} ({shown})")
+    say(f"Load it: kgedit load-dump {made.path} --date YYYY-MM-DD")
 
 
 @click.command(
@@ -133,6 +159,7 @@ def _tell_fetched(path: Path, entities: int, unknown: tuple[str, ...]) -> None:
 @click.argument("target", type=_TARGET)
 @click.option("--items", type=_FILE, required=True, help="List of ids, one a line; Q42@1234567 is Q42 at a revision.")
 @click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
+@click.option("--ancestors", **_ANCESTORS)
 @click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
 @click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
 @click.option("--properties/--no-properties", default=True, show_default=True, help="Also the properties used.")
@@ -145,6 +172,7 @@ def fetch_items(
     target: Path,
     items: Path,
     depth: int,
+    ancestors: int,
     date: datetime.datetime | None,
     site: str,
     properties: bool,
@@ -168,6 +196,7 @@ def fetch_items(
         revisions=revisions,
         site=site,
         depth=depth,
+        ancestors=ancestors,
         date=None if date is None else date.date(),
         limit=limit,
         properties=properties,
@@ -175,7 +204,7 @@ def fetch_items(
     )
     with bars() as add:
         made = fetch(order, target, overwrite=overwrite, progress=add("Fetching", 1000, "entities"))
-    _tell_fetched(made.path, made.entities, made.unknown)
+    _report_fetched(made)
     if made.redirects is not None:
         say(f"Redirects among them: add --redirects {made.redirects}")
     print_result(
@@ -184,6 +213,8 @@ def fetch_items(
             "entities": made.entities,
             "not_found": made.unknown,
             "redirects": made.redirects,
+            "ancestors": made.ancestors,
+            "ancestors_left_out": made.beyond,
         }
     )
 

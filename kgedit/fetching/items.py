@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kgedit.errors import SourceError
+from kgedit.fetching.ancestors import Surroundings, in_order
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
 from kgedit.fetching.pages import FetchedPages
 from kgedit.files import replace_file
@@ -32,6 +33,8 @@ class ItemsOrder:
         ids: Ids of items or properties.
         site: Address of the wiki, to which ``/wiki/Special:EntityData/`` and ``/w/api.php`` are added.
         depth: How many steps along item-valued statements neighbours are fetched; 0 for the items alone.
+        ancestors: Also the values of the items, their classes, and what contains these, up to this many steps from a
+            value (kgedit.fetching.ancestors); 0 for none of it.
         date: The last revision up to the end of this day; None for the current one.
         revisions: Revision of an id, for those that are wanted at one.
         limit: At most so many entities, properties not counted; None for no bound.
@@ -42,6 +45,7 @@ class ItemsOrder:
     ids: tuple[str, ...]
     site: str
     depth: int = 0
+    ancestors: int = 0
     date: datetime.date | None = None
     revisions: tuple[tuple[str, int], ...] = ()
     limit: int | None = None
@@ -51,18 +55,30 @@ class ItemsOrder:
     def describe(self) -> str:
         """In words, for the note and the manifest."""
         near = f" and neighbours to depth {self.depth}" if self.depth else ""
+        around = f", with ancestors of their values to {self.ancestors} steps" if self.ancestors else ""
         when = f" on {self.date}" if self.date else ""
-        return f"{len(self.ids)} items{near}{when}, by {self.site}"
+        return f"{len(self.ids)} items{near}{around}{when}, by {self.site}"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedItems:
-    """What was fetched: the file, the file of redirects (None if there are none), entities, and ids without any."""
+    """What was fetched.
+
+    Attributes:
+        path: The file.
+        redirects: The file of redirects; None if there are none.
+        entities: Number of entities in the file.
+        unknown: Ids without an entity.
+        ancestors: Entities that were fetched as values or as what lies around them.
+        beyond: Ids right beyond the last step, or the limit, which were left out.
+    """
 
     path: Path
     redirects: Path | None
     entities: int
     unknown: tuple[str, ...]
+    ancestors: int = 0
+    beyond: int = 0
 
 
 def fetch_items(
@@ -92,7 +108,9 @@ def fetch_items(
         lines = "".join(f"{source}\t{to}\n" for source, to in sorted(fetching.redirects.items()))
         redirects = replace_file(target.with_name(f"{target.name}.redirects.tsv"), lines)
     path = fetching.pages.finish(fetching.names, slice_of=order.describe())
-    return FetchedItems(path, redirects, len(fetching.names), tuple(fetching.unknown))
+    return FetchedItems(
+        path, redirects, len(fetching.names), tuple(fetching.unknown), fetching.ancestors, fetching.beyond
+    )
 
 
 class _Fetching:
@@ -103,30 +121,52 @@ class _Fetching:
         self.names: list[str] = []
         self.redirects: dict[str, str] = {}
         self.unknown: list[str] = []
+        self.ancestors = 0
+        self.beyond = 0
         self._order = order
         self._progress = progress
         self._revisions = dict(order.revisions)
         self._seen: set[str] = set()
         self._properties: set[str] = set()
+        self._values: set[str] = set()
+        self._surroundings = Surroundings()
 
     def fetch_all(self) -> None:
-        """Fetch the items, then their neighbours, step by step, then the properties."""
+        """Fetch the items, then their neighbours, step by step, then what lies around values, then the properties."""
         wanted = list(dict.fromkeys(self._order.ids))
         for step in range(self._order.depth + 1):
             neighbours: set[str] = set()
             for number, name in enumerate(wanted, start=1):
-                if self._order.limit is not None and len(self.names) >= self._order.limit:
+                if self._is_full():
                     break
                 entity = self._fetch(name)
                 if entity is not None and step < self._order.depth:
-                    neighbours.update(_objects(entity))
+                    neighbours.update(value for _, value in _objects(entity))
+                if entity is not None and step == 0:
+                    self._values.update(value for _, value in _objects(entity) if value[0] == "Q")
                 self._tell(number, len(wanted))
-            wanted = sorted(neighbours - self._seen, key=_in_order)
+            wanted = sorted(neighbours - self._seen, key=in_order)
+        if self._order.ancestors:
+            before = len(self.names)
+            beyond = self._surroundings.fetch_around(self._values, self._order.ancestors, self._fetch_each)
+            self.beyond += beyond  # apart: the call counts in self.beyond too
+            self.ancestors = len(self.names) - before
         if self._order.properties:
-            properties = sorted(self._properties - self._seen, key=_in_order)
+            properties = sorted(self._properties - self._seen, key=in_order)
             for number, name in enumerate(properties, start=1):
                 self._fetch(name)
                 self._tell(number, len(properties))
+
+    def _is_full(self) -> bool:
+        return self._order.limit is not None and len(self.names) >= self._order.limit
+
+    def _fetch_each(self, names: list[str]) -> None:
+        for number, name in enumerate(names, start=1):
+            if self._is_full():
+                self.beyond += len(set(names[number - 1 :]) - self._seen)
+                break
+            self._fetch(name)
+            self._tell(number, len(names))
 
     def _tell(self, number: int, of: int) -> None:
         if self._progress is not None:
@@ -148,10 +188,14 @@ class _Fetching:
         if entity["id"] != name:
             self.redirects[name] = str(entity["id"])
             if entity["id"] in self._seen:
+                for property_id, value in _objects(entity):
+                    self._surroundings.add(name, property_id, value)
                 return None
             self._seen.add(str(entity["id"]))
         self.names.append(page)
         self._properties.update(_used_properties(entity))
+        for property_id, value in _objects(entity):
+            self._surroundings.add(name, property_id, value)
         return entity
 
     def _asked(self, name: str) -> bytes:
@@ -214,12 +258,14 @@ def _statements(entity: Json) -> Iterator[Json]:
         yield from (one for one in group if isinstance(one, dict))
 
 
-def _objects(entity: Json) -> Iterator[str]:
+def _objects(entity: Json) -> Iterator[tuple[str, str]]:
+    """Property and value of the statements with an entity as value."""
     for statement in _statements(entity):
-        value = statement.get("mainsnak", {}).get("datavalue", {}).get("value")
+        main = statement.get("mainsnak", {})
+        value = main.get("datavalue", {}).get("value")
         name = value.get("id") if isinstance(value, dict) else None
         if isinstance(name, str) and _is_item_or_property(name):
-            yield name
+            yield str(main.get("property")), name
 
 
 def _used_properties(entity: Json) -> Iterator[str]:
@@ -231,7 +277,3 @@ def _used_properties(entity: Json) -> Iterator[str]:
 
 def _is_item_or_property(name: str) -> bool:
     return name[:1] in ("Q", "P") and is_entity_id(name)
-
-
-def _in_order(name: str) -> tuple[str, int]:
-    return name[0], int(name[1:])

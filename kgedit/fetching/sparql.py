@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import SourceError
+from kgedit.fetching.ancestors import Surroundings
 from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
 from kgedit.fetching.pages import FetchedPages, batches
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
@@ -23,6 +24,10 @@ from kgedit.wikidata.sites import site_address
 WD = "http://www.wikidata.org/entity/"
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _PREDICATE = re.compile(rb"<http://www\.wikidata\.org/prop/(?:[a-z-]+/)*(P[1-9][0-9]*)>")
+_LINK = re.compile(
+    rb"<http://www\.wikidata\.org/entity/(Q[1-9][0-9]*)> <http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]*)> "
+    rb"<http://www\.wikidata\.org/entity/(Q[1-9][0-9]*)> \."
+)
 _ID = re.compile(r"[QP][1-9][0-9]{0,17}")
 
 Row = dict[str, Any]
@@ -39,6 +44,8 @@ class SliceOrder:
         query: SELECT query whose column ``item`` gives the items; or None.
         languages: Languages of labels, descriptions and aliases.
         wiki: Wiki whose article titles are fetched.
+        ancestors: Also the values of the items, their classes, and what contains these, up to this many steps from a
+            value (kgedit.fetching.ancestors); 0 for none of it.
         page: Entities asked for at once.
         limit: Only so many items, or None.
         manners: How the endpoint is asked.
@@ -50,6 +57,7 @@ class SliceOrder:
     query: str | None = None
     languages: tuple[str, ...] = ("en", "mul")
     wiki: str = "enwiki"
+    ancestors: int = 0
     page: int = 25
     limit: int | None = None
     manners: Manners = field(default_factory=Manners)
@@ -62,16 +70,27 @@ class SliceOrder:
             said = (
                 f"items of the query: {' '.join(self.query.split())}" if self.query else f"{len(self.ids or ())} items"
             )
-        return f"{said}, by {self.endpoint}" + (f", the first {self.limit}" if self.limit else "")
+        around = f", with ancestors of their values to {self.ancestors} steps" if self.ancestors else ""
+        return f"{said}{around}, by {self.endpoint}" + (f", the first {self.limit}" if self.limit else "")
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedSlice:
-    """What was fetched: the file, how many entities are in it, and ids of which the endpoint knows nothing."""
+    """What was fetched.
+
+    Attributes:
+        path: The file.
+        entities: Number of entities in it.
+        unknown: Ids of which the endpoint knows nothing.
+        ancestors: Entities that were fetched as values or as what lies around them.
+        beyond: Ids right beyond the last step, which were left out.
+    """
 
     path: Path
     entities: int
     unknown: tuple[str, ...]
+    ancestors: int = 0
+    beyond: int = 0
 
 
 def fetch_slice(
@@ -96,11 +115,14 @@ def fetch_slice(
     items = _items(order, pages)
     fetched = _Fetched()
     _fetch_entities(order, pages, "items", items, fetched, progress)
-    _fetch_entities(order, pages, "properties", sorted(fetched.properties - set(items)), fetched, progress)
+    ancestors = beyond = 0
+    if order.ancestors:
+        ancestors, beyond = _fetch_ancestors(order, pages, fetched, progress)
+    _fetch_entities(order, pages, "properties", sorted(fetched.properties - fetched.asked), fetched, progress)
     if not fetched.entities:
         raise SourceError(f"{order.endpoint} knows none of these items ({order.describe()}). Nothing was written.")
     path = pages.finish(fetched.names, slice_of=order.describe())
-    return FetchedSlice(path, fetched.entities, tuple(fetched.unknown))
+    return FetchedSlice(path, fetched.entities, tuple(fetched.unknown), ancestors, beyond)
 
 
 @dataclass(slots=True)
@@ -111,6 +133,25 @@ class _Fetched:
     names: list[str] = field(default_factory=list)
     properties: set[str] = field(default_factory=set)
     unknown: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+
+def _fetch_ancestors(
+    order: SliceOrder, pages: FetchedPages, fetched: _Fetched, progress: Callable[[int, int], None] | None
+) -> tuple[int, int]:
+    """Fetch the values of the items and what lies around them: how many that were, and how many are beyond."""
+    before, step = fetched.entities, 0
+
+    def fetch(names: list[str]) -> None:
+        nonlocal step
+        step += 1
+        wanted = [name for name in names if name not in fetched.asked]
+        _fetch_entities(order, pages, f"ancestors-{step}", wanted, fetched, progress)
+
+    beyond = fetched.surroundings.fetch_around(set(fetched.values), order.ancestors, fetch)
+    return fetched.entities - before, beyond
 
 
 def _fetch_entities(
@@ -130,6 +171,12 @@ def _fetch_entities(
         fetched.entities += content.count(b"schema.org/Dataset> .")
         fetched.unknown += [one for one in batch if f"/Special:EntityData/{one}>".encode() not in content]
         fetched.properties |= {match[1].decode() for match in _PREDICATE.finditer(content)}
+        fetched.asked.update(batch)
+        for match in _LINK.finditer(content):
+            subject, property_id, value = (group.decode() for group in match.groups())
+            fetched.surroundings.add(subject, property_id, value)
+            if kind == "items":
+                fetched.values.add(value)
         if progress is not None:
             progress(min(1000, 1000 * number * order.page // len(ids)), fetched.entities)
 

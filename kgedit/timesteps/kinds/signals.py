@@ -37,10 +37,11 @@ ENTITY_SIGNALS = (
     Signal("classes_differ", "both values are instances of something, and of nothing in common",
            "CASE WHEN p.old_class_ids <> [] AND p.new_class_ids <> [] "
            "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
+    # Of a place whose class alone is known nothing says where it lies: that is undecided, not false.
     Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN p.new_containers > 0 THEN w.inner_id IS NOT NULL END"),
+           "CASE WHEN w.inner_id IS NOT NULL THEN true WHEN p.new_linked THEN false END"),
     Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN p.old_containers > 0 THEN v.inner_id IS NOT NULL END"),
+           "CASE WHEN v.inner_id IS NOT NULL THEN true WHEN p.old_linked THEN false END"),
     Signal("classes_alike", "share of the classes of either value that both are instances of",
            "len(list_intersect(p.old_class_ids, p.new_class_ids)) "
            "/ nullif(len(list_distinct(p.old_class_ids || p.new_class_ids)), 0)", number=True),

@@ -259,7 +259,9 @@ def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
     )
     connection.execute(
         """
-        CREATE TABLE around AS SELECT inner_id AS id, count(*) AS containers FROM reached GROUP BY inner_id;
+        CREATE TABLE around AS
+        SELECT inner_id AS id, count(*) AS containers, inner_id IN (SELECT inner_id FROM container) AS linked
+        FROM reached GROUP BY inner_id;
         CREATE TABLE near AS
         SELECT old_object, new_object, count(*) AS shared, min(a.depth + b.depth) AS steps
         FROM (SELECT DISTINCT old_object, new_object FROM compared) k
@@ -281,7 +283,7 @@ def _side(side: str, *, value: str = "NULL") -> str:
             AS {side}_names,
         coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
         coalesce({side}_redirect.target, {side}_object) AS {side}_target,
-        {side}_around.containers AS {side}_containers
+        {side}_around.containers AS {side}_containers, coalesce({side}_around.linked, false) AS {side}_linked
     """
 
 
@@ -303,7 +305,7 @@ def _side(side: str, *, value: str = "NULL") -> str:
             AS {side}_names,
         coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
         coalesce({side}_redirect.target, {side}_object) AS {side}_target,
-        {side}_around.containers AS {side}_containers
+        {side}_around.containers AS {side}_containers, coalesce({side}_around.linked, false) AS {side}_linked
     """
 
 

@@ -30,6 +30,13 @@ REVISIONS = {
     "Q5": {13: ("2019-01-01", [])},
     "P6": {14: ("2019-01-01", [])},
     "P31": {15: ("2019-01-01", [])},
+    "Q30": {30: ("2020-05-01", [about("P6", "Q31")])},
+    "Q31": {31: ("2019-01-01", [about("P31", "Q32"), about("P131", "Q33"), about("P6", "Q36")])},
+    "Q32": {32: ("2019-01-01", [about("P279", "Q34")])},
+    "Q33": {33: ("2019-01-01", [about("P131", "Q35"), about("P31", "Q37")])},
+    "Q34": {34: ("2019-01-01", [about("P279", "Q32")])},
+    "Q35": {35: ("2019-01-01", [about("P361", "Q38")])},
+    "Q38": {38: ("2019-01-01", [])},
 }
 REDIRECTS = {"Q9": "Q3"}
 
@@ -76,6 +83,29 @@ def test_neighbours_are_fetched_to_the_depth_asked_for(tmp_path: Path, depth: in
     assert set(fetched(made)) == found
     assert made.entities == len(found)
     assert len(server.paths) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("steps", "around", "beyond"),
+    [(0, set(), 0), (1, {"Q31", "Q32", "Q33"}, 2), (2, {"Q31", "Q32", "Q33", "Q34", "Q35"}, 1),
+     (8, {"Q31", "Q32", "Q33", "Q34", "Q35", "Q38"}, 0)],
+)  # fmt: skip
+def test_what_contains_the_values_is_fetched_to_the_step_asked_for(
+    tmp_path: Path, steps: int, around: set[str], beyond: int
+) -> None:
+    """Classes of values, but not of what contains them, nor any other neighbours; a circle of classes ends."""
+    with serving(site) as server:
+        made = fetch(tmp_path, server.address, "Q30", ancestors=steps, properties=False)
+    assert set(fetched(made)) == {"Q30"} | around
+    assert (made.ancestors, made.beyond) == (len(around), beyond)
+    assert len(server.paths) == 1 + len(around)
+
+
+def test_a_limit_bounds_what_contains_the_values_and_what_it_left_out_is_counted(tmp_path: Path) -> None:
+    with serving(site) as server:
+        made = fetch(tmp_path, server.address, "Q30", ancestors=8, limit=3, properties=False)
+    assert set(fetched(made)) == {"Q30", "Q31", "Q32"}
+    assert (made.ancestors, made.beyond) == (2, 2)
 
 
 def test_items_are_as_they_were_on_the_day_and_not_at_all_before_they_were(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 import rdflib
 from world.dumps import Json
 from world.endpoints import Answer, query_in, serving
 from world.rdf import RdfWriter
-from world.two_days import NEW, OLD
+from world.two_days import NEW, OLD, changed_edges
 from world.updates import SCHEMA, VALUES, article, said
 
 from kgedit.fetching.manners import Manners
@@ -22,6 +23,7 @@ from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
+from kgedit.timesteps.kinds import find_signals
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 
 STEADY = said("P31", "Q120")
@@ -37,6 +39,12 @@ def snapshot(folder: Path, world: list[Json], date: str) -> Snapshot:
     """What `fetch-slice` and `load-dump` do on a day on which the endpoint holds this world."""
     named = ("P6", "Q101", "Q102", "Q104", "Q105", "Q120", "P31")
     entities = [one for one in [*SCHEMA, *VALUES] if one["id"] in named] + world
+    return fetched_snapshot(folder, entities, date, [one["id"] for one in entities if one["type"] == "item"])
+
+
+def fetched_snapshot(folder: Path, entities: list[Json], date: str, ids: list[str], ancestors: int = 0) -> Snapshot:
+    """Some items of an endpoint that holds these entities, loaded."""
+    folder.mkdir(exist_ok=True)
     properties = {"datatype": "wikibase-item", "labels": {}}
     graph = rdflib.Graph().parse(
         data=RdfWriter().dump(properties | one if one["type"] == "property" else one for one in entities), format="nt"
@@ -45,14 +53,34 @@ def snapshot(folder: Path, world: list[Json], date: str) -> Snapshot:
     def answer(path: str, headers: dict[str, str], body: bytes) -> Answer:
         return 200, {}, graph.query(query_in(body)).serialize(format="json") or b""
 
-    ids = [one["id"] for one in entities if one["type"] == "item"]
     with serving(answer) as endpoint:
-        order = SliceOrder(endpoint=endpoint.address, ids=tuple(ids), page=50, manners=Manners(sleep=lambda _: None))
+        order = SliceOrder(
+            endpoint=endpoint.address, ids=tuple(ids), ancestors=ancestors, page=50,
+            manners=Manners(sleep=lambda _: None),
+        )  # fmt: skip
         made = fetch_slice(order, folder / f"{date}.nt.gz")
     source = DumpFile(made.path)
     load = load_with(checked_format(source, None), LoaderOptions(), date=datetime.date.fromisoformat(date),
                      slice_of=slice_note(made.path))  # fmt: skip
     return ingest(folder / "home", load, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+
+
+def test_a_slice_with_ancestors_decides_what_one_without_leaves_undecided(tmp_path: Path) -> None:
+    """A head of Q1001 changes from a place to one within it, two steps inward."""
+    places = [article("Q104", said("P131", "Q105")), article("Q105", said("P131", "Q101")), article("Q101")]
+    before, after = (
+        [article("Q1001", said("P6", value)), *places, *(one for one in SCHEMA if one["id"] == "P6")]
+        for value in ("Q101", "Q104")
+    )
+    found = {}
+    for steps in (0, 8):
+        old, new = (
+            fetched_snapshot(tmp_path / str(steps), world, date, ["Q1001"], ancestors=steps)
+            for world, date in ((before, OLD), (after, NEW))
+        )
+        signals = find_signals(old, new, [], changed_edges(old, new), spill=tmp_path / "spill")
+        [found[steps]] = signals.filter(pc.equal(signals["subject"], "Q1001"))["new_within_old"].to_pylist()
+    assert found == {0: None, 8: True}
 
 
 @pytest.mark.slow
