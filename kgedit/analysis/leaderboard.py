@@ -7,6 +7,7 @@ import io
 from collections.abc import Sequence
 
 from kgedit.analysis.cells import Cell, Unit, as_values
+from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.ranking import Placed
 from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Column, Table, with_counts
@@ -53,8 +54,10 @@ def _table(standings: Standings) -> Table:
         rows.append(_before(standings, shown))
     free = f" Free decoding: preset {standings.free}." if standings.free else ""
     limit = f" {standings.tests_limit}" if standings.tests_limit else ""
+    kinds = kinds_of(standings.rows[0].variant.runs[0]) if standings.rows else ""
+    kinds = f" ({kinds})" if kinds else ""
     note = (
-        f"Cases {standings.cases_sha256[:8]}; {standings.preset.metric} in % right after the edits, with the 95 % "
+        f"Cases {standings.cases_sha256[:8]}{kinds}; {standings.preset.metric} in % right after the edits, with the 95 % "
         "interval clustered by relation. Damage: unrelated answers that changed. Overall: harmonic mean of efficacy, "
         "generalization (where asked) and unchanged unrelated answers. Ranks: paired permutation tests over relations, "
         f"corrected by Holm; a range where differences are not significant.{limit}{free}"

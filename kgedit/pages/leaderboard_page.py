@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.leaderboard import HEADINGS, standings_tables, title_of
+from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.ranking import Placed
 from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
@@ -151,6 +152,7 @@ def _shown(one: Standings, table: Table, of: dict[Path, BoardRun], beside: Path)
     steps = run.scores.timesteps
     when = in_days(steps[0]) if len(steps) == 1 else f"{len(steps)} timesteps"
     what = [when, f"cases {one.cases_sha256[:8]}", f"judged by {one.preset.metric}"]
+    what += [f"kinds of change: {kinds}"] if (kinds := kinds_of(run)) else []
     what += [f"free decoding as {one.free}"] if one.free else []
     return ShownStandings(
         key=one.key,
@@ -302,6 +304,7 @@ def _facts(one: BoardRun, beside: Path) -> RunFacts:
         ("Settings", _settings(one)),
         ("Timesteps", "; ".join(f"{step.name} sha256 {step.sha256[:_HASH]}…" for step in env.timesteps) if env else ""),
         ("Cases", f"sha256 {run.scores.cases_sha256[:_HASH]}…"),
+        ("Kinds of change", kinds_of(run)),
         ("Answers", f"{run.scores.answers:,}, sha256 {run.scores.answers_sha256[:_HASH]}…"),
         ("Made with", _made_with(one)),
         ("On", f"{env.device}, {env.platform}" if env else ""),

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.runs import Run
 from kgedit.errors import TimestepError
 from kgedit.pages.report_views import run_names
@@ -33,6 +34,7 @@ def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
     known = [_environment(run) for run in runs]
     facts = [
         ("Cases", f"{_cases(runs[0])} (sha256 {runs[0].scores.cases_sha256[:_HASH]}…)"),
+        ("Kinds of change", _alike(kinds_of(run) for run in runs)),
         (
             "Timesteps",
             _alike(

@@ -79,6 +79,8 @@ class Probe:
         popularity: Of a locality probe's subject, ln(median monthly views + 1); None where nobody knows.
         basis: How a locality probe was found: "graph", "label", "relation", "changed", "nearest" or "random"
             (docs/questions.md); None where nobody knows.
+        evidence: That a locality probe's fact holds on the day of the newer snapshot: "dated" or "edited"
+            (docs/questions.md); None if there is none.
     """
 
     axis: Axis
@@ -92,6 +94,7 @@ class Probe:
     similarity: float | None = None
     popularity: float | None = None
     basis: str | None = None
+    evidence: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

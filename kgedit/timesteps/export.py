@@ -32,7 +32,13 @@ from kgedit.timesteps.changes import filter_changes, find_changes, keep_kinds, m
 from kgedit.timesteps.dropped import DROPPED, dropped_changes
 from kgedit.timesteps.functional import keep_functional, told_verdict
 from kgedit.timesteps.funnel import Filtered
-from kgedit.timesteps.kinds import KindClassifier, describe_kinds, read_labelled, train_classifier
+from kgedit.timesteps.kinds import (
+    KindClassifier,
+    describe_kinds,
+    read_labelled,
+    signals_of_known_values,
+    train_classifier,
+)
 from kgedit.timesteps.known_facts import choose_known_facts
 from kgedit.timesteps.labels import read_labels
 from kgedit.timesteps.locality import Locality, find_locality
@@ -123,8 +129,8 @@ def export_timestep(
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
     selection = None if settings.only is None else read_selection(settings.only)
-    classifier = _classifier(settings)
     with working_folder(folder) as aside:
+        classifier = _classifier(settings, (old, new, *earlier), spill=aside / "spill-of-labels")
         with Window(old, new, spill=aside / "spill") as window:
             engine.check(window)
             found = _find_cases(
@@ -297,13 +303,14 @@ def _dated(templates: pa.Table, snapshot: Snapshot, settings: WikiBigEditSetting
     return date_templates(templates, snapshot.day) if settings.ask_as_of else templates
 
 
-def _classifier(settings: WikiBigEditSettings) -> KindClassifier | None:
+def _classifier(settings: WikiBigEditSettings, snapshots: Sequence[Snapshot], *, spill: Path) -> KindClassifier | None:
     if settings.labelled_changes is None:
         return None
     labelled = read_labelled(settings.labelled_changes)
+    signals = signals_of_known_values(labelled, snapshots, spill=spill)
     embed = None if settings.kind_embedder is None else load_embedder(settings.kind_embedder, device="cpu")
     step("training the classifier of kinds", 0, _STEPS)
-    return train_classifier(labelled, seed=settings.seed, embed=embed)
+    return train_classifier(labelled, signals=signals, seed=settings.seed, embed=embed)
 
 
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:

@@ -5,7 +5,8 @@ which is no case itself, comes first (kgedit.timesteps.changed_facts). Three way
 the one before leaves: subjects that share rare facts with the edited one (kgedit.engines); the subject with
 the most similar label, as in WikiBigEdit; and a fact of another relation of the same family
 (kgedit.timesteps.relation_families), about a subject of the same class. Where there is none the case has no probe: a
-fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases.
+fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases. Of equally
+similar ones those with evidence come first (kgedit.timesteps.evidence).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 from kgedit.engines.protocol import Engine, SimilarSubjects
 from kgedit.store.engine import select
 from kgedit.store.window import Window
+from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK, find_evidence
 from kgedit.timesteps.labels import pages_among, usable
 from kgedit.timesteps.relation_families import related_relations
 from kgedit.timesteps.timestep import CHANGED, FACT
@@ -38,8 +40,8 @@ class Locality(NamedTuple):
 
     Attributes:
         static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
-        probes: At most one per case, with columns case_id, score and basis ("changed", "graph", "label" or "relation"),
-            ordered by case_id.
+        probes: At most one per case, with columns case_id, score, basis ("changed", "graph", "label" or "relation") and
+            evidence, ordered by case_id.
     """
 
     static_facts: pa.Table
@@ -101,14 +103,14 @@ def choose_probes(
         cases: Columns case_id, subject, subject_label, property, object and old_objects.
         classes: Columns id and classes (a list): of the cases' and the facts' subjects.
         similar_facts: Columns case_id, subject, property, object and score.
-        facts: Facts with labels, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
+        facts: Facts with labels, evidence, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
             For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
         relations: Columns property, other and likeness; pairs of one family.
         max_uses: Most cases that one fact serves.
         connection: Where the work is done; None for a new one.
 
     Returns:
-        The facts' columns with case_id, score and basis, ordered by case_id.
+        The facts' columns with case_id, score, basis and evidence, ordered by case_id.
     """
     numbers = pa.array(np.arange(cases.num_rows))
     waiting = cases.select(["subject", "subject_label", "property", "object", "old_objects"]).append_column(
@@ -132,7 +134,17 @@ def choose_probes(
             waiting=waiting,
             similar_facts=similar_facts,
             facts=facts.select(
-                ["number", "subject", "subject_label", "property", "object", "pooled", "untouched", "changed"]
+                [
+                    "number",
+                    "subject",
+                    "subject_label",
+                    "property",
+                    "object",
+                    "evidence",
+                    "pooled",
+                    "untouched",
+                    "changed",
+                ]
             ),
             relations=relations,
             classes=classes,
@@ -143,7 +155,7 @@ def choose_probes(
             "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
         )
     return select(
-        f"SELECT case_id, {', '.join(_FACT)}, score, basis FROM chosen "  # noqa: S608 - our own names
+        f"SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "  # noqa: S608 - our own names
         "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
         chosen=pa.concat_tables(chosen),
         cases=cases.select(["case_id"]).append_column("place", numbers),
@@ -180,15 +192,16 @@ _WAYS = {
 }
 """Basis -> candidates for the cases that have no probe yet."""
 
-_RANKED = """
+_RANKED = f"""
     WITH best AS (
-        SELECT place, max(struct_pack(likeness, score, number := -number), $candidates) AS choices
-        FROM ({query}) GROUP BY place
+        SELECT place, max(struct_pack(likeness, alike := round(score, {ALIKE}), evidence := {EVIDENCE_RANK}, score,
+                                      number := -number), $candidates) AS choices
+        FROM ({{query}}) JOIN (SELECT number, evidence FROM facts) USING (number) GROUP BY place
     )
     SELECT place, -choice.number AS number, choice.score AS score, rank
     FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
     ORDER BY place, rank
-"""
+"""  # noqa: S608 - our own names and numbers
 """The best candidates of each case; the others, all facts of a relation for each case, are not kept."""
 
 
@@ -294,14 +307,16 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
             WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
         ), page AS MATERIALIZED (
             {pages_among("entity")}
+        ), evident AS MATERIALIZED (
+            {find_evidence("fact")}
         )
         SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
-               f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases,
+               f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases, evidence,
                (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
                (f.subject, f.property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
                (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
         FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
-        LEFT JOIN entity p ON p.id = f.property
+        LEFT JOIN entity p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
         WHERE {usable("s.label")} AND {usable("o.label")} AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
         ORDER BY f.property, f.subject
         """,  # noqa: S608 - our own names and numbers

@@ -93,6 +93,7 @@ LOCALITY = pa.schema(
         ("similarity", pa.float64()),
         ("basis", pa.string()),
         ("question", pa.string()),
+        ("evidence", pa.string()),
     ]
 )
 """locality.parquet: at most one fact per case that its edit leaves alone, mostly an unchanged one
@@ -100,7 +101,8 @@ LOCALITY = pa.schema(
 
 basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
 the same relation; "relation": that one is only similar, too; "changed": the fact became true in the window itself, and
-is no case; "nearest": by kgedit.timesteps.wikifactdiff.
+is no case; "nearest": by kgedit.timesteps.wikifactdiff. evidence that the fact holds on the day of the newer snapshot:
+"dated" or "edited" (kgedit.timesteps.evidence); null for none, and in timesteps of older versions of kgedit.
 """
 
 TWO_HOPS = pa.schema(
@@ -295,6 +297,7 @@ class Timestep:
                     changed=row["basis"] == CHANGED,
                     similarity=row["similarity"],
                     basis=row["basis"],
+                    evidence=row["evidence"],
                 ),
             )
 

@@ -17,7 +17,7 @@ from kgedit.timesteps.kinds.classifier import KindClassifier, judge_with_classif
 from kgedit.timesteps.kinds.columns import CHANGES, KINDS, KINDS_OF_CHANGES, check_kinds
 from kgedit.timesteps.kinds.labelled import read_labelled
 from kgedit.timesteps.kinds.rules import RULES, KindRule, judge_kinds
-from kgedit.timesteps.kinds.signals import find_signals
+from kgedit.timesteps.kinds.signals import find_signals, signals_of_known_values
 
 __all__ = [
     "CHANGES",
@@ -32,6 +32,7 @@ __all__ = [
     "judge_kinds",
     "judge_with_classifier",
     "read_labelled",
+    "signals_of_known_values",
     "train_classifier",
 ]
 

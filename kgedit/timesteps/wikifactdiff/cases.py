@@ -18,6 +18,7 @@ import duckdb
 import numpy as np
 
 from kgedit.timesteps.case_questions import judge_cases, judge_probes
+from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.final_filters import Words
 from kgedit.timesteps.locality import assign
 from kgedit.timesteps.wikifactdiff.workspace import count_rows, read_table
@@ -76,7 +77,10 @@ def make_cases(
 
 
 def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
-    """Table ``locality``: each case's nearest neighbour that is not the probe of LOCALITY_USES other cases already."""
+    """Table ``locality``: each case's nearest neighbour that is not the probe of LOCALITY_USES other cases already.
+
+    Of equally similar ones those with evidence come first (kgedit.timesteps.evidence).
+    """
     workspace.execute(_CANDIDATES, {"seed": seed})
     candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")
     facts = count_rows(workspace, "(SELECT DISTINCT number FROM locality_candidate)")
@@ -146,19 +150,22 @@ _NEIGHBOUR_QUESTIONS = """
     FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
 """
 
-_CANDIDATES = """
+_CANDIDATES = f"""
     CREATE TABLE locality_candidate AS
     WITH numbered AS (
         SELECT *, row_number() OVER (ORDER BY md5(concat_ws('|', $seed, case_id)), case_id) - 1 AS number FROM cases
     )
     SELECT c.number AS place, c.case_id, dense_rank() OVER (ORDER BY n.neighbour, n.neighbour_property) - 1 AS number,
-           n.similarity AS score, n.place AS rank, n.neighbour AS subject, n.neighbour_label AS subject_label,
+           n.similarity AS score,
+           row_number() OVER (
+               PARTITION BY c.case_id ORDER BY round(n.similarity, {ALIKE}) DESC, {EVIDENCE_RANK} DESC, n.place
+           ) AS rank, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
-           n.object_aliases, n.similarity, n.basis, n.question
+           n.object_aliases, n.similarity, n.basis, n.question, n.evidence
     FROM numbered c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
           AND n.question IS NOT NULL
-"""
+"""  # noqa: S608 - our own names and numbers
 
 _LOCALITY = """
     CREATE TABLE locality AS

@@ -27,6 +27,7 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.dropped import DROPPED
+from kgedit.timesteps.evidence import find_evidence
 from kgedit.timesteps.functional import told_verdict
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
@@ -300,17 +301,22 @@ _NEIGHBOURS = f"""
                {similarity("cosine")} AS similarity FROM nearest_triple
         UNION ALL
         SELECT subject, property, 'random', place, neighbour, neighbour_property, object, NULL FROM random_triple
+    ), found_fact AS (
+        SELECT DISTINCT neighbour AS subject, neighbour_property AS property, object FROM found
+    ), evident AS (
+        {find_evidence("found_fact")}
     )
     SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
            {_PROPERTY_LABEL} AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase,
            say({DRAWN_CLOZE}, n.name) AS cloze,
-           u.place AS update_place, pop.popularity
+           u.place AS update_place, pop.popularity, e.evidence
     FROM found f JOIN named n ON n.id = f.neighbour JOIN triple_object o ON o.object = f.object
     JOIN template t ON t.property = f.neighbour_property AND t.subject_class = n.subject_class
     LEFT JOIN known p ON p.id = f.neighbour_property LEFT JOIN popularity pop ON pop.id = f.neighbour
     JOIN updates u ON u.subject = f.subject AND u.property = f.property
+    LEFT JOIN evident e ON e.subject = f.neighbour AND e.property = f.neighbour_property AND e.object = f.object
 """  # noqa: S608 - our own names
 
 _ORDERS = {

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.records.cases import Axis, Probe
+from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.final_filters import gives_away
 from kgedit.timesteps.timestep import Timestep, answers_in, fact_in
 from kgedit.timesteps.wikifactdiff.tables import NEIGHBOURS, has_own_tables, own_table
@@ -50,6 +51,7 @@ def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe
                 similarity=row["similarity"],
                 popularity=row["popularity"],
                 basis=row["basis"],
+                evidence=row["evidence"],
             ),
         )
 
@@ -79,17 +81,19 @@ def update_scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
 
 
 def _read_neighbours(timestep: Timestep) -> pa.Table:
-    # Timesteps of earlier versions do not tell popularity; it is then null.
+    # Timesteps of earlier versions have no popularity or evidence: both are then null.
     return pq.read_table(timestep.folder / "neighbours.parquet", schema=NEIGHBOURS)
 
 
 _PROBES = f"""
     SELECT c.case_id, n.basis, n.neighbour AS subject, n.neighbour_label AS subject_label,
            n.neighbour_property AS property, n.neighbour_property_label AS property_label, n.object, n.object_label,
-           n.object_aliases, n.similarity, n.popularity, n.question, n.cloze
+           n.object_aliases, n.similarity, n.popularity, n.question, n.cloze, n.evidence
     FROM cases c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
           AND n.question IS NOT NULL AND NOT {gives_away("n.question", "n.object_label")}
-    QUALIFY row_number() OVER (PARTITION BY c.case_id, n.basis ORDER BY n.place) <= $most
+    QUALIFY row_number() OVER (
+        PARTITION BY c.case_id, n.basis ORDER BY round(n.similarity, {ALIKE}) DESC, {EVIDENCE_RANK} DESC, n.place
+    ) <= $most
     ORDER BY c.case_id, n.basis, n.place
 """  # noqa: S608 - our own names

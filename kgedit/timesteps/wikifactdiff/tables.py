@@ -78,6 +78,7 @@ NEIGHBOURS = pa.schema(
         ("question", pa.string()),  # null where it is a case's and fails a final filter
         ("rephrase", pa.string()),
         ("cloze", pa.string()),  # drawn from the template's five
+        ("evidence", pa.string()),  # dated or edited (kgedit.timesteps.evidence); null for none
     ]
 )
 """neighbours.parquet: unchanged triples of the older snapshot, in the order of the updates."""

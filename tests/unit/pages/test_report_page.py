@@ -12,11 +12,13 @@ from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 
+from kgedit.analysis.overviews import kinds_of
 from kgedit.cli import main
 from kgedit.pages.answer_rows import FLAGS
 from kgedit.pages.embedding import unpacked
 from kgedit.pages.exhibits import AXIS_NAMES
 from kgedit.pages.report_page import Page, report_page
+from kgedit.pages.report_provenance import provenance_of
 from kgedit.pages.report_views import run_names, views_of
 from kgedit.pages.verdict import verdict_of
 from kgedit.records.cases import AXES
@@ -91,6 +93,17 @@ def test_a_difference_that_may_be_chance_is_called_so(runs: list[Path]) -> None:
     assert "(4 right that the other misses, 1 the other way round), p = 0.25 after Holm" in verdict.findings[0].said
     assert "12 update questions: a difference of 8 points is one answer." in verdict.cautions
     assert "With 3 relations p cannot be below 0.25." in verdict.cautions
+
+
+def test_the_verdict_and_the_provenance_name_the_kinds_of_change(runs: list[Path], page: Page) -> None:
+    kinds = kinds_of(read_runs(runs)[0])
+    assert kinds
+    (view,) = views_of(read_runs(runs))
+    (said,) = [caution for caution in verdict_of(view).cautions if caution.startswith("Kinds of change of the edits: ")]
+    assert kinds in said
+    assert ("--kinds update" in said) == (kinds != "update")
+    assert ("Kinds of change", kinds) in provenance_of("", read_runs(runs)).facts
+    assert page.html.count(kinds) >= 2
 
 
 def test_a_significant_difference_is_stated_with_its_test(tmp_path: Path) -> None:

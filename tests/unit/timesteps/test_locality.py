@@ -10,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from world.dumps import entity, entity_value, snak, statement, time_value
 from world.small_timestep import write_timestep
 from world.two_days import about, item, two_snapshots
 
 from kgedit.engines.store import StoreEngine
 from kgedit.store.window import Window
+from kgedit.timesteps.evidence import find_evidence
 from kgedit.timesteps.locality import assign, choose_probes, find_locality
 from kgedit.timesteps.relation_families import read_families, related_relations
 
@@ -25,7 +27,7 @@ CASES = pa.schema(
 FACTS = pa.schema(
     [
         *((name, pa.string()) for name in ("subject", "subject_label", "property", "property_label")),
-        *((name, pa.string()) for name in ("object", "object_label")),
+        *((name, pa.string()) for name in ("object", "object_label", "evidence")),
         ("object_aliases", pa.list_(pa.string())),
         *((name, pa.bool_()) for name in ("pooled", "untouched", "changed")),
     ]
@@ -128,6 +130,37 @@ def test_a_page_of_wikimedia_is_no_subject_and_no_answer_of_a_probe(tmp_path: Pa
 def test_the_most_similar_fact_is_taken_and_of_equals_the_first() -> None:
     facts = [fact("Q2", "b", "Q50"), fact("Q3", "c", "Q30"), fact("Q4", "d", "Q40"), fact("Q9", "Borgholm", "Q90")]
     assert chosen(cases(), facts, {"Q4": 2.0, "Q3": 2.0, "Q2": 1.0}) == [("Q3", "graph")]
+
+
+@pytest.mark.parametrize(
+    ("scores", "first"), [((2.04, 2.0, 2.01), "Q4"), ((2.04, 2.03, 1.0), "Q3"), ((2.2, 2.0, 2.0), "Q2")]
+)
+def test_of_equally_similar_facts_a_dated_one_comes_first_then_one_of_an_edited_item(
+    scores: tuple[float, ...], first: str
+) -> None:
+    """Similarities that differ by more than a tenth are not equal: evidence does not outweigh them."""
+    facts = [
+        fact("Q2", "b", "Q50"),
+        fact("Q3", "c", "Q30", evidence="edited"),
+        fact("Q4", "d", "Q40", evidence="dated"),
+    ]
+    likened = dict(zip(("Q2", "Q3", "Q4"), scores, strict=True))
+    assert chosen(cases(), facts, likened) == [(first, "graph")]
+
+
+def test_evidence_is_a_date_of_the_statement_or_an_edit_of_its_item_that_kept_it(tmp_path: Path) -> None:
+    since = snak("P580", time_value("+2015-01-01T00:00:00Z", 11))
+    dated = entity("Q2", statement(snak("P6", entity_value("Q21")), since), label="Falun", lastrevid=7)
+    kept = [entity("Q3", about("P6", "Q21"), label="Rättvik", lastrevid=number) for number in (7, 8)]
+    plain = entity("Q4", about("P6", "Q21"), label="Ystad", lastrevid=7)
+    before, after = two_snapshots(tmp_path, [dated, kept[0], plain], [dated, kept[1], plain])
+    with Window(before, after, spill=tmp_path / "spill") as window:
+        found = window.select(
+            find_evidence("given"), given=window.select("SELECT * FROM new_facts WHERE property = 'P6'")
+        )
+    assert {(row["subject"], row["evidence"]) for row in found.to_pylist()} == {
+        ("Q2", "dated"), ("Q3", "edited"), ("Q4", None)
+    }  # fmt: skip
 
 
 def test_where_none_is_similar_the_subject_most_alike_in_name_is_taken() -> None:

@@ -10,9 +10,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from world.dumps import Json
+from world.two_days import about, item, two_snapshots
 
 from kgedit.errors import MissingExtraError, TimestepError
-from kgedit.timesteps.kinds import judge_with_classifier, read_labelled, train_classifier
+from kgedit.timesteps.kinds import (
+    judge_with_classifier,
+    read_labelled,
+    signals_of_known_values,
+    train_classifier,
+)
 from kgedit.timesteps.kinds.columns import VALUES
 from kgedit.timesteps.kinds.signals import signals_of_values
 
@@ -115,6 +122,53 @@ def test_meanings_are_features_where_there_is_an_embedder(tmp_path: Path) -> Non
     )
 
 
+def places(count: int) -> list[Json]:
+    """Towns Q1000 ... in counties Q2000 ..., by words alone not to be told from other towns and counties."""
+    towns = [item(f"Q{1000 + n}", about("P131", f"Q{2000 + n}"), label=f"Place {n}") for n in range(count)]
+    return [*towns, *(item(f"Q{2000 + n}", about("P131", "Q3000"), label=f"Area {n}") for n in range(count))]
+
+
+def edits_of_places(count: int) -> list[dict[str, str]]:
+    """From a county to the town in it is a refinement, to a town elsewhere an update."""
+    return [
+        {"subject": f"Q{n}", "property": "P19", "value_type": "item", "old_text": "an area", "new_text": "a place",
+         "old_object": f"Q{2000 + n}", "new_object": f"Q{1000 + town}", "kind": kind}
+        for n in range(count) for kind, town in (("refinement", n), ("update", (n + 1) % count))
+    ]  # fmt: skip
+
+
+def test_what_snapshots_say_of_labelled_values_is_learnt(tmp_path: Path) -> None:
+    """The words of all edits are the same: only containment tells them apart."""
+    world = places(20)
+    snapshots = two_snapshots(tmp_path, world, world)
+    labelled = read_labelled(as_csv(tmp_path / "a.csv", edits_of_places(20)))
+    joined = signals_of_known_values(labelled, snapshots, spill=tmp_path / "spill")
+    assert joined["new_within_old"].to_pylist() == [True, False] * 20
+    assert set(joined["old_text"].to_pylist()) == {"an area"}
+    knowing, unknowing = (train_classifier(labelled, signals=signals) for signals in (joined, None))
+    kinds = np.array(labelled["kind"].to_pylist())
+    found = np.array(knowing.kinds)[knowing.probabilities(joined).argmax(axis=1)]
+    assert (found == kinds).all()
+    assert (unknowing.probabilities(joined)[:, 0] == 0.5).all()
+
+
+def test_without_snapshots_values_are_as_in_words(tmp_path: Path) -> None:
+    labelled = read_labelled(as_csv(tmp_path / "a.csv", edits_of_places(3)))
+    known = signals_of_known_values(labelled, [], spill=tmp_path / "spill")
+    assert known.equals(signals_of_values(labelled))
+
+
+def test_what_a_labelled_row_lacks_comes_from_the_latest_snapshot(tmp_path: Path) -> None:
+    before, after = two_snapshots(
+        tmp_path, [item("Q1", label="Old name"), item("Q2", label="B")], [item("Q1", label="New name"), item("Q2")]
+    )
+    row = {"subject": "Q5", "property": "P19", "value_type": "item", "old_object": "Q1", "new_object": "Q2"}
+    values = pa.Table.from_pylist([row, row | {"old_text": "As written"}], VALUES)
+    for snapshots in ((before, after), (after, before)):
+        known = signals_of_known_values(values, snapshots, spill=tmp_path / "spill")
+        assert known["old_text"].to_pylist() == ["New name", "As written"]
+
+
 PUBLISHED = '''\
 entity_id,property_id,property_label,datatype,old_value,new_value,old_value_label,new_value_label,\
 old_value_description,new_value_description,label,action
@@ -133,6 +187,7 @@ def test_the_published_human_labelled_edits_are_read_as_they_are(tmp_path: Path)
         ("Q2", "P6", "item", "Ada Holm", "Olof Gren", "update"),
         ("Q3", "P2046", "quantity", "12.53", "12.5", "reformatting"),
     ]
+    assert [(row["old_object"], row["new_object"]) for row in rows] == [(None, None), ("Q5", "Q6"), (None, None)]
     assert (rows[0]["old_precision"], rows[0]["new_precision"]) == ("11", "9")
     assert (rows[1]["old_description"], rows[1]["new_description"]) == ("mayor", None)
     (tmp_path / "edits.csv").write_text(PUBLISHED.replace("unrefinement", "vandalism"), encoding="utf-8")
