@@ -100,7 +100,7 @@ def load_dumps(home: Path, dumps: Sequence[Path]) -> list[Snapshot]:
         day = datetime.date(2015, 1, 1) + datetime.timedelta(days=number)
         order = load_with(loader, LoaderOptions(), date=day, slice_of=path.name)
         source = DumpFile(path)
-        snapshots.append(ingest(home, order, source, workers=1, overwrite=False, progress=lambda done, counted: None))
+        snapshots.append(ingest(home, order, source, workers=1, overwrite=False, progress=lambda _done, _counted: None))
     return snapshots
 
 
@@ -207,10 +207,7 @@ def main() -> None:
         f"{row['values']} {row['counts']}" for row in pc.value_counts(pa.array(edits.kinds)).to_pylist()
     )
     print(f"{len(edits.kinds)} edits of {len(set(edits.entities))} entities: {counted}")
-    known = [edits.signals[name].is_valid().to_numpy() for name in ("new_within_old", "old_within_new")]
-    print(
-        f"something lies around both values of {(known[0] & known[1]).sum()} edits, of one of {(known[0] ^ known[1]).sum()}"
-    )
+    print(f"something lies around both values of {edits.both_known.sum()} edits")
     print(f"{'':34} {'':9} {'edits':>6} {f'P at R {RECALL:g}':>10} {'macro-F1':>9}")
     if options.only != "classifier":
         for title, half in zip(

@@ -53,8 +53,9 @@ VALUES = pa.schema(
         *((f"{side}_{name}", pa.string()) for side in ("old", "new") for name in _BOTH_SIDES),
     ]
 )
-"""An old and a new value in words. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's label or a literal in the store's spelling ("1999-05",
-"41.50"); ``classes`` are the labels of what an entity is an instance of, one a line."""
+"""An old and a new value in words. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's
+label or a literal in the store's spelling ("1999-05", "41.50"); ``classes`` are the labels of what an entity is an
+instance of, one a line."""
 
 KINDS_OF_CHANGES = pa.schema(
     [

@@ -117,7 +117,6 @@ def _values(row: dict[str, str]) -> dict[str, str | None]:
         text = row[f"{side}_value"].removeprefix('"').removesuffix('"')
         if value_type == "item":
             values[f"{side}_object"] = text
-            values[f"{side}_object"] = text
             values[f"{side}_text"] = _known(row[f"{side}_value_label"])
             values[f"{side}_description"] = _known(row[f"{side}_value_description"])
         elif value_type == "time":

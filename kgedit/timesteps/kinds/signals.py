@@ -211,43 +211,6 @@ _CONTAINMENT = """
 """
 
 
-def signals_of_known_values(values: pa.Table, snapshots: Sequence[Snapshot], *, spill: Path) -> pa.Table:
-    """As signals_of_values, with what snapshots say of both values: containment, classes, redirects, names.
-
-    What the values lack (descriptions, classes) is taken from the snapshots; what they have is kept. Dates, ranks and
-    history stay null: the statements of the values need not be in any of the snapshots.
-
-    Args:
-        values: Columns VALUES; ``old_object`` and ``new_object`` are looked up.
-        snapshots: In any order; none gives the result of signals_of_values.
-        spill: Folder for what does not fit in memory.
-
-    Returns:
-        Columns SIGNALS_OF_CHANGES, in the order of the rows.
-    """
-    if not snapshots:
-        return signals_of_values(values)
-    numbered = values.select(VALUES.names).cast(VALUES).append_column("row_", pa.array(range(len(values)), pa.int64()))
-    computed = ", ".join(f"{signal.sql} AS {signal.name}" for signal in ENTITY_SIGNALS)
-    with open_engine(spill, memory=MEMORY) as connection:
-        define_macros(connection)
-        make_tables_of_values(connection, snapshots, numbered)
-        words = ", ".join(f"p.{name}" for name in VALUES.names)
-        known = connection.sql(f"SELECT {words}, {computed} FROM pair p {_CONTAINMENT} ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names
-    signals = signals_of_values(known)
-    for signal in ENTITY_SIGNALS:
-        place = signals.schema.get_field_index(signal.name)
-        signals = signals.set_column(place, signal.name, known[signal.name].cast(signal_type(signal)))
-    return signals
-
-
-_CONTAINMENT = """
-    LEFT JOIN contained w ON w.inner_id = p.new_object AND w.outer_id = p.old_object
-    LEFT JOIN contained v ON v.inner_id = p.old_object AND v.outer_id = p.new_object
-    LEFT JOIN near ON near.old_object = p.old_object AND near.new_object = p.new_object
-"""
-
-
 def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, earlier: int) -> pa.Table:
     of_snapshots = ", ".join(f"{signal.sql} AS {signal.name}" for signal in (*SNAPSHOT_SIGNALS, *_PROPERTY_SIGNALS))
     pairs = f"""

@@ -296,28 +296,6 @@ def _joins(side: str) -> str:
     """
 
 
-def _side(side: str, *, value: str = "NULL") -> str:
-    """SQL: columns of one side of a pair that are looked up by its id; of _joins."""
-    return f"""
-        {side}_object, coalesce({side}_name.label, {value}) AS {side}_text,
-        {side}_name.description AS {side}_description,
-        list_transform(list_prepend({side}_name.label, coalesce({side}_name.aliases, [])), lambda x: name_of(x))
-            AS {side}_names,
-        coalesce({side}_class.class_ids, []) AS {side}_class_ids, {side}_class.classes AS {side}_classes,
-        coalesce({side}_redirect.target, {side}_object) AS {side}_target,
-        {side}_around.containers AS {side}_containers, coalesce({side}_around.linked, false) AS {side}_linked
-    """
-
-
-def _joins(side: str) -> str:
-    return f"""
-        LEFT JOIN named {side}_name ON {side}_name.id = {side}_object
-        LEFT JOIN redirect {side}_redirect ON {side}_redirect.id = {side}_object
-        LEFT JOIN class_list {side}_class ON {side}_class.id = {side}_object
-        LEFT JOIN around {side}_around ON {side}_around.id = {side}_object
-    """
-
-
 def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
     """Table ``pair``: each added value with each gone one, in words and with what the signals need of both."""
     sides = ", ".join(
