@@ -59,7 +59,8 @@ def _table(standings: Standings) -> Table:
     note = (
         f"Cases {standings.cases_sha256[:8]}{kinds}; {standings.preset.metric} in % right after the edits, with the "
         "95 % interval clustered by relation. Damage: unrelated answers that changed. Overall: harmonic mean of "
-        "efficacy, generalization (where asked) and unchanged unrelated answers. Ranks: paired permutation tests over relations, "
+        "efficacy, generalization (where asked) and unchanged unrelated answers. Ranks: paired permutation tests over "
+        "relations, "
         f"corrected by Holm; a range where differences are not significant.{limit}{free}"
     )
     return with_counts(Table(title_of(standings), tuple(columns), tuple(rows), note))
