@@ -63,11 +63,7 @@ _DERIVED: tuple[dict[str, str], ...] = (
         **_both("number", "CASE WHEN value_type = 'quantity' THEN TRY_CAST({side}_text AS DOUBLE) END"),
         **_both("decimals", "decimals({side}_text)"),
         **_both("p", f"CASE WHEN value_type = 'time' THEN coalesce(TRY_CAST({{side}}_precision AS BIGINT), {DAY}) END"),
-        **_both(
-            "level",
-            f"coalesce({_PLACE_LEVEL.replace('{head}', _HEAD)}, "
-            f"{_PLACE_LEVEL.replace('{head}', 'lower({side}_classes)')})",
-        ),
+        **_both("level", _PLACE_LEVEL.replace("{head}", _HEAD)),
         "is_text_": "value_type IN ('string', 'monolingualtext')",
         "is_item_": "value_type = 'item'",
     },
@@ -126,9 +122,9 @@ VALUE_SIGNALS = (
            "/ nullif(len(list_distinct(words_of(old_said) || words_of(new_said))), 0) END", number=True),
     Signal("old_is_page", "the old value is a page of a Wikimedia project",
            "CASE WHEN is_item_ THEN old_description ILIKE 'Wikimedia%' END"),
-    Signal("new_is_narrower_place", "by description, or else by class, the new value is a place of a narrower kind",
+    Signal("new_is_narrower_place", "by their descriptions the new value is a place of a narrower kind",
            "new_level > old_level"),
-    Signal("old_is_narrower_place", "by description, or else by class, the old value is a place of a narrower kind",
+    Signal("old_is_narrower_place", "by their descriptions the old value is a place of a narrower kind",
            "old_level > new_level"),
     # Quantities.
     Signal("same_number", "the numbers are equal", "old_number = new_number"),

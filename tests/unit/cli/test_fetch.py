@@ -10,8 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 from world.dumps import entity
 from world.endpoints import Answer, serving
+from world.two_days import about
 
 from kgedit.cli import main
+from kgedit.cli.fetch import MOST_STEPS
+from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH
 
 
 def run(*arguments: str | Path) -> Result:
@@ -82,3 +85,24 @@ def test_a_revision_that_is_none_is_told(tmp_path: Path, text: str, message: str
     (tmp_path / "ids.txt").write_text(text, encoding="utf-8")
     result = run("fetch-items", tmp_path / "i.json", "--items", tmp_path / "ids.txt", "--site", "http://127.0.0.1:1")
     assert (result.exit_code, message in result.stderr) == (1, True)
+
+
+def test_as_many_steps_as_containment_is_followed_can_be_fetched_and_what_came_is_counted(tmp_path: Path) -> None:
+    """Q1 -> Q2 -> Q3 ... -> Q20, each within the next."""
+    assert MOST_STEPS == MAX_DEPTH
+
+    def chain(path: str, headers: dict[str, str], body: bytes) -> Answer:
+        name = urlsplit(path).path.rpartition("/")[2].removesuffix(".json")
+        outwards = about("P131", f"Q{int(name[1:]) + 1}")
+        return 200, {}, json.dumps({"entities": {name: entity(name, outwards, label=name)}}).encode()
+
+    (tmp_path / "ids.txt").write_text("Q1\n", encoding="utf-8")
+    with serving(chain) as server:
+        result = run(
+            *("fetch-items", tmp_path / "i.json", "--items", tmp_path / "ids.txt", "--site", server.address),
+            *("--ancestors", "8", "--no-properties", "--format", "json"),
+        )
+    assert result.exit_code == 0, result.output
+    assert "values and what contains them: 9 of these; 1 further ones left out" in result.stderr
+    told = json.loads(result.stdout)
+    assert (told["entities"], told["ancestors"], told["ancestors_left_out"]) == (10, 9, 1)
