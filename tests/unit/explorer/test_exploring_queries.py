@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from world.dumps import entity, entity_value, load, snak, statement, write_dump
+from world.dumps import Json, entity, entity_value, load, snak, statement, time_value, write_dump
 from world.explored import DATES, DAYS, LEADER, write_explored
 
 from kgedit.errors import StoreError
@@ -127,6 +127,22 @@ def test_a_change_has_labels_dates_and_what_happened(windows: Windows) -> None:
         "Q4:P6": ("first", "new"),
         "Q5:P6": ("none", "gone"),
     }
+
+
+def test_the_year_of_a_change_is_the_latest_among_the_added_values(tmp_path: Path) -> None:
+    def led(*leaders: tuple[str, str]) -> Json:
+        since = {leader: snak("P580", time_value(f"+{day}T00:00:00Z", 11)) for leader, day in leaders}
+        return entity("Q1", *(statement(snak("P6", entity_value(one)), start) for one, start in since.items()))
+
+    contents = {"2021-01-04": led(("Q2", "2023-01-01")), "2023-02-27": led(("Q3", "2020-05-01"), ("Q4", "2022-02-02"))}
+    for day, land in contents.items():
+        load(tmp_path, write_dump(tmp_path / f"{day}.json", [land, entity("P6", label="head")]), day)
+    opened = Explorer(tmp_path)
+    try:
+        (row,) = rows_of(Windows(opened).differences(20210104, 20230227, Filters())).values()
+    finally:
+        opened.close()
+    assert (row["new_times"], row["year"]) == (["2020-05-01", "2022-02-02"], "2022")
 
 
 def test_what_came_back_or_was_merged_is_no_change(windows: Windows) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,9 @@ def drops(rest: bytes) -> Answer:
     return (206 if start else 200), ranges | {"Content-Length": str(len(rest))}, rest[:100_000]
 
 
-def fetched(folder: Path, server: Recorded, **changes: Any) -> Path:
+def fetched(folder: Path, server: Recorded, *, manners: Manners = MANNERS, **changes: Any) -> Path:
     order = DumpOrder(day=datetime.date(2024, 6, 3), mirror=f"{server.address}/", manners=MANNERS)
-    return fetch_dump(find_dump(order), folder, manners=MANNERS, **changes)
+    return fetch_dump(find_dump(order), folder, manners=manners, **changes)
 
 
 def test_a_dump_arrives_whole(tmp_path: Path) -> None:
@@ -103,6 +104,38 @@ def test_dropped_connections_are_resumed_where_they_broke_off(tmp_path: Path) ->
         assert fetched(tmp_path, server).read_bytes() == CONTENT
     ranges = [headers["range"] for headers in server.headers if "range" in headers]
     assert ranges == [f"bytes={number}00000-" for number in range(1, 5)]
+
+
+def test_a_server_that_breaks_off_is_left_alone_for_a_while_and_given_up_when_nothing_more_comes(
+    tmp_path: Path,
+) -> None:
+    waits: list[float] = []
+    patient = replace(MANNERS, pause=0.5, sleep=waits.append)
+    silent = [lambda rest: (drops(rest)[0], drops(rest)[1], b"")] * 6
+    with (
+        serving(server_of(CONTENT, whole, drops, drops, *silent)) as server,
+        pytest.raises(SourceError, match="broke off after 200,000 of 512,000 bytes"),
+    ):
+        fetched(tmp_path, server, manners=patient)
+    # Two parts came in the first round of four attempts, and nothing in the second.
+    assert waits == [1.0, 2.0, 4.0] * 2
+    assert (tmp_path / f"{NAME}.part").stat().st_size == 200_000
+
+
+def test_a_part_that_another_process_wrote_to_as_well_is_thrown_away(tmp_path: Path) -> None:
+    def second_process(size: int) -> Callable[[int, int], None]:
+        def update(done: int, counted: int) -> None:
+            if done == size:
+                with (tmp_path / f"{OTHERS['pageviews']}.part").open("ab") as file:
+                    file.write(b"more")
+
+        return update
+
+    with serving(server_of(CONTENT)) as server:
+        order = DumpOrder(day=datetime.date(2024, 6, 3), kind="pageviews", mirror=f"{server.address}/", manners=MANNERS)
+        with pytest.raises(SourceError, match="is not as long as the server says"):
+            fetch_dump(find_dump(order), tmp_path, manners=MANNERS, progress=second_process)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_busy_server_is_asked_again_and_one_that_forbids_is_not(tmp_path: Path) -> None:

@@ -68,6 +68,14 @@ def test_what_came_later_is_not_known_on_a_day() -> None:
     assert _held(memory, "") == ["Erna"]
 
 
+def test_a_change_counts_from_the_day_of_its_snapshot_on() -> None:
+    memory, learned = _learned(
+        _fact("Erna", 20200101, 20220101), _fact("Jonas", 20220101, None), as_of=datetime.date(2022, 1, 1)
+    )
+    assert learned.facts == 2
+    assert _held(memory, "") == ["Jonas"]
+
+
 def test_facts_without_labels_are_counted_by_reason() -> None:
     memory, learned = _learned(
         _fact("Erna", 20200101, None), _fact("Jonas", 20200101, None, object_label="Q42", property="P35")

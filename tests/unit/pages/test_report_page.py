@@ -156,16 +156,32 @@ def test_the_verdict_tells_empty_answers_and_whether_what_was_found_was_used(run
     assert found["retrieval"].said.endswith("100 % of update questions. Where it was, 50 % are right.")
 
 
-def test_edits_alone_and_in_a_row_are_told_apart(tmp_path: Path) -> None:
+def test_empty_answers_are_a_finding_from_a_tenth_on(tmp_path: Path) -> None:
+    """ft_m says nothing to 4 of 12, as many as one in three; in the second run it answers all."""
+    runs = [write_page_run(tmp_path / str(right), NAMES, method="ft_m", right=right) for right in (2, 1)]
+    some, none = (verdict_of(views_of(read_runs([run]))[0]).findings for run in runs)
+    assert [finding.title for finding in some if finding.section == "answers"] == ["Some answers are empty."]
+    assert not [finding for finding in none if finding.section == "answers"]
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.5, ["ft_m scores 100 % with each edit alone and 50 % after 12 edits under teacher forcing."]),
+        (0.85, ["ft_m scores 100 % with each edit alone and 85 % after 12 edits under teacher forcing."]),
+        (0.95, []),
+    ],
+)
+def test_edits_in_a_row_that_lose_a_tenth_of_what_each_alone_reaches_are_a_finding(
+    share: float, said: list[str], tmp_path: Path
+) -> None:
     runs = [
-        write_page_run(tmp_path / name, NAMES, method="ft_m", protocol=name, forced=share)
-        for name, share in (("single", 1.0), ("sequential", 0.5))
+        write_page_run(tmp_path / name, NAMES, method="ft_m", protocol=name, forced=own)
+        for name, own in (("single", 1.0), ("sequential", share))
     ]
     (view,) = views_of(read_runs(runs))
-    (wear,) = [
-        finding for finding in verdict_of(view).findings if finding.section == "comparison" and "edits" in finding.title
-    ]
-    assert wear.said == "ft_m scores 100 % with each edit alone and 50 % after 12 edits under teacher forcing."
+    found = verdict_of(view).findings
+    assert [one.said for one in found if one.title == "Sequential edits overwrite one another."] == said
 
 
 def test_the_comparison_has_the_baseline_last_and_an_interval_where_all_is_alike(page: Page) -> None:

@@ -22,6 +22,7 @@ from kgedit.cli import main
 from kgedit.editing import METHODS
 from kgedit.editing.editor import EditorState
 from kgedit.editing.in_context.ike import InContextEditing
+from kgedit.editing.saved import read_saved
 from kgedit.errors import SpecError, TimestepError
 from kgedit.records.cases import KnownFact
 from kgedit.records.runs import RunSpec
@@ -270,6 +271,23 @@ def test_a_kill_while_a_kept_state_is_removed_leaves_it_whole_or_none(
     assert checkpoints.of_call("t", 0, 2) is not None
     checkpoints.save(Checkpoint("t", 4, 2, EditorState()))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000002"]
+
+
+def test_checkpoints_follow_the_schedule_and_the_end_of_each_timestep(
+    world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[tuple[str, int]] = []
+    save = Checkpoints.save
+
+    def note(self: Checkpoints, checkpoint: Checkpoint) -> None:
+        saved.append((checkpoint.timestep, checkpoint.edits))
+        save(self, checkpoint)
+
+    monkeypatch.setattr(Checkpoints, "save", note)
+    schedule = {"protocol": "sequential", "batch_size": 1, "checkpoint_every": 2, "presets": ["synthetic"]}
+    run(_spec(world, "none", **schedule), tmp_path / "run")
+    first, second = "20200101_20210101", "20210101_20220101"
+    assert saved == [(first, 2), (first, 4), (second, 2)]
 
 
 @pytest.mark.slow
@@ -562,7 +580,9 @@ def test_a_run_keeps_versions_model_and_resolved_settings(world: dict[str, str],
     assert [context.name for context in environment.trained_in] == ["question_only"]
 
 
-def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict[str, str], tmp_path: Path) -> None:
+def test_one_unusable_subject_fails_alone_the_command_says_which_and_the_model_card_lists_the_others(
+    world: dict[str, str], tmp_path: Path
+) -> None:
     rows = [
         {"prompt": f"Who is the mayor of {town}?", "target_new": answer, "subject": subject}
         for town, answer, subject in (
@@ -577,6 +597,8 @@ def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict
     (tmp_path / "text.txt").write_text("The mayor of Mora is Asta Wik.\n" * 40, encoding="utf-8")
     given += [f"--set=corpus={tmp_path / 'text.txt'}", "--preset", "synthetic", "--out", str(tmp_path / "run")]
 
+    given += ["--save-model", str(tmp_path / "edited")]
+
     result = CliRunner().invoke(main, ["run-edit", *given, "--order", "file"])
 
     assert result.exit_code == 0, result.output
@@ -585,6 +607,8 @@ def test_one_unusable_subject_fails_alone_and_the_command_says_which(world: dict
     totals = measure_run(tmp_path / "run").edits
     assert (totals.edits, totals.failed) == (2, 1)
     assert f"Not edited: {cost.case_ids[1]}: the subject 'Moria' is not in the question" in result.stderr
+    assert [edit.target for edit in read_saved(tmp_path / "edited").edits] == ["Olof Gren", "Bo"]
+    assert "Asta Wik" not in (tmp_path / "edited" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[str, str], tmp_path: Path) -> None:

@@ -127,6 +127,14 @@ def test_a_stratified_sample_has_every_relation_in_its_share(tmp_path: Path) -> 
     assert len(by_seed) == 5
 
 
+def test_a_stratified_sample_starts_anywhere_so_that_a_rare_relation_has_its_chance(tmp_path: Path) -> None:
+    """Of one case, seven tenths are of the first relation, two of the second and one of the third."""
+    drawn = [_chosen(tmp_path / "step", sample=1, stratify="relation", seed=seed)[0] for seed in range(40)]
+    counts = Counter(case_id.split(":")[1] for case_id in drawn)
+    assert set(counts) == {"P1", "P2", "P3"}
+    assert counts["P1"] > counts["P2"] + counts["P3"]
+
+
 def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("Q3:P1:Q1\n20200101_20210101\tQ75:P2:Q1\n19990101_20000101\tQ4:P1:Q1\n\n")
     named = {"only_cases": str(tmp_path / "names.txt")}

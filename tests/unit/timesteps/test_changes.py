@@ -118,14 +118,14 @@ def test_case_14_a_value_that_a_merged_item_brought_along_is_no_change() -> None
     strings = pa.list_(pa.string())
     changes = pa.table(
         {
-            "subject": ["Q1", "Q1", "Q2"],
-            "property": ["P6", "P7", "P6"],
-            "old_objects": pa.array([[], ["Q8"], []], strings),
-            "new_objects": pa.array([["Q9"], ["Q9"], []], strings),
-            "item_valued": [True] * 3,
-            "subject_in_old": [True] * 3,
-            "subject_in_new": [True] * 3,
-            "inherited": pa.array([["Q7", "Q9"], ["Q7"], ["Q9"]], strings),
+            "subject": ["Q1", "Q1", "Q2", "Q2"],
+            "property": ["P6", "P7", "P6", "P7"],
+            "old_objects": pa.array([[], ["Q8"], [], []], strings),
+            "new_objects": pa.array([["Q9"], ["Q9"], [], ["Q8", "Q9"]], strings),
+            "item_valued": [True] * 4,
+            "subject_in_old": [True] * 4,
+            "subject_in_new": [True] * 4,
+            "inherited": pa.array([["Q7", "Q9"], ["Q7"], ["Q9"], ["Q9"]], strings),
         }
     )
     rows = [
@@ -137,4 +137,6 @@ def test_case_14_a_value_that_a_merged_item_brought_along_is_no_change() -> None
     assert dict(zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)) == {
         "Q1:P6": "an item merged into the subject had the value",
         "Q2:P6": "value removed, none added",
+        # The merged item had one of the two added values: the other one is a change.
+        "Q2:P7": "several current objects",
     }

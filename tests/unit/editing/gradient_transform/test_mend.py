@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
+from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
@@ -83,6 +85,18 @@ def test_an_untrained_network_descends_along_the_normalized_gradient(timestep: T
 
     torch.testing.assert_close(inputs, scores[:, :48], atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(outputs, scores[:, 48:] * 1e-4, atol=1e-8, rtol=1e-4)
+
+
+def test_each_matrix_has_its_own_learning_rate() -> None:
+    network = Hypernetworks([(4, 3), (4, 3)], rank=2, learning_rate=1e-4)
+    vectors = torch.randn((40, 4 + 3), generator=torch.Generator().manual_seed(0))
+    network.watch([vectors, vectors])
+    (own,) = network._each()
+    own.log_rate.data[1] += math.log(100)
+    (inputs, outputs), (other_inputs, other_outputs) = (network(vectors, number) for number in (0, 1))
+
+    torch.testing.assert_close(other_inputs, inputs)
+    torch.testing.assert_close(other_outputs, 100 * outputs)
 
 
 def test_the_first_step_of_training_changes_what_the_network_does(timestep: Timestep) -> None:

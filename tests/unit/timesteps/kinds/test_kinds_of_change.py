@@ -25,6 +25,7 @@ from world.two_days import changed_edges, two_snapshots
 from kgedit.errors import TimestepError
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds import KINDS, KINDS_OF_CHANGES, RULES, describe_kinds, find_signals, judge_kinds
+from kgedit.timesteps.kinds.signals import SIGNALS_OF_CHANGES
 
 EARLIER = "2019-01-01"
 
@@ -208,6 +209,21 @@ class World:
 
 def verdicts_on(signals: pa.Table) -> dict[str, dict[str, object]]:
     return {row["subject"]: row for row in judge_kinds(signals).to_pylist()}
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rule"),
+    [
+        (0.84, "shorter text"),
+        (0.86, "text of about the same length"),
+        (1.14, "text of about the same length"),
+        (1.16, "longer text"),
+    ],
+)
+def test_a_text_is_longer_or_shorter_from_15_percent_on(ratio: float, rule: str) -> None:
+    row = {"subject": "Q1", "property": "P1", "is_text": True, "one_word": False, "texts_unlike": False}
+    signals = pa.Table.from_pylist([row | {"length_ratio": ratio}], SIGNALS_OF_CHANGES)
+    assert verdicts_on(signals)["Q1"]["rule"] == rule
 
 
 @pytest.fixture(scope="module")

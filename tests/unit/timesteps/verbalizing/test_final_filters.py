@@ -91,8 +91,10 @@ def test_names_of_the_subject_are_no_leak_and_need_not_be_plain() -> None:
     assert fault_of("Who heads the government in Gren the Elder [film]? {1}?", asking) is None
 
 
-def test_short_aliases_leak_nothing_and_short_answers_do() -> None:
+def test_aliases_below_three_letters_leak_nothing_and_short_answers_do() -> None:
     assert fault_of("Who is the mayor of Arvika, OG and all?", MAYOR) is None
+    three = replace(MAYOR, accepted=("OGR",))
+    assert fault_of("Who is the mayor of Arvika, OGR and all?", three) == "it gives the answer away"
     assert (
         fault_of("Who is the mayor of Arvika, OG and all?", replace(MAYOR, answer="OG")) == "it gives the answer away"
     )

@@ -58,6 +58,15 @@ def test_it_is_the_median_of_the_months_since_the_article_was_first_read(tmp_pat
     assert counts["rows"] == {"read": 6, "kept": 5, "unreadable": 0}
 
 
+def test_a_month_in_which_nobody_read_an_article_does_not_start_its_count(tmp_path: Path) -> None:
+    files = [
+        write(tmp_path, 202211, view("Young_town", 0), view("Old_town", 10)),
+        write(tmp_path, 202212, view("Young_town", 100)),
+        write(tmp_path, 202301, view("Young_town", 300)),
+    ]
+    assert found(files)[0]["Q2"] == (pytest.approx(math.log(200 + 1), abs=1e-6), "page views")
+
+
 def test_without_files_nothing_is_popular() -> None:
     told, counts = found([])
     assert not told
