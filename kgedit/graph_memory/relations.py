@@ -156,12 +156,7 @@ class CatalogueWordings:
     @cached_property
     def postings(self) -> Mapping[str, NDArray[np.int64]]:
         """Indexes of the properties that have a stem in any wording, by stem."""
-        places: dict[str, list[int]] = {}
-        for place, rows in enumerate(self.relations.values()):
-            texts = [text for row in rows for text in _texts_of(row)]
-            for found in sorted({each for text in texts for each in content_stems(text.replace(SLOT, " "))}):
-                places.setdefault(found, []).append(place)
-        return {found: np.array(several) for found, several in places.items()}
+        return _postings(self._path, template_version(self._path))
 
     def mask_of(self, identifiers: Iterable[str]) -> NDArray[np.bool_]:
         """Mask of the given properties, (properties,)."""
@@ -176,6 +171,17 @@ def _rows_by_property(path: Path | None, _version: str) -> Mapping[str, tuple[Ma
     for row in template_table(path).to_pylist():
         found[row["property"]] = (*found.get(row["property"], ()), row)
     return found
+
+
+@lru_cache(maxsize=4)
+def _postings(path: Path | None, version: str) -> Mapping[str, NDArray[np.int64]]:
+    """Computed once per catalogue, because every memory of a process reads the same one and stemming takes long."""
+    places: dict[str, list[int]] = {}
+    for place, rows in enumerate(_rows_by_property(path, version).values()):
+        texts = [text for row in rows for text in _texts_of(row)]
+        for found in sorted({each for text in texts for each in content_stems(text.replace(SLOT, " "))}):
+            places.setdefault(found, []).append(place)
+    return {found: np.array(several) for found, several in places.items()}
 
 
 def _texts_of(row: Mapping[str, Any]) -> tuple[str, ...]:

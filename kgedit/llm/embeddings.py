@@ -110,8 +110,12 @@ def _character_ngrams(texts: Sequence[str]) -> Vectors:
     for row, text in enumerate(texts):
         padded = f"  {text.lower()}  "
         for start in range(len(padded) - 2):
-            digest = hashlib.blake2b(padded[start : start + 3].encode(), digest_size=4).digest()
-            vectors[row, int.from_bytes(digest, "big") % _BUCKETS] += 1
+            vectors[row, _bucket(padded[start : start + 3])] += 1
     lengths: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.maximum(lengths, 1e-12)
     return vectors
+
+
+@lru_cache(maxsize=1 << 16)  # a language has some 10,000 trigrams
+def _bucket(trigram: str) -> int:
+    return int.from_bytes(hashlib.blake2b(trigram.encode(), digest_size=4).digest(), "big") % _BUCKETS

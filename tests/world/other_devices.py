@@ -34,9 +34,11 @@ class _There(torch.Tensor):
     @staticmethod
     def __new__(cls, here: torch.Tensor, device: torch.device) -> _There:
         # Outside of inference mode: else a view made in it, of a tensor made outside, would be of the wrong kind.
-        with torch.inference_mode(False):
-            layout = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
-            tensor: _There = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=device, **layout)
+        if torch.is_inference_mode_enabled():
+            with torch.inference_mode(False):
+                return cls.__new__(cls, here, device)
+        layout = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
+        tensor: _There = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=device, **layout)
         tensor.here = here
         return tensor
 
@@ -64,14 +66,15 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         # In inference mode operations come whole that come in parts elsewhere.
         with _Everywhere():
             return func.decompose(*args, **kwargs)
-    tensors = list(_tensors([args, list(kwargs.values())]))
+    tensors = _tensors([*args, *kwargs.values()])
     there = [tensor for tensor in tensors if isinstance(tensor, _There)]
-    places = {tensor.device for tensor in there}
-    if func not in _TAKE_INDICES_FROM_CPU:
-        # A single number of the CPU may take part in anything.
-        places |= {tensor.device for tensor in tensors if tensor.dim() > 0}
-    if there and len(places) > 1 and func not in _COPIES:
-        raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {places}")
+    if there and func not in _COPIES:
+        places = {tensor.device for tensor in there}
+        if func not in _TAKE_INDICES_FROM_CPU:
+            # A single number of the CPU may take part in anything.
+            places |= {tensor.device for tensor in tensors if tensor.dim() > 0}
+        if len(places) > 1:
+            raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {places}")
     found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
     if there and mutates and found is not None:
         return kwargs.get("out", args[0])
@@ -85,12 +88,15 @@ def _traits(func: Any) -> tuple[bool, bool]:
     return func._can_decompose(), func._schema.is_mutable
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _tensors(part)
+def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among values and in their lists; called a million times, so without a generator."""
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += _tensors(value)
+    return found
 
 
 def _bring(value: Any) -> Any:
@@ -156,7 +162,7 @@ class Waits(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        there = any(tensor.device.type == KIND for tensor in _tensors([args, list((kwargs or {}).values())]))
+        there = any(tensor.device.type == KIND for tensor in _tensors([*args, *(kwargs or {}).values()]))
         home = func in _COPIES and (kwargs or {}).get("device", args[0].device).type != KIND
         masks = func in _TAKE_INDICES_FROM_CPU and any(
             tensor.dtype == torch.bool and tensor.device.type == KIND for tensor in _tensors(args[1])

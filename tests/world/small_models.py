@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.shared_reading import reads_trees
 
 TEXTS = (
     "Please answer the question:\nQ: Who is the mayor of Arvika?\nA: Olof Gren",
@@ -123,7 +124,15 @@ EVERY_ARCHITECTURE = [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slo
 def small_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
     """A random model in eval mode; the same seed gives the same weights."""
     module = copy.deepcopy(_prototype(architecture, seed))
-    return LanguageModel(name=architecture, revision="", module=module, tokenizer=tokenizer())
+    model = LanguageModel(name=architecture, revision="", module=module, tokenizer=tokenizer())
+    # A model is tried once whether it reads trees; its copies answer alike, on whatever device they are put.
+    vars(model)["_reads_trees"] = _prototype_reads_trees(architecture, seed)
+    return model
+
+
+@cache
+def _prototype_reads_trees(architecture: str, seed: int) -> bool:
+    return reads_trees(LanguageModel("", "", _prototype(architecture, seed), tokenizer()))
 
 
 @cache
