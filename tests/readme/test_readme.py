@@ -41,7 +41,7 @@ class Walk:
 
 
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Walk:
     """Every step of both pages in their order; one that both have is run once."""
     folder = tmp_path_factory.mktemp("readme")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -49,7 +49,7 @@ def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
         **os.environ,
         "PATH": path,
         "KGEDIT_HOME": str(folder / "kgedit-data"),
-        "JDK_JAVA_OPTIONS": quick_java(tmp_path_factory),
+        "JDK_JAVA_OPTIONS": quick_java(pytestconfig),
     }
     outputs = {}
     try:
