@@ -155,20 +155,22 @@ streams = st.lists(snapshot_states(), min_size=3, max_size=3)
 @settings(max_examples=10, deadline=None)
 @given(streams)
 @pytest.mark.slow
-def test_what_holds_at_a_date_is_exactly_what_its_snapshot_says(states: list[State]) -> None:
+def test_what_holds_at_a_date_is_exactly_what_its_snapshot_says_and_intervals_of_a_fact_never_touch(
+    states: list[State],
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         snapshots = write_all(states, Path(folder))
         held = whole_graph(snapshots)
         facts = [pq.read_table(snapshot.facts).to_pylist() for snapshot in snapshots]
     terms = {term["id"]: term for term in held["terms"]}
     assert len(terms) == len(held["terms"])
+    keys = ("subject", "property", "object")
     for date, state, of_date in zip(DATES, states, facts, strict=True):
         alive = {
             name: [row for row in rows if row["since"] <= date < row["until"]]
             for name, rows in held.items()
             if name != "terms"
         }
-        keys = ("subject", "property", "object")
         assert sorted(tuple(f[key] for key in keys) for f in alive["facts"]) == sorted(
             tuple(f[key] for key in keys) for f in of_date
         )
@@ -183,18 +185,10 @@ def test_what_holds_at_a_date_is_exactly_what_its_snapshot_says(states: list[Sta
         present = {term["id"] for term in held["terms"] if sum(d <= date for d in term["presence"] or []) % 2}
         assert present == set(state.entities)
     assert all(row[end] in terms for name in ("facts", "claims") for row in held[name] for end in ("subject", "object"))
-
-
-@settings(max_examples=10, deadline=None)
-@given(streams)
-@pytest.mark.slow
-def test_intervals_of_a_fact_never_touch(states: list[State]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        facts = whole(write_all(states, Path(folder)), "facts")
-    for fact in facts:
+    for fact in held["facts"]:
         assert fact["since"] < fact["until"]
         assert {fact["since"], fact["until"]} <= {*DATES, OPEN_END}
-        same = [f for f in facts if all(f[key] == fact[key] for key in ("subject", "property", "object"))]
+        same = [f for f in held["facts"] if all(f[key] == fact[key] for key in keys)]
         assert not [f for f in same if f is not fact and f["since"] <= fact["until"] and fact["since"] <= f["until"]]
 
 
@@ -251,6 +245,14 @@ def test_deltas_applied_one_by_one_give_what_all_snapshots_give(states: list[Sta
             for name, rows in whole_graph(snapshots[:count]).items():
                 found = [{column: row.get(column) for column in COLUMNS[name]} for row in graph[name].values()]
                 assert sorted(map(repr, found)) == sorted(map(repr, rows))
+
+
+def test_a_fact_that_comes_back_begins_on_the_day_of_its_return(tmp_path: Path) -> None:
+    there, gone = State({"S1": Said("Q1", "Q3")}, {"Q1": "one"}), State({}, {"Q1": "one"})
+    dates = (20200101, *DATES)
+    snapshots = [write(s, tmp_path / str(day)) for day, s in zip(dates, (gone, there, gone, there), strict=True)]
+    found = [(fact["since"], fact["until"]) for fact in whole(snapshots, "facts")]
+    assert sorted(found) == [(dates[1], dates[2]), (dates[3], OPEN_END)]
 
 
 def test_a_delta_reads_the_two_newest_snapshots_alone(tmp_path: Path) -> None:
