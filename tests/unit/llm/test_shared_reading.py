@@ -200,6 +200,7 @@ def test_a_model_that_takes_no_mask_of_its_own_or_no_positions_reads_rows_whole(
     for module in (bloom, mamba):
         assert not reads_trees(LanguageModel("other", "", module, tokenizer()))
     model = LanguageModel("bloom", "", bloom, tokenizer())
+    assert not model.shares_beginnings(20)
     prompts = [model.encode(f"Who is the mayor of {town}?") for town in TOWNS[:3]]
     rows = [Decoding(prompt, frozenset(), 4) for prompt in prompts]
     with torch.inference_mode():
@@ -216,7 +217,8 @@ def test_a_wrong_mask_is_noticed() -> None:
 
     model.module.model.forward = careless
     assert not reads_trees(model)
-    assert reads_trees(small_model())
+    assert not LanguageModel("careless", "", model.module, tokenizer()).shares_beginnings(20)
+    assert LanguageModel("careful", "", small_model().module, tokenizer()).shares_beginnings(20)
 
 
 def test_texts_longer_than_a_window_are_read_whole() -> None:
