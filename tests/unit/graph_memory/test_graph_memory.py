@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.relations import CatalogueWordings
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.records.cases import Case, Fact
 
@@ -310,3 +312,22 @@ def test_a_second_hop_says_how_the_first_one_led_to_its_subject() -> None:
     first, second = finding.paths[0].rows
     assert first.bridged == first.question
     assert second.bridged == second.question.replace("?", " (the head of government of Norway)?")
+
+
+def test_a_catalogue_that_has_changed_on_disk_has_the_words_of_its_new_content(tmp_path: Path) -> None:
+    def stems_with(verb: str, noun: str) -> set[str]:
+        entry = {
+            "question": f"Who {verb} {{subject}}?",
+            "rephrase": f"Who is the {noun} of {{subject}}?",
+            "cloze": f"The {noun} of {{subject}} is",
+            "phrase": f"the {noun} of {{subject}}",
+            "answer": "person",
+        }
+        generic = {name: text.replace("{subject}", "{subject} ({property})") for name, text in entry.items()}
+        content = {"name": "own", "version": 1, "generic": generic, "templates": {"P6": entry}}
+        (tmp_path / "own.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+        return set(CatalogueWordings(EMBED, tmp_path / "own.yaml").postings)
+
+    first, second = stems_with("governs", "governor"), stems_with("chairs", "chairman")
+    assert ("govern" in first, "chair" in first) == (True, False)
+    assert ("govern" in second, "chair" in second) == (False, True)
