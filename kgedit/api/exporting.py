@@ -69,12 +69,12 @@ class ExportOptions:
     changed_locality: bool = False
     persona_style: str = "reworded"
     only: Path | None = None
+    counts: Path | None = None
     engine: str = ENGINES[0]
 
     def __post_init__(self) -> None:
         own = {
             "compat": self.compat,
-            "pageviews": self.pageviews,
             "kinds": self.kinds,
             "labelled-changes": self.labelled_changes,
             "kind-embedder": self.kind_embedder,
@@ -109,6 +109,8 @@ class ExportOptions:
             ask_as_of=self.ask_as_of,
             changed_locality=self.changed_locality,
             only=self.only,
+            pageviews=self.pageviews,
+            counts=self.counts,
         )
 
     def wikifactdiff(self) -> wikifactdiff.WikiFactDiffSettings:
@@ -124,6 +126,7 @@ class ExportOptions:
             functional_by=functional_by(self.profile, self.functional_by),
             ask_as_of=self.ask_as_of,
             only=self.only,
+            counts=self.counts,
         )
 
 

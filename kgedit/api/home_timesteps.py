@@ -44,6 +44,7 @@ class HomeTimesteps(HomeFolder):
         ask_as_of: bool = False,
         changed_locality: bool = False,
         only: str | Path | None = None,
+        counts: str | Path | None = None,
         engine: str = "auto",
     ) -> Timestep:
         """Write the changes between two snapshots as questions; the same bytes every time.
@@ -63,7 +64,7 @@ class HomeTimesteps(HomeFolder):
             overwrite: Whether the folder is replaced if it holds anything else.
             profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
             compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
-            pageviews: wikifactdiff: monthly files of page views, for the popularity of entities.
+            pageviews: Monthly files of page views: views of subjects and objects, and wikifactdiff's popularity.
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
             labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
                 with (needs kgedit[classifier]); None for the shipped rules alone.
@@ -76,6 +77,8 @@ class HomeTimesteps(HomeFolder):
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
             only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
+            counts: How often a corpus names entities: a file of labels or ids with their counts, or texts (.txt, .jsonl,
+                .parquet, or a folder of these) in which the labels of subjects and objects are counted; None for none.
             engine: wikibigedit: what answers the questions of an export: "graph", with Cypher; "store", with SQL over
                 the snapshots, without a server; or "auto": the graph where this home has one and at most 20,000 items
                 differ, else the store. The tables are the same bytes.
@@ -105,6 +108,7 @@ class HomeTimesteps(HomeFolder):
             changed_locality=changed_locality,
             persona_style=persona_style,
             only=None if only is None else Path(only),
+            counts=None if counts is None else Path(counts),
             engine=engine,
         )
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
@@ -135,6 +139,7 @@ class HomeTimesteps(HomeFolder):
         changed_locality: bool = False,
         persona_style: str = "reworded",
         only: str | Path | None = None,
+        counts: str | Path | None = None,
         engine: str = "auto",
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
@@ -173,6 +178,7 @@ class HomeTimesteps(HomeFolder):
             changed_locality=changed_locality,
             persona_style=persona_style,
             only=None if only is None else Path(only),
+            counts=None if counts is None else Path(counts),
             engine=engine,
         )
         folder = timesteps_folder(self.path) if out is None else Path(out)

@@ -59,9 +59,11 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
               help="wikibigedit: take locality probes first from changed facts that are no case.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="wikifactdiff: a month's page views (pageviews-YYYYMM-user); repeat for several.")  # fmt: skip
+              help="A month's page views (pageviews-YYYYMM-user), for subjects and objects; repeat.")  # fmt: skip
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
+@click.option("--counts", type=click.Path(path_type=Path, exists=True),
+              help="Counts of labels or ids in a corpus (tab, CSV, JSON), or its texts, to count labels in.")  # fmt: skip
 @click.option("--engine", type=click.Choice(("auto", "graph", "store")), default="auto", show_default=True,
               help="wikibigedit: ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
@@ -87,6 +89,7 @@ def export_timestep(
     compat: str | None,
     pageviews: tuple[Path, ...],
     only: Path | None,
+    counts: Path | None,
     engine: str,
     overwrite: bool,
 ) -> None:
@@ -118,6 +121,7 @@ def export_timestep(
         "compat": compat,
         "pageviews": pageviews,
         "only": only,
+        "counts": counts,
         "engine": engine,
     }
     if stream and not older and not newer:

@@ -98,6 +98,23 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class Specificity:
+    """How well known the two ends of a fact are (WikiBigEdit, section 3.3); None where it was not measured.
+
+    Attributes:
+        subject_views: Views of the subject's Wikipedia article in the year before the newer snapshot.
+        object_views: Those of the object's.
+        subject_count: How often a corpus names the subject.
+        object_count: How often it names the object.
+    """
+
+    subject_views: int | None = None
+    object_views: int | None = None
+    subject_count: int | None = None
+    object_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One edit: the fact to be learned, how to ask for it, and every probe.
 
@@ -127,6 +144,7 @@ class Case:
         subject_description: What tells the subject from others of its name; "" where nobody says.
         category: The question's topic (QAEdit has ten); None where nobody says.
         in_replacement_set: Whether the case belongs to WFD_repl (WikiFactDiff, section 5); None where nobody says.
+        specificity: How well known its subject and object are.
     """
 
     case_id: str
@@ -152,6 +170,7 @@ class Case:
     subject_description: str = ""
     category: str | None = None
     in_replacement_set: bool | None = None
+    specificity: Specificity = Specificity()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_families import families_version
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
+from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
 from kgedit.timesteps.subjects import describe_subjects
 from kgedit.timesteps.timestep import TABLES, Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
@@ -83,6 +84,8 @@ class WikiBigEditSettings:
         ask_as_of: Whether questions say of which day they ask.
         changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
+        pageviews: Monthly files of page views (kgedit.timesteps.page_views); none leaves views null.
+        counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
     """
 
     seed: int = 0
@@ -100,6 +103,8 @@ class WikiBigEditSettings:
     ask_as_of: bool = False
     changed_locality: bool = False
     only: Path | None = None
+    pageviews: tuple[Path, ...] = ()
+    counts: Path | None = None
 
 
 def export_timestep(
@@ -202,14 +207,15 @@ def _make(
     chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
     filters = (*found.filters, worded)
+    cases, measured = _add_specificity(window, worded.kept, settings)
     tables = {
-        "cases": worded.kept.append_column("as_of", pa.repeat(window.new.name, worded.kept.num_rows)),
+        "cases": cases.append_column("as_of", pa.repeat(window.new.name, cases.num_rows)),
         "locality": near.kept.append_column("similarity", pc.round(near.kept["score"], 6)),
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, old_templates, known_subjects),
         "dropped": dropped_changes(found.changes, found.labels, filters),
     }
-    return _Made(tables, _counted(found.changes.num_rows, filters, near, chains.num_rows, hops))
+    return _Made(tables, _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +271,21 @@ def _word_cases(
         persona_style=settings.persona_style,
         as_of=window.new.day if settings.ask_as_of else None,
     )
+
+
+def _add_specificity(window: Window, cases: pa.Table, settings: WikiBigEditSettings) -> tuple[pa.Table, dict[str, Any]]:
+    """The cases with their columns of SPECIFICITY, and what the manifest reports of them."""
+    counted: dict[str, Any] = {}
+    window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
+    if settings.pageviews:
+        wiki = str(window.new.manifest.get("options", {}).get("wiki", "enwiki"))
+        counted["page_views"] = read_case_views(
+            window.connection, cases, settings.pageviews, wiki=wiki, date=window.new.date
+        )
+    found, cases_with = measure_specificity(window.connection, cases, counts=settings.counts)
+    for name in found.schema.names[1:]:
+        cases = cases.append_column(name, found[name])
+    return cases, counted | ({"specificity": cases_with} if settings.pageviews or settings.counts else {})
 
 
 def _find_locality(
@@ -347,6 +368,7 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **_classifier_provenance(settings),
         **({"only": _sha256(settings.only)} if settings.only else {}),
+        **specificity_provenance({path.name: _sha256(path) for path in settings.pageviews}, settings.counts),
     }
 
 

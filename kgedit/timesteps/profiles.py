@@ -24,7 +24,7 @@ constraints: what Wikidata's editors declare.
 
 _OWN_OPTIONS = {
     "wikibigedit": ("kinds", "labelled-changes", "kind-embedder", "changed-locality"),
-    "wikifactdiff": ("compat", "pageviews"),
+    "wikifactdiff": ("compat",),
 }
 
 

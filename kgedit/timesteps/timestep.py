@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kgedit.checksums import check_folder, decoding
 from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe
+from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe, Specificity
 from kgedit.timesteps.timestep_names import MANIFEST, find_timestep
 from kgedit.untrusted import path_component
 
@@ -69,6 +69,10 @@ CASES = pa.schema(
         ("template", pa.string()),
         ("subject_aliases", _STRINGS),
         ("subject_description", pa.string()),
+        ("subject_views", pa.int64()),
+        ("object_views", pa.int64()),
+        ("subject_count", pa.int64()),
+        ("object_count", pa.int64()),
     ]
 )
 """cases.parquet: one row per edit, ordered by case_id.
@@ -82,7 +86,8 @@ kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in 
 and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
 on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
 kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot. scenario is one of
-kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit.
+kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit. The last four columns are
+those of kgedit.records.cases.Specificity; null where page views or counts were not given, or do not have the entity.
 """
 
 LOCALITY = pa.schema(
@@ -277,6 +282,7 @@ class Timestep:
                 subject_aliases=tuple(row["subject_aliases"] or ()),
                 subject_description=row["subject_description"] or "",
                 in_replacement_set=replacements.get((row["subject"], row["property"])),
+                specificity=Specificity(*(row[field.name] for field in fields(Specificity))),
             )
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:

@@ -32,6 +32,7 @@ from kgedit.timesteps.functional import told_verdict
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
+from kgedit.timesteps.specificity import SPECIFICITY, measure_specificity, specificity_provenance
 from kgedit.timesteps.subjects import is_id
 from kgedit.timesteps.timestep import TABLES, Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases
@@ -76,6 +77,7 @@ class WikiFactDiffSettings:
         ask_as_of: Whether questions say of which day they ask.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
+        counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
     """
 
     seed: int = 0
@@ -88,6 +90,7 @@ class WikiFactDiffSettings:
     ask_as_of: bool = False
     persona_style: str = PERSONA_STYLES[0]
     only: Path | None = None
+    counts: Path | None = None
 
 
 def export_timestep(
@@ -191,7 +194,18 @@ def _make_tables(
         days=(old.day, new.day) if settings.ask_as_of else None,
         persona_style=settings.persona_style,
     )
-    return _counted(workspace, compared, final_filters)
+    return _counted(workspace, compared, final_filters) | _add_specificity(workspace, settings)
+
+
+def _add_specificity(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings) -> dict[str, Any]:
+    """The columns of SPECIFICITY in ``cases``; what the manifest reports of them."""
+    cases = read_table(workspace, "SELECT case_id, subject, subject_label, object, object_label FROM cases")
+    found, counted = measure_specificity(workspace, cases, counts=settings.counts)
+    workspace.register("found", found)
+    columns = ", ".join(SPECIFICITY)
+    workspace.execute(f"CREATE OR REPLACE TABLE cases AS SELECT c.*, {columns} FROM cases c JOIN found USING (case_id)")  # noqa: S608 - our own names
+    workspace.unregister("found")
+    return {"specificity": counted} if settings.pageviews or settings.counts else {}
 
 
 def _find_updates(
@@ -362,6 +376,7 @@ def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
         "names": names_version(),
         "functional_by": told_verdict(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
+        **specificity_provenance(None, settings.counts),
     }
 
 

@@ -1,12 +1,40 @@
-"""How often a corpus names things: a user's file of labels or ids with their counts."""
+"""How often a corpus names entities: from a table of counts, or counted in texts (kgedit.timesteps.text_counts)."""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from kgedit.errors import TimestepError
+from kgedit.timesteps.text_counts import count_in_texts, is_text, text_files
+
+
+def corpus_counts(path: Path, labels: Collection[str]) -> dict[str, int]:
+    """Counts by label or id.
+
+    Args:
+        path: A table of counts (`read_counts`), or texts: a file or a folder of .txt, .jsonl or .parquet.
+        labels: What is counted in texts; a table is read whole.
+
+    Raises:
+        TimestepError: if a file cannot be read, or a folder has no texts.
+    """
+    if path.is_dir() or is_text(path):
+        return count_in_texts(text_files(path), labels)
+    return read_counts(path)
+
+
+def corpus_version(path: Path) -> dict[str, str]:
+    """File name -> SHA-256 of a table of counts, or of each text."""
+    found = {}
+    for file in text_files(path) if path.is_dir() else [path]:
+        with file.open("rb") as content:
+            name = file.relative_to(path).as_posix() if path.is_dir() else file.name
+            found[name] = hashlib.file_digest(content, "sha256").hexdigest()
+    return found
 
 
 def read_counts(path: Path) -> dict[str, int]:

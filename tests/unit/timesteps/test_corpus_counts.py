@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.api.corpus_counts import read_counts
 from kgedit.errors import TimestepError
+from kgedit.timesteps.corpus_counts import read_counts
 
 
 @pytest.mark.parametrize(
