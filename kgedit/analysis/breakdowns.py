@@ -12,8 +12,9 @@ import pyarrow as pa
 from kgedit.analysis.answers import estimate_of, rows_of
 from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Estimate, MeanChange
+from kgedit.analysis.knowledge_cutoffs import cutoff_table
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, metrics_of, preset_scale, preset_unit
+from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, dates, metrics_of, preset_scale, preset_unit
 from kgedit.records.cases import Axis
 from kgedit.records.scores import EvaluationStage
 
@@ -26,16 +27,21 @@ LOCALITY_BASIS = "locality_basis"
 SCENARIO = "scenario"
 """WikiFactDiff's scenario of a case."""
 
+SPECIFICITY = ("subject_views", "object_views", "subject_count", "object_count")
+"""How well known the ends of a fact are (kgedit.records.cases.Specificity), in tenths of the cases."""
+
+CUTOFF = "cutoff"
+"""Whether a fact is dated after the model's knowledge cutoff."""
+
 TWO_HOP_BREAKDOWNS = ("two_hop_count", "two_hop_views")
 """Of two-hop questions, by how well known their entities are (kgedit.analysis.specificity)."""
 
 BREAKDOWNS = (
-    *("relation", "tag", "kind", SCENARIO, "year", "category", "popularity"),
-    *("subject_count", "object_count", LOCALITY_BASIS),
+    *("relation", "tag", "kind", SCENARIO, "year", CUTOFF, "category", "popularity", *SPECIFICITY, LOCALITY_BASIS),
     *NEIGHBOUR_BREAKDOWNS,
     *TWO_HOP_BREAKDOWNS,
 )
-"""What scores can be broken down by; those that end in _count need counts, and those of neighbours are of bleedover."""
+"""What scores can be broken down by; those that end in _count need counts, the timestep's or others, and those of neighbours are of bleedover."""
 
 _STAGES: tuple[EvaluationStage, ...] = ("before", "own")
 _UNKNOWN = "not known"
@@ -51,6 +57,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     """
     if by == LOCALITY_BASIS:
         return locality_table(runs, preset)
+    if by == CUTOFF:
+        return cutoff_table(runs, preset)
     if by in NEIGHBOUR_BREAKDOWNS:
         return bleedover_split_table(runs, by, preset=preset, counts=counts)
     asked = asked_axes(runs, preset)
@@ -78,8 +86,10 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
     )
     if by == "popularity":
         note += " Tenths of the cases by the popularity of the subject, as the timestep tells it, 1 the least."
-    if by.endswith("_count"):
-        note += f" Tenths of the cases by how often the {by.partition('_')[0]} is counted, 1 the rarest."
+    if by in SPECIFICITY:
+        note += f" {_tenths_note(by)}"
+    if by == "year":
+        note += "".join(f" Knowledge cutoff: {cutoff}." for cutoff in _cutoffs(runs))
     return Table(f"By {name}, preset {preset}", columns, tuple(rows), note)
 
 
@@ -87,6 +97,46 @@ def scenario_breakdown(runs: Sequence[Run], preset: str) -> Table | None:
     """Scores by scenario; None where no run has cases of several."""
     several = any(len(set(run.cases[SCENARIO].drop_null().to_pylist())) > 1 for run in runs)
     return breakdown_table(runs, SCENARIO, preset=preset) if several else None
+
+
+def over_time_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
+    """Update scores by tenths of SPECIFICITY in each timestep (WikiBigEdit, figures 13 and 14).
+
+    None for another breakdown, or where no run has several timesteps.
+    """
+    timesteps = list(dict.fromkeys(step for run in runs for step in run.scores.timesteps))
+    if by not in SPECIFICITY or len(timesteps) < 2:
+        return None
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        groups = _groups(run, by, counts or {})
+        steps = dict(zip(run.cases["case"].to_pylist(), run.cases["timestep"].to_pylist(), strict=True))
+        found = {
+            step: _changes(run, "update", preset, {case: name for case, name in groups.items() if steps[case] == step})
+            for step in timesteps
+        }
+        tenth_names = {name for own in found.values() for name in own} - {_UNKNOWN}
+        for name in sorted(tenth_names, key=_order):
+            rows.append((number, run.spec.method, name, *(found[step].get(name) for step in timesteps)))
+    if not rows:
+        return None
+    name = by.replace("_", " ")
+    unit = preset_unit(runs, preset)
+    columns = (*METHOD, Column(name, key=True), *(Column(step, unit, heading=dates(step)) for step in timesteps))
+    note = (
+        f"Update, {metrics_of(runs, preset)}, before any edit → right after a timestep's own edits. {_tenths_note(by)}"
+    )
+    return Table(f"By {name} over timesteps, preset {preset}", columns, tuple(rows), note)
+
+
+def _tenths_note(by: str) -> str:
+    side, _, measure = by.partition("_")
+    what = "views of the article of the" if measure == "views" else "counts in a corpus of the"
+    return f"Tenths of the cases by {what} {side}, 1 the fewest."
+
+
+def _cutoffs(runs: Sequence[Run]) -> list[str]:
+    return sorted({run.knowledge_cutoff for run in runs if run.knowledge_cutoff})
 
 
 def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
@@ -118,8 +168,10 @@ def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
 def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
     """Case -> the group that it belongs to."""
     cases = run.cases
-    if by.endswith("_count"):
+    if by.endswith("_count") and counts:
         names = tenths(_counted(cases, by.partition("_")[0], counts))
+    elif by in SPECIFICITY:
+        names = tenths(cases[by].to_pylist())
     elif by == "popularity":
         names = tenths(cases["popularity"].to_pylist())
     elif by == "relation":

@@ -15,6 +15,7 @@ from kgedit.analysis.breakdowns import (
     Counts,
     breakdown_table,
     locality_table,
+    over_time_table,
     scenario_breakdown,
 )
 from kgedit.analysis.comparisons import paired_table, seeds_table
@@ -99,7 +100,8 @@ def _overviews(runs: Sequence[Run]) -> list[Table]:
 
 def _breakdowns(runs: Sequence[Run], by: Sequence[str], counts: Counts | None) -> list[Table]:
     presets = preset_names(runs)
-    found = [_breakdown(runs, name, preset=preset, counts=counts) for name in by for preset in presets]
+    makers = (_breakdown, over_time_table)
+    found = [make(runs, name, preset=preset, counts=counts) for name in by for preset in presets for make in makers]
     return [table for table in found if table]
 
 

@@ -25,6 +25,7 @@ class Run:
         scores: What was measured.
         answers: A row for each answer (kgedit.records.answer_table), what comparisons are made from.
         cases: A row for each edited case; none in runs of earlier versions.
+        knowledge_cutoff: Month up to which the model's pretraining texts reach, as YYYY-MM; None where it is not known.
     """
 
     folder: Path
@@ -32,6 +33,7 @@ class Run:
     scores: RunScores
     answers: pa.Table = field(default_factory=ANSWERS.empty_table, repr=False, compare=False)
     cases: pa.Table = field(default_factory=CASES.empty_table, repr=False, compare=False)
+    knowledge_cutoff: str | None = None
 
     def __repr__(self) -> str:
         edits = self.scores.edits.edits

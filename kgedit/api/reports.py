@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +75,7 @@ def report(
     only: Sequence[str] = (),
     by: Sequence[str] = (),
     counts: str | Path | Mapping[str, int] | None = None,
+    knowledge_cutoff: str | None = None,
     rescore: bool = False,
     overwrite: bool = False,
 ) -> Report:
@@ -89,11 +90,15 @@ def report(
         html: File for a page that a browser opens, with charts and every answer.
         figures: Folder for the page's figures as SVG and PNG; needs kgedit[figures].
         brief: Only the overviews: every run in one row of each table.
-        only: Only tables whose title contains one of these texts, in any case; () for all.
-        by: What scores are broken down by: relation, tag, kind, year, popularity, subject_count, object_count;
-            bleedover by neighbour_similarity, neighbour_popularity; two-hop questions by two_hop_count, two_hop_views.
-        counts: Label or id -> how often a corpus names it, or a file of such pairs: for what ends in _count, and for
-            neighbour_popularity in place of what the timestep tells.
+        only: Only tables whose title contains one of these texts, in any case; empty means all.
+        by: Breakdowns of scores: relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views,
+            object_views, subject_count, object_count, locality_basis; bleedover by neighbour_similarity,
+            neighbour_popularity; two-hop questions by two_hop_count, two_hop_views.
+        counts: Label or id -> how often a corpus names it, a file of such pairs, or texts in which labels are counted
+            (.txt, .jsonl, .parquet, or a folder of these): for breakdowns that end in _count, and for
+            neighbour_popularity, instead of the timestep's.
+        knowledge_cutoff: Last month of the model's pretraining texts, YYYY-MM; None means the published cutoff of a
+            listed model (kgedit/data/knowledge_cutoffs.yaml), and none for other models.
         rescore: Score the answers of every run again first, and replace its scores.json.
         overwrite: Whether files of an earlier report with other content are replaced.
 
@@ -105,7 +110,7 @@ def report(
     from kgedit.analysis.report import overview_tables, report_tables
     from kgedit.runs.run_files import read_runs
 
-    corpus_counts = _counts(by, counts)
+    _check_breakdowns(by)
     markdown_file, csv_file = _target(markdown, out, "report.md"), _target(csv, out, "report.csv")
     json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
     html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
@@ -114,7 +119,8 @@ def report(
     folders = _folders(runs)
     if rescore:
         _rescore(folders)
-    found = tuple(read_runs(folders))
+    found = tuple(_with_cutoff(run, knowledge_cutoff) for run in read_runs(folders))
+    corpus_counts = _counts(found, by, counts)
     tables_of = overview_tables if brief else report_tables
     made = Report(runs=found, tables=_chosen(tables_of(found, by=by, counts=corpus_counts), only))
     documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
@@ -165,22 +171,44 @@ def _write_figures(page: Page, folder: Path) -> None:
     write_figures(page.figures, folder)
 
 
-def _counts(by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:
-    """Counts of a corpus as a mapping.
-
-    Raises:
-        TimestepError: if a breakdown is unknown or needs counts, or their file cannot be read.
-    """
+def _check_breakdowns(by: Sequence[str]) -> None:
     from kgedit.analysis.breakdowns import BREAKDOWNS
-    from kgedit.api.corpus_counts import read_counts
 
     for name in by:
         if name not in BREAKDOWNS:
             raise TimestepError(f"Scores cannot be broken down by '{name}'. Take one of {', '.join(BREAKDOWNS)}.")
-        if name.endswith("_count") and counts is None:
-            raise TimestepError(f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line.")
+
+
+def _with_cutoff(run: Run, given: str | None) -> Run:
+    from kgedit.analysis.knowledge_cutoffs import published_cutoff, read_cutoff
+
+    return replace(run, knowledge_cutoff=read_cutoff(given) if given else published_cutoff(run.spec.model))
+
+
+def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:
+    """Counts of a corpus as a mapping; empty for those of the timesteps.
+
+    Raises:
+        TimestepError: if a breakdown needs what no run has, or counts cannot be read.
+    """
+    from kgedit.analysis.breakdowns import CUTOFF, SPECIFICITY
+    from kgedit.timesteps.corpus_counts import corpus_counts
+
+    for name in by:
+        missing = name in SPECIFICITY and all(run.cases[name].null_count == len(run.cases) for run in runs)
+        if missing and name.endswith("_count") and counts is None:
+            raise TimestepError(
+                f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line, or texts."
+            )
+        if missing and name.endswith("_views"):
+            raise TimestepError(f"No run has page views for {name}. Export its timestep again with --pageviews FILE.")
+        if name == CUTOFF and not any(run.knowledge_cutoff for run in runs):
+            raise TimestepError("No knowledge cutoff of these models is known. Give it: --knowledge-cutoff YYYY-MM.")
     if isinstance(counts, str | Path):
-        return read_counts(Path(counts))
+        columns = [run.cases[f"{side}_label"] for run in runs for side in ("subject", "object")]
+        columns += [run.answers["neighbour_label"] for run in runs if "neighbour_popularity" in by]
+        labels = {label for column in columns for label in column.unique().to_pylist() if label}
+        return corpus_counts(Path(counts), sorted(labels))
     return counts or {}
 
 

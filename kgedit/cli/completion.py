@@ -155,8 +155,9 @@ def models(_: click.Context) -> Iterable[str]:
 def breakdowns(_: click.Context) -> Iterable[str]:
     """What a report breaks scores down by."""
     return (
-        *("relation", "tag", "kind", "scenario", "year", "category", "popularity", "subject_count", "object_count"),
-        *("locality_basis", "neighbour_similarity", "neighbour_popularity", "two_hop_count", "two_hop_views"),
+        *("relation", "tag", "kind", "scenario", "year", "cutoff", "category", "popularity"),
+        *("subject_views", "object_views", "subject_count", "object_count", "locality_basis"),
+        *("neighbour_similarity", "neighbour_popularity", "two_hop_count", "two_hop_views"),
     )
 
 

@@ -59,14 +59,19 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     metavar="NAME",
     shell_complete=completion.breakdowns,
-    help="Break scores down by relation, tag, kind, scenario, year, category, popularity, subject_count, "
-    "object_count or locality_basis, bleedover by neighbour_similarity or neighbour_popularity, or two-hop questions "
-    "by two_hop_count or two_hop_views; repeat.",
+    help="Break scores down by relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views, "
+    "object_views, subject_count, object_count or locality_basis, bleedover by neighbour_similarity or "
+    "neighbour_popularity, or two-hop questions by two_hop_count or two_hop_views; repeat.",
 )
 @click.option(
     "--counts",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Label or id and its count in a corpus, a pair a line (tab or CSV) or a JSON object; for tenths by count.",
+    type=click.Path(exists=True, path_type=Path),
+    help="Counts of labels or ids in a corpus (tab, CSV, JSON), or its texts, to count labels in; for tenths by count.",
+)
+@click.option(
+    "--knowledge-cutoff",
+    metavar="YYYY-MM",
+    help="Last month of the model's pretraining texts, for --by cutoff. Default: the published one of a listed model.",
 )
 @click.option("--table", "only", multiple=True, metavar="TEXT", help="Only tables with TEXT in their title; repeat.")
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
@@ -83,6 +88,7 @@ def report(
     figures: Path | None,
     by: tuple[str, ...],
     counts: Path | None,
+    knowledge_cutoff: str | None,
     out: Path | None,
     only: tuple[str, ...],
     brief: bool,
@@ -117,6 +123,7 @@ def report(
         only=only,
         by=by,
         counts=counts,
+        knowledge_cutoff=knowledge_cutoff,
         rescore=rescore,
         overwrite=overwrite,
     )

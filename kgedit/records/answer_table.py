@@ -77,11 +77,17 @@ CASES = pa.schema(
         ("popularity", pa.float64()),
         ("category", pa.string()),
         ("scenario", pa.string()),
+        ("since", pa.string()),
+        ("subject_views", pa.int64()),
+        ("object_views", pa.int64()),
+        ("subject_count", pa.int64()),
+        ("object_count", pa.int64()),
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
 where the statement says neither. popularity: of the subject, as the timestep tells it.
-category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS."""
+category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS. since: the time that the
+year is taken from, at its precision ("2021-12"). The last four columns: see kgedit.records.cases.Specificity."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,6 +64,8 @@ def _row(case: Case) -> dict[str, object]:
         "popularity": case.popularity,
         "category": case.category,
         "scenario": case.scenario,
+        "since": said,
+        **asdict(case.specificity),
     }
 
 
