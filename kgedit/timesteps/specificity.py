@@ -44,7 +44,7 @@ def measure_specificity(
     connection.register("sides", sides)
     connection.register("counted", counted)
     try:
-        found: pa.Table = connection.execute(_SPECIFICITY.format(views=_views(connection))).to_arrow_table()
+        found: pa.Table = connection.sql(_SPECIFICITY.format(views=_views(connection))).to_arrow_table()
     finally:
         connection.unregister("sides")
         connection.unregister("counted")

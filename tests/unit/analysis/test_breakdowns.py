@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from world.small_runs import T1, answer, write_run
+from world.small_runs import T1, T2, answer, write_run
 
-from kgedit.analysis.breakdowns import breakdown_table, tenths
+import kgedit
+from kgedit.analysis.breakdowns import SPECIFICITY, breakdown_table, over_time_table, tenths
 from kgedit.analysis.errors import error_table
 from kgedit.analysis.overviews import runs_table
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.analysis.unsolved import unsolved_table
-from kgedit.records.cases import Case, Fact
+from kgedit.errors import TimestepError
+from kgedit.records.cases import Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED, Neighbour
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
@@ -195,3 +197,47 @@ def test_locality_is_split_by_how_the_probe_was_found(tmp_path: Path) -> None:
     shown = [(row[2], row[3], row[4].before, row[4].after.mean) for row in table.rows]
     assert shown == [("graph", 2, 1.0, 0.5), ("label", 1, 1.0, 1.0)]
     assert table.title in [other.title for other in report_tables(runs)]
+
+
+def test_views_and_counts_of_the_timestep_need_no_file(tmp_path: Path) -> None:
+    known = [Specificity(5, 10, 0, None), Specificity(900, 10, 7, None), Specificity()]
+    cases = [replace(case(*told), specificity=one) for told, one in zip(TOLD, known, strict=True)]
+    folder = write_run(tmp_path / "run", [answer(one.case_id) for one in cases])
+    write_edited_cases(folder, cases)
+    write_scores(folder)
+    runs = read_runs([folder])
+    shown_as = {by: list(shown(breakdown_table(runs, by, preset="wild"), "update")) for by in SPECIFICITY}
+    assert shown_as["subject_views"] == shown_as["subject_count"] == ["3", "8", "not known"]
+    assert shown_as["object_views"] == ["6", "not known"], "equal ones share a tenth"
+    assert kgedit.report(folder, by=["subject_count"], brief=True).tables
+    with pytest.raises(TimestepError, match="object_count needs counts"):
+        kgedit.report(folder, by=["object_count"])
+    with pytest.raises(TimestepError, match="page views"):
+        kgedit.report(write(tmp_path / "other", ["nobody"] * 3), by=["object_views"])
+
+
+def test_labels_of_a_run_are_counted_in_texts(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "corpus.txt").write_text("label of Q1; label of Q2 and label of Q2. Label of Q3", encoding="utf-8")
+    report = kgedit.report(run.folder, by=["subject_count"], counts=tmp_path / "corpus.txt", brief=True)
+    (table,) = (table for table in report.tables if table.title.startswith("By subject count"))
+    assert list(shown(table, "update")) == ["2", "6", "9"], "Q3, Q1 and Q2: 0, 1 and 2 times"
+
+
+def test_tenths_are_followed_over_timesteps(tmp_path: Path) -> None:
+    cases = [
+        replace(case(name, "P6", None, None), timestep=step, specificity=Specificity(subject_views=views))
+        for name, step, views in (("Q1", T1, 5), ("Q2", T1, 900), ("Q3", T2, 5))
+    ]
+    answers = [answer(one.case_id, timestep=one.timestep, after=one.timestep) for one in cases]
+    answers[1] = replace(answers[1], text="nobody")
+    folder = write_run(tmp_path / "run", answers)
+    write_edited_cases(folder, cases)
+    write_scores(folder)
+    runs = read_runs([folder])
+    table = over_time_table(runs, "subject_views", preset="wild")
+    assert table is not None
+    assert [column.name for column in table.columns][2:] == ["subject views", T1, T2]
+    rows = [(row[2], *(cell and cell.after and cell.after.mean for cell in row[3:])) for row in table.rows]
+    assert rows == [("4", 1.0, 1.0), ("9", 0.0, None)]
+    assert over_time_table(runs, "year", preset="wild") is None
+    assert table.title in [other.title for other in report_tables(runs, by=["subject_views"])]

@@ -14,7 +14,7 @@ from world.two_days import about, item, two_snapshots
 from kgedit.api.exporting import KIND_EMBEDDER, ExportOptions
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import StoreError, TimestepError
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, Specificity
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
@@ -210,3 +210,25 @@ def test_every_case_has_a_kind_of_change_and_only_those_asked_for_are_kept(tmp_p
     assert {case.fact.subject for case in few.cases()} == {"Q1", "Q3"}
     assert few.manifest["funnel"]["dropped"]["another kind of change than asked for"] == 1
     assert few.manifest["funnel"]["kept"] == 2
+
+
+def test_page_views_and_counts_are_columns_of_both_sides(tmp_path: Path) -> None:
+    titled = [record | {"sitelinks": {"enwiki": {"site": "enwiki", "title": LABELS[record["id"]]}}}
+              if record["id"] in ("Q1", "Q2") else record for record in NEW]  # fmt: skip
+    views = tmp_path / "pageviews-202301-user"
+    views.write_text("en.wikipedia Arvika 1 desktop 7 A7\nen.wikipedia Arvika 1 mobile-web 2 A2\n", encoding="utf-8")
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("Arvika? Leader the ninth, Leader the\nninth: Eksjö.", encoding="utf-8")
+    made = export(tmp_path, new=titled, pageviews=(views,), counts=corpus)
+    found = {case.fact.subject: case.specificity for case in made.cases()}
+    assert found["Q1"] == Specificity(9, None, 1, 0)
+    assert found["Q2"] == Specificity(0, None, 0, 0), "an article that nobody viewed"
+    assert found["Q3"] == Specificity(None, None, 1, 2), "no article"
+    assert made.manifest["specificity"] == {"subject_views": 2, "subject_count": 3, "object_count": 3}
+    assert made.manifest["page_views"]["months"] == [202301]
+    assert made.manifest["settings"]["counts"].keys() == {"corpus.txt"}
+
+
+def test_without_page_views_and_counts_the_columns_are_null(timestep: Timestep) -> None:
+    assert all(case.specificity == Specificity() for case in timestep.cases())
+    assert not {"specificity", "page_views"} & timestep.manifest.keys()

@@ -19,6 +19,7 @@ from world.updates import article, functional, number, run_steps, said, worlds
 from kgedit.api.describing import describe, describe_page
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
+from kgedit.records.cases import Specificity
 from kgedit.timesteps.dropped import read_dropped
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
@@ -234,7 +235,9 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     views = tmp_path / "pageviews-202301-user"
     read = {"Borgholm": 900, "Falun": 10, "Eksjö": 90}
     views.write_text("".join(f"en.wikipedia {name} 1 desktop {n} A{n}\n" for name, n in read.items()), encoding="utf-8")
-    popular = export(tmp_path, pageviews=(views,))
+    counts = tmp_path / "counts.tsv"
+    counts.write_text("Borgholm\t3\nQ208\t4\nLeader 208\t5\n", encoding="utf-8")
+    popular = export(tmp_path, pageviews=(views,), counts=counts)
     rows = own_table(popular, "updates").to_pylist()
     # Arvika takes the mean of Borgholm and Falun, which are of its kind.
     assert [row["subject"] for row in rows] == ["Q2", "Q1", "Q1", "Q3"]
@@ -244,6 +247,8 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     assert told["Q4"] == pytest.approx(math.log(11), abs=1e-6), "Falun was read ten times a month"
     (known,) = (case.popularity for case in popular.cases() if case.fact.subject == "Q2")
     assert known == pytest.approx(math.log(901), abs=1e-6)
+    (specificity,) = (case.specificity for case in popular.cases() if case.fact.subject == "Q2")
+    assert specificity == Specificity(900, 0, 3, 4), "an id goes before a label"
     assert any(probe.popularity is not None for case in popular.cases() for probe in case.probes)
 
 
