@@ -48,6 +48,7 @@ def describe_page(
     *,
     html: str | Path | None = None,
     figures: str | Path | None = None,
+    word_cloud: str | Path | None = None,
     browser: str | None = None,
     overwrite: bool = False,
 ) -> tuple[Path, ...]:
@@ -57,6 +58,7 @@ def describe_page(
         path: Folder of a timestep, or a file of edits.
         html: File for the page; None for none.
         figures: Folder for its figures as SVG and PNG, which needs kgedit[figures]; None for none.
+        word_cloud: File for word clouds of subjects, relations and objects, as SVG; None for none.
         browser: Address of Neo4j Browser for the page's links; None for http://localhost:7474/browser/.
         overwrite: Whether a page with other content, and a folder of figures, are replaced.
 
@@ -68,17 +70,27 @@ def describe_page(
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.pages.change_page import BROWSER, change_page
-    from kgedit.pages.figure_files import write_figures
+    from kgedit.pages.figure_files import figure_svg, write_figures
+    from kgedit.pages.word_figure import word_figure
     from kgedit.timesteps.edit_files import open_edits
 
     if browser is not None and not is_web_address(browser):
         raise TimestepError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
-    html_file, folder = (None if one is None else Path(one) for one in (html, figures))
+    html_file, folder, words = (None if one is None else Path(one) for one in (html, figures, word_cloud))
     if folder and folder.exists() and not overwrite:
         raise TimestepError(f"{folder} is there already. Replace it: --overwrite")
     command = shlex.join(["kgedit", "describe", str(path), "--html", str(html or "changes.html")])
-    page = change_page(open_edits(Path(path)), command=command, browser=browser or BROWSER)
-    written = write_files({html_file: page.html}, overwrite=overwrite) if html_file else []
+    edits = open_edits(Path(path))
+    documents = {}
+    if words:
+        clouds = word_figure(case.fact for case in edits.cases())
+        if clouds is None:
+            raise TimestepError(f"{path} has no cases, so there are no words to draw.")
+        documents[words] = figure_svg(clouds)
+    if html_file or folder:
+        page = change_page(edits, command=command, browser=browser or BROWSER)
+        documents |= {html_file: page.html} if html_file else {}
+    written = write_files(documents, overwrite=overwrite) if documents else []
     if folder:
         write_figures(page.figures, folder)
         written.append(folder)

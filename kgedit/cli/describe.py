@@ -16,6 +16,7 @@ from kgedit.cli.formats import rows_format
     epilog=examples(
         "kgedit describe kgedit-data/timesteps/20210104_20230227",
         "kgedit describe kgedit-data/timesteps/20210104_20230227 --html changes.html",
+        "kgedit describe 2021-01-04..2023-02-27 --word-cloud words.svg",
         "kgedit describe counterfact-edit.json --model smollm2-135m --format json",
     )
 )
@@ -33,6 +34,11 @@ from kgedit.cli.formats import rows_format
     help="Write the page's figures here as SVG and PNG, sized for a paper.",
 )
 @click.option(
+    "--word-cloud",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write word clouds of subjects, relations and objects as SVG.",
+)
+@click.option(
     "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as browse --print tells it."
 )
 @click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
@@ -44,6 +50,7 @@ def describe(
     model: str | None,
     html_file: Path | None,
     figures: Path | None,
+    word_cloud: Path | None,
     browser: str | None,
     overwrite: bool,
     limit: int,
@@ -55,7 +62,7 @@ def describe(
     2021-01-04..2023-02-27), or a file that `run-edit --edits` takes. Counted are cases and
     probes, the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
     scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, and deciles
-    of popularity: each where it is there. The page of --html is one file without any request
+    of popularity, views and counts: each where it is there. The page of --html is one file without any request
     to a network.
     """
     from kgedit.api.describing import describe as described
@@ -65,8 +72,11 @@ def describe(
 
     rows = described(timestep, model=model).to_pylist()
     print_rows(list(_shortened(rows, limit)) if form == "table" else rows, form)
-    if html_file or figures:
-        for path in describe_page(timestep, html=html_file, figures=figures, browser=browser, overwrite=overwrite):
+    if html_file or figures or word_cloud:
+        written = describe_page(
+            timestep, html=html_file, figures=figures, word_cloud=word_cloud, browser=browser, overwrite=overwrite
+        )
+        for path in written:
             say(f"Written: {path}")
 
 

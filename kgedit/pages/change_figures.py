@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
 from kgedit.pages.change_cards import Card
 from kgedit.pages.charts.counts import count_bars, histogram, waterfall
 from kgedit.pages.marks import Drawing, Figure
+from kgedit.pages.word_figure import word_figure
+from kgedit.records.cases import Specificity
+from kgedit.timesteps.description import by_powers_of_ten
 
 WIDE, NARROW = 820, 440
 """Widths of a drawing over the whole column of the page, and of the same on a small screen."""
@@ -41,6 +44,8 @@ def change_figures(cards: Sequence[Card], manifest: dict[str, Any] | None) -> li
         _kinds(cards, manifest),
         _topics(cards),
         _specificity(cards),
+        _well_known(cards),
+        _words(cards),
     )
     return [found for made in makers for found in made]
 
@@ -175,6 +180,25 @@ def _specificity(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
         )
     note = "A probe about a subject near the edited one is the harder test that an edit changes nothing else."
     yield ChangeFigure("specificity", Figure("specificity", "Specificity", tuple(panels), note))
+
+
+def _well_known(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    panels = []
+    for name in (field.name for field in fields(Specificity)):
+        side, _, measure = name.partition("_")
+        values = [value for card in cards if (value := getattr(card.case.specificity, name)) is not None]
+        if values:
+            what = f"Page views of the {side}" if measure == "views" else f"Counts of the {side} in a corpus"
+            panels.append(count_bars(what, by_powers_of_ten(values), names=150))
+    if panels:
+        note = "Number of cases. Views are those of the year before the newer snapshot."
+        yield ChangeFigure("known", Figure("views-and-counts", "Views and counts", tuple(panels), note))
+
+
+def _words(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
+    figure = word_figure(card.case.fact for card in cards)
+    if figure:
+        yield ChangeFigure("words", figure)
 
 
 def _bars(title: str, values: Iterator[str | None]) -> Drawing | None:

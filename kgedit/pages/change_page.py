@@ -45,6 +45,13 @@ _SECTIONS = (
         "What an edit must not change",
         "Each case has at most one question about another subject with the same relation.",
     ),
+    FigureSection(
+        "known",
+        "Views and counts",
+        "How well known subjects and objects are",
+        "The fewer the views of an article, or the counts of a name in a corpus, the more specific the question.",
+    ),
+    FigureSection("words", "Words", "What the edits are about", "Words of subjects and objects, and relations."),
 )
 
 

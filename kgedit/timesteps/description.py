@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.records.cases import SCENARIOS, Case
+from kgedit.records.cases import SCENARIOS, Case, Specificity
 from kgedit.store.engine import select
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.timestep import Timestep
@@ -36,7 +37,8 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 _CASES = pa.schema([(name, pa.string()) for name in ("tag", "relation", "question", "answer")])
 _ITEM = re.compile(r"Q\d+")
-DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time")
+SPECIFICITY = tuple(field.name for field in fields(Specificity))
+DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time", *SPECIFICITY)
 _TABLES_WITH_DETAILS = ("updates", "cases")
 """Tables of a timestep in which a profile may keep the columns of DETAILS; of a column that both have, the first's:
 WikiFactDiff's updates are more than its cases."""
@@ -57,7 +59,8 @@ def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> 
         A table with the schema DESCRIPTION. Its parts, in this order and where there is something to count: cases,
         probes, dates, funnel, not used, all updates and replacement set (WikiFactDiff, table 2), new entities by date
         and new entities (of a timestep of that profile; without a value), tags, scenarios, kinds, relations, years,
-        years in all, words and tokens of questions and answers, popularity (the upper bounds of its deciles).
+        years in all, words and tokens of questions and answers, popularity (the upper bounds of its deciles), views and
+        counts of subjects and objects (by powers of ten; WikiBigEdit, figure 12).
     """
     cases = _cases(edits)
     details = _details(edits)
@@ -76,6 +79,7 @@ def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> 
         *_lengths(cases, "words", lambda texts: [len(text.split()) for text in texts]),
         *(_lengths(cases, "tokens", count_tokens) if count_tokens else ()),
         *_deciles(details["popularity"]),
+        *(row for name in SPECIFICITY for row in _by_powers(name.replace("_", " "), details[name])),
     ]
     return pa.Table.from_pylist(rows, schema=DESCRIPTION)
 
@@ -162,7 +166,7 @@ def _details(edits: Edits) -> dict[str, list[Any]]:
     """Columns of DETAILS, null where a case, or an update of WikiFactDiff's, has none; empty where none can have it."""
     columns: dict[str, list[Any]] = {name: [] for name in DETAILS}
     if isinstance(edits, EditFile):
-        return {name: [getattr(details, name) for _, details in edits.details()] for name in DETAILS}
+        return {name: [getattr(details, name, None) for _, details in edits.details()] for name in DETAILS}
     if isinstance(edits, Timestep):
         for path in (edits.folder / f"{name}.parquet" for name in _TABLES_WITH_DETAILS):
             wanted = [name for name in _names(path) if name in DETAILS and not columns[name]]
@@ -236,6 +240,26 @@ def _deciles(popularity: Sequence[float | None]) -> Iterator[Row]:
     if values:
         for index, bound in enumerate(np.percentile(values, range(10, 101, 10)), start=1):
             yield _row("popularity", f"decile {index}", round(float(bound), 6))
+
+
+def _by_powers(part: str, values: Sequence[int | None]) -> Iterator[Row]:
+    known = [value for value in values if value is not None]
+    if known:
+        yield from _counted(part, dict(by_powers_of_ten(known)), by_count=False)
+        yield _row(part, "median", float(np.median(known)))
+
+
+def by_powers_of_ten(values: Sequence[int]) -> list[tuple[str, int]]:
+    """How many values have as many digits, without a gap: a histogram on a logarithmic axis.
+
+    >>> by_powers_of_ten([0, 7, 7, 120])
+    [('0', 1), ('1–9', 2), ('10–99', 0), ('100–999', 1)]
+    """
+    digits = Counter(len(str(value)) if value else 0 for value in values)
+    return [
+        (f"{10 ** (count - 1):,}–{10**count - 1:,}" if count else "0", digits[count])
+        for count in range(min(digits), max(digits) + 1)
+    ]
 
 
 def _counted(part: str, counts: Mapping[str, int], *, shares: bool = True, by_count: bool = True) -> Iterator[Row]:

@@ -1,0 +1,107 @@
+"""Words sized by how often they occur, around the most frequent one (WikiBigEdit, figure 8).
+
+The layout is deterministic: each word takes the first free place on a spiral. The PyPI package wordcloud would bring
+matplotlib and Pillow for the same, and colours and fonts other than those of the pages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kgedit.pages.marks import Drawing, Mark, text
+
+_ROLES = ("free-text", "good-text", "bad-text", "forced-text", "ink2")
+_SIZES = (44.0, 36.0, 30.0)
+"""Of the most frequent word, in pixels: the first with which enough words find a place."""
+_ENOUGH = 60
+_SMALLEST = 9.0
+_LINE = 1.0  # of a word's height, by its size
+_ASCENT = 0.77  # of that, above the baseline
+_GAP = 3.0
+_TURN, _STEP = 0.35, 3.0
+"""Radians between two tries, and pixels between two turns of the spiral."""
+
+_WIDTHS = {**dict.fromkeys("iljI.,:;'’|!()[]", 0.3), **dict.fromkeys("frt-–/ ", 0.4), **dict.fromkeys("mwMW@%", 0.92)}
+"""Width of a letter of a bold sans-serif face by its size; _CAPITAL and _LETTER for others, 1 for full-width ones."""
+_CAPITAL, _LETTER = 0.7, 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: _Box) -> bool:
+        return (
+            self.left < other.right + _GAP
+            and other.left < self.right + _GAP
+            and self.top < other.bottom
+            and other.top < self.bottom
+        )
+
+
+def word_cloud(title: str, counts: Mapping[str, int], *, width: float = 400, height: float = 260) -> Drawing:
+    """The most frequent words that find a place; the area of a word grows with its count.
+
+    Args:
+        counts: Word or label -> how often it occurs.
+    """
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    for largest in _SIZES:
+        placed = _placed(ordered, largest, width, height)
+        if len(placed) >= min(_ENOUGH, len(ordered)):
+            break
+    marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
+    for index, ((word, count), size, box) in enumerate(placed):
+        x, y = (box.left + box.right) / 2, box.top + size * _ASCENT
+        role, tooltip = _ROLES[index % len(_ROLES)], f"{word}: {count:,}"
+        marks.append(text(x, y, word, size=size, fill=role, anchor="middle", bold=True, tooltip=tooltip))
+    said = "; ".join(f"{word} {count:,}" for (word, count), _, _ in placed)
+    return Drawing(width, height, f"{title}: {said}", tuple(marks))
+
+
+def _placed(
+    ordered: Sequence[tuple[str, int]], largest: float, width: float, height: float
+) -> list[tuple[tuple[str, int], float, _Box]]:
+    """Words with their counts, sizes and boxes."""
+    most = ordered[0][1] if ordered else 1
+    # So that long words fit even where they are the most frequent.
+    largest = min([largest, *(0.8 * width / _wide(word, 1) * math.sqrt(most / count) for word, count in ordered)])
+    found: list[tuple[tuple[str, int], float, _Box]] = []
+    for word, count in ordered:
+        size = round(max(_SMALLEST, largest * math.sqrt(count / most)), 1)
+        box = _place(_wide(word, size), size * _LINE, [box for _, _, box in found], width, height)
+        if box:
+            found.append(((word, count), size, box))
+    return found
+
+
+def _place(wide: float, high: float, boxes: Sequence[_Box], width: float, height: float) -> _Box | None:
+    """The first free place on a spiral that is as flat as the ground; None where the word does not fit."""
+    top = 22.0  # below the title
+    x, y = width / 2, (top + height) / 2
+    flatness = (height - top) / width
+    for turn in range(int(width / _STEP * 2 * math.pi / _TURN)):
+        angle = turn * _TURN
+        radius = _STEP * angle / (2 * math.pi)
+        left = x + radius * math.cos(angle) - wide / 2
+        upper = y + radius * flatness * math.sin(angle) - high / 2
+        box = _Box(left, upper, left + wide, upper + high)
+        inside = left >= 0 and box.right <= width and upper >= top and box.bottom <= height
+        if inside and not any(box.meets(other) for other in boxes):
+            return box
+    return None
+
+
+def _wide(word: str, size: float) -> float:
+    return size * sum(_width_of(letter) for letter in word)
+
+
+def _width_of(letter: str) -> float:
+    if ord(letter) > 0x2E80:
+        return 1.0
+    return _WIDTHS.get(letter, _CAPITAL if letter.isupper() else _LETTER)

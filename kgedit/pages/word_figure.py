@@ -1,0 +1,92 @@
+"""Word clouds of what edits are about: subjects, relations and objects (WikiBigEdit, figure 8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kgedit.pages.charts.word_cloud import word_cloud
+from kgedit.pages.marks import Figure
+from kgedit.records.cases import Fact
+
+_AROUND_WORDS = ',;:()"“”'
+_FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "and",
+        "as",
+        "at",
+        "by",
+        "da",
+        "de",
+        "del",
+        "der",
+        "des",
+        "di",
+        "do",
+        "du",
+        "el",
+        "en",
+        "et",
+        "for",
+        "from",
+        "i",
+        "in",
+        "la",
+        "las",
+        "le",
+        "les",
+        "los",
+        "no",
+        "of",
+        "on",
+        "or",
+        "st",
+        "the",
+        "to",
+        "und",
+        "und",
+        "van",
+        "von",
+        "was",
+        "were",
+        "with",
+        "y",
+    ]
+)
+"""Words of labels that name nothing, in the languages of most names."""
+
+_MOST_WORDS = 150
+
+
+def word_figure(facts: Iterable[Fact]) -> Figure | None:
+    """Three clouds; None without facts. Subjects and objects by the words of their labels, relations by whole labels."""
+    listed = list(facts)
+    if not listed:
+        return None
+    # Files that do not name relations have a made-up property.
+    relations = Counter(fact.property_label or fact.property for fact in listed if fact.property.startswith("P"))
+    counted = {
+        "Words of subjects": _words(fact.subject_label for fact in listed),
+        "Relations": _most(relations),
+        "Words of objects": _words(fact.object_label for fact in listed),
+    }
+    panels = tuple(word_cloud(title, counts) for title, counts in counted.items() if counts)
+    note = "Sized by the number of cases. Words that find no place are left out."
+    return Figure("words", "What the edits are about", panels, note) if panels else None
+
+
+def _words(labels: Iterable[str]) -> dict[str, int]:
+    """Word -> number of labels with it, the most frequent ones; a number alone is no word."""
+    counts = Counter(
+        word
+        for label in labels
+        for word in dict.fromkeys(part.strip(_AROUND_WORDS) for part in label.split())
+        if word.casefold() not in _FUNCTION_WORDS and not word.isdigit() and len(word) > 1
+    )
+    return _most(counts)
+
+
+def _most(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_WORDS])
