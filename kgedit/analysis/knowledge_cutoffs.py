@@ -92,6 +92,13 @@ def cutoff_groups(run: Run) -> dict[int, str]:
     return {case: _group(date, cutoff) for case, date in dates.items()}
 
 
+def year_estimates(run: Run, stage: EvaluationStage, preset: str) -> list[tuple[int, Estimate]]:
+    """Mean of the update questions about facts of each year, in order (WikiBigEdit, figure 11)."""
+    years = dict(zip(run.cases["case"].to_pylist(), run.cases["year"].to_pylist(), strict=True))
+    found = _estimates(run, stage, "update", preset, {case: year for case, year in years.items() if year})
+    return sorted((int(year), estimate) for year, estimate in found.items())
+
+
 def _group(date: str, cutoff: str) -> str:
     """Where a date of any precision is; the names are in alphabetical order."""
     if not date.startswith("-") and date[:4] == cutoff[:4] and len(date) < len(cutoff):

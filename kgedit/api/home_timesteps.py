@@ -77,8 +77,8 @@ class HomeTimesteps(HomeFolder):
             changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
                 window and are no case.
             only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
-            counts: How often a corpus names entities: a file of labels or ids with their counts, or texts (.txt, .jsonl,
-                .parquet, or a folder of these) in which the labels of subjects and objects are counted; None for none.
+            counts: How often a corpus names subjects and objects: a file of labels or ids with their counts, or texts
+                in which labels are counted (.txt, .jsonl, .parquet, or a folder of these); None for none.
             engine: wikibigedit: what answers the questions of an export: "graph", with Cypher; "store", with SQL over
                 the snapshots, without a server; or "auto": the graph where this home has one and at most 20,000 items
                 differ, else the store. The tables are the same bytes.

@@ -61,9 +61,9 @@ def describe(
     TIMESTEP is an exported timestep (its folder, its name in the home's benchmark folder, or two dates as
     2021-01-04..2023-02-27), or a file that `run-edit --edits` takes. Counted are cases and
     probes, the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
-    scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, and deciles
-    of popularity, views and counts: each where it is there. The page of --html is one file without any request
-    to a network.
+    scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of
+    popularity, and views and counts of subjects and objects: each where it is there. The page of --html is one file
+    without any request to a network.
     """
     from kgedit.api.describing import describe as described
     from kgedit.api.describing import describe_page

@@ -63,7 +63,7 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
 @click.option("--counts", type=click.Path(path_type=Path, exists=True),
-              help="Counts of labels or ids in a corpus (tab, CSV, JSON), or its texts, to count labels in.")  # fmt: skip
+              help="Counts of labels or ids in a corpus (tab, CSV, JSON), or texts to count labels in.")  # fmt: skip
 @click.option("--engine", type=click.Choice(("auto", "graph", "store")), default="auto", show_default=True,
               help="wikibigedit: ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")

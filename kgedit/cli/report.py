@@ -66,7 +66,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--counts",
     type=click.Path(exists=True, path_type=Path),
-    help="Counts of labels or ids in a corpus (tab, CSV, JSON), or its texts, to count labels in; for tenths by count.",
+    help="Counts of labels or ids in a corpus (tab, CSV, JSON), or texts to count labels in; for tenths by count.",
 )
 @click.option(
     "--knowledge-cutoff",

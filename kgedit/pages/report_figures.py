@@ -24,6 +24,7 @@ from kgedit.pages.charts.scales import common_top, told
 from kgedit.pages.charts.slope import Slope, slopes
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit
+from kgedit.pages.figures_by_knowledge import specificity_exhibits, year_exhibits
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import MethodView, View, run_names
@@ -35,17 +36,8 @@ _MOST_ROWS = 18
 
 def exhibits_of(view: View) -> list[Exhibit]:
     """All figures of a view that there are numbers for, in the order of the page."""
-    makers = (
-        _comparison,
-        _slopes,
-        _tradeoff,
-        curve_exhibits,
-        matrix_exhibits,
-        _breakdowns,
-        _neighbours,
-        _retrieval,
-        _costs,
-    )
+    over_time, knowledge = (curve_exhibits, matrix_exhibits), (year_exhibits, specificity_exhibits)
+    makers = (_comparison, _slopes, _tradeoff, *over_time, _breakdowns, _neighbours, *knowledge, _retrieval, _costs)
     return [exhibit for make in makers for exhibit in make(view)]
 
 

@@ -84,6 +84,14 @@ CHART_SECTIONS = (
         chosen=True,
     ),
     ChartSection(
+        "knowledge",
+        "By year, views, counts",
+        "What the model could have known",
+        "Facts dated after a model's pretraining texts, and names that these rarely contain, are answered less often.",
+        "The facts have no dates, and the timestep was exported without --pageviews and --counts.",
+        chosen=True,
+    ),
+    ChartSection(
         "retrieval",
         "Retrieval",
         "Was the fact found, and was it used?",

@@ -11,57 +11,15 @@ from kgedit.records.cases import Fact
 
 _AROUND_WORDS = ',;:()"“”'
 _FUNCTION_WORDS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "as",
-        "at",
-        "by",
-        "da",
-        "de",
-        "del",
-        "der",
-        "des",
-        "di",
-        "do",
-        "du",
-        "el",
-        "en",
-        "et",
-        "for",
-        "from",
-        "i",
-        "in",
-        "la",
-        "las",
-        "le",
-        "les",
-        "los",
-        "no",
-        "of",
-        "on",
-        "or",
-        "st",
-        "the",
-        "to",
-        "und",
-        "und",
-        "van",
-        "von",
-        "was",
-        "were",
-        "with",
-        "y",
-    ]
-)
+    ("a", "an", "and", "as", "at", "by", "for", "from", "i", "in", "no", "of", "on", "or", "st", "the", "to", "was")
+) | {"da", "de", "del", "der", "des", "di", "do", "du", "el", "en", "et", "la", "las", "le", "les", "los", "van", "von"}
 """Words of labels that name nothing, in the languages of most names."""
 
 _MOST_WORDS = 150
 
 
 def word_figure(facts: Iterable[Fact]) -> Figure | None:
-    """Three clouds; None without facts. Subjects and objects by the words of their labels, relations by whole labels."""
+    """Clouds of the words of subjects and objects, and of whole labels of relations; None without facts."""
     listed = list(facts)
     if not listed:
         return None

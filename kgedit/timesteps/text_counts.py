@@ -1,8 +1,8 @@
 """Occurrences of names in texts: one pass over the texts, in memory that depends on the names alone.
 
-A name is counted where its words follow one another, with the same capitals, as infini-gram's counts of a corpus do
-(WikiBigEdit, section 3.3). Names may overlap: "New York" also counts for "York". Punctuation and breaks of lines between
-words do not matter. In a language written without spaces, a name is found only between other characters than letters.
+A name is counted where its words follow one another with the same capitals, much like infini-gram counts a corpus
+(WikiBigEdit, section 3.3). Names may overlap: "New York" also counts for "York". Punctuation and line breaks between
+words do not matter. In a script without spaces, a name is found only where no letter is next to it.
 """
 
 from __future__ import annotations

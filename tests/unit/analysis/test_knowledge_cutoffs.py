@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from world.small_runs import T1, answer, write_run
+from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
 from kgedit.analysis.breakdowns import breakdown_table
@@ -16,7 +16,8 @@ from kgedit.analysis.knowledge_cutoffs import cutoff_groups, published_cutoff
 from kgedit.analysis.runs import Run
 from kgedit.cli import main
 from kgedit.errors import TimestepError
-from kgedit.records.cases import Case, Fact
+from kgedit.pages.report_page import report_page
+from kgedit.records.cases import Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs
@@ -102,3 +103,35 @@ def test_only_listed_models_have_a_cutoff() -> None:
     assert published_cutoff("/models/Meta-Llama-3-8B/") == "2023-03"
     assert published_cutoff("mistralai/Mistral-7B-v0.1") is None
     assert published_cutoff("someone/Llama-2-7b-hf-finetuned") is None
+
+
+def test_the_page_draws_years_with_the_cutoff_and_tenths_over_timesteps(tmp_path: Path) -> None:
+    cases = [
+        replace(case(number, f"{2015 + number}"), timestep=step, specificity=Specificity(subject_views=10**number))
+        for step in (T1, T2)
+        for number in range(8)
+    ]
+    edited = [answer(one.case_id, timestep=one.timestep, after=one.timestep) for one in cases]
+    unedited = [
+        replace(one, model_state=UNEDITED, text="Justin Trudeau" if number % 8 < 4 else "nobody")
+        for number, one in enumerate(edited)
+    ]
+    write_run(tmp_path / "run", [*unedited, *edited])
+    write_edited_cases(tmp_path / "run", cases)
+    write_scores(tmp_path / "run")
+    run = replace(read_runs([tmp_path / "run"])[0], knowledge_cutoff="2018-12")
+    figures = {figure.title: figure for figure in report_page([run]).figures}
+    before, after = figures["Updates by the year of the fact"].panels
+    assert "2018 100 %" in before.title
+    assert "Cutoff 2018-12: up to it 100 %" in before.title
+    assert "later 0 %" in before.title
+    assert "later 100 %" in after.title
+    views = figures["Updates by subject views"]
+    assert [panel.title.partition(".")[0] for panel in views.panels] == [
+        "All timesteps",
+        "Before any edit",
+        "After: ft-m",
+    ]
+    assert "tenth 1: 1 100 %, 2 100 %" in views.panels[1].title
+    assert "tenth 10: 1 0 %, 2 0 %" in views.panels[1].title
+    assert "2 is 2022-12-30" in views.note

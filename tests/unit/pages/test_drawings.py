@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +22,8 @@ from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
 from kgedit.pages.charts.slope import Slope, slopes
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
+from kgedit.pages.charts.word_cloud import word_cloud
+from kgedit.pages.charts.years import year_dots
 from kgedit.pages.embedding import NOTHING, Numbered, packed, unpacked
 from kgedit.pages.figure_files import COLUMN_MM, PAGE_MM, figure_svg, write_figures
 from kgedit.pages.marks import Drawing, Figure, shortened, spread, text_width, to_svg
@@ -44,6 +46,8 @@ def drawings(name: str) -> list[Drawing]:
         count_bars(name, [(name, 3)]),
         histogram(name, [(name, 3, 1)], parts=(name, "new")),
         waterfall(name, 10, [(name, 3)], "cases", first=name),
+        year_dots(name, [(2019, HALF), (2023, HALF)], role="free", cutoff="2022-09", sides=(HALF, HALF)),
+        word_cloud(name, {name: 3, "other": 1}),
     ]
 
 
@@ -65,6 +69,45 @@ def test_charts_draw_nothing_beyond_their_edges() -> None:
                 if start in places:
                     end = float(places[start]) + float(places.get(length, 0))
                     assert -1 <= float(places[start]) <= end <= drawing.width + 1, (drawing.title, mark)
+
+
+WORDS = st.text(st.characters(categories=("Lu", "Ll", "Nd", "Lo")), min_size=1, max_size=14)
+
+
+@given(st.dictionaries(WORDS, st.integers(1, 200), min_size=1, max_size=60))
+def test_words_of_a_cloud_neither_overlap_nor_leave_the_ground(counts: dict[str, int]) -> None:
+    drawing = word_cloud("Words", counts)
+    boxes = []
+    for mark in drawing.marks[1:]:
+        places = dict(mark.attributes)
+        size, x, y = (float(places[name]) for name in ("font-size", "x", "y"))
+        # Letters of no script are narrower than this.
+        half = 0.29 * size * len(mark.text) / 2
+        boxes.append((x - half, y - 0.77 * size, x + half, y + 0.23 * size))
+    for left, top, right, bottom in boxes:
+        assert 0 <= left < right <= drawing.width
+        assert 20 <= top < bottom <= drawing.height + 0.1
+    for (left, top, right, bottom), (other_left, other_top, other_right, other_bottom) in combinations(boxes, 2):
+        apart = right <= other_left or other_right <= left or bottom <= other_top + 0.1 or other_bottom <= top + 0.1
+        assert apart
+
+
+def test_the_most_frequent_word_is_the_largest_and_in_the_middle() -> None:
+    drawing = word_cloud("Words", {"Minister": 40, "Prime": 40, "President": 10, "Academy": 1})
+    sizes = {mark.text: float(dict(mark.attributes)["font-size"]) for mark in drawing.marks[1:]}
+    assert list(sizes) == ["Minister", "Prime", "President", "Academy"]
+    assert sizes["Minister"] == sizes["Prime"] == pytest.approx(2 * sizes["President"], abs=0.1)
+    assert float(dict(drawing.marks[1].attributes)["x"]) == pytest.approx(drawing.width / 2)
+    assert drawing == word_cloud("Words", {"Academy": 1, "President": 10, "Prime": 40, "Minister": 40})
+
+
+def test_years_have_a_line_at_the_end_of_the_cutoffs_month() -> None:
+    drawing = year_dots("Years", [(2020, HALF), (2023, HALF)], role="free", cutoff="2022-06", sides=(HALF, None))
+    (cutoff,) = (mark for mark in drawing.marks if "stroke-dasharray" in dict(mark.attributes))
+    first, last = (float(dict(mark.attributes)["cx"]) for mark in drawing.marks if mark.tag == "circle")
+    # 2022-06 ends in the middle of 2022; the dots are in the middles of 2020 and 2023.
+    assert float(dict(cutoff.attributes)["x1"]) == pytest.approx(first + (last - first) * 2 / 3)
+    assert "up to it 50.0 %" in drawing.title or "up to it 50 %" in drawing.title
 
 
 def test_a_page_paints_roles_as_variables_and_a_file_as_light_colours() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 import kgedit
+from kgedit.errors import TimestepError
 
 Told = dict[tuple[str, str], tuple[float, float | None]]
 
@@ -40,6 +42,34 @@ def test_a_timestep_tells_its_funnel_tags_relations_and_lengths(tmp_path: Path) 
     assert told["words of a question", "mean"] == (6, None)
     assert told["words of an answer", "most"] == (2, None)
     assert not {"scenarios", "kinds", "years", "popularity", "tokens of a question"} & {part for part, _ in told}
+
+
+def test_views_and_counts_are_put_into_powers_of_ten(tmp_path: Path) -> None:
+    folder = write_timestep(tmp_path / "step", towns=range(4)).folder
+    cases = pq.read_table(folder / "cases.parquet")
+    for name, values in {"subject_views": [0, 12, 70, 4000], "object_count": [None, 5, None, 9]}.items():
+        cases = cases.set_column(cases.schema.get_field_index(name), name, pa.array(values, pa.int64()))
+    pq.write_table(cases, folder / "cases.parquet")
+    told = _told(folder)
+    views = {name: value for (part, name), value in told.items() if part == "subject views"}
+    assert views.pop("median") == (41, None)
+    assert views == {
+        "0": (1, 0.25), "1–9": (0, 0), "10–99": (2, 0.5), "100–999": (0, 0), "1,000–9,999": (1, 0.25)
+    }  # fmt: skip
+    assert told["object count", "1–9"] == (2, 1.0)
+    assert not {"object views", "subject count"} & {part for part, _ in told}
+
+
+def test_word_clouds_are_one_file_with_the_same_bytes(tmp_path: Path) -> None:
+    folder = write_timestep(tmp_path / "step", towns=range(4)).folder
+    for name in ("one.svg", "other.svg"):
+        assert kgedit.describe_page(folder, word_cloud=tmp_path / name) == (tmp_path / name,)
+    written = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert written == (tmp_path / "other.svg").read_text(encoding="utf-8")
+    shown = re.findall(r"</title>([^<]+)</text>", written)
+    assert {"Arvika", "head of government", "Gren", "Ström"} <= set(shown)
+    with pytest.raises(TimestepError, match="overwrite=True"):
+        kgedit.describe_page(write_timestep(tmp_path / "two", towns=range(2)).folder, word_cloud=tmp_path / "one.svg")
 
 
 def test_columns_that_a_profile_adds_are_described(tmp_path: Path) -> None:
