@@ -41,8 +41,8 @@ BREAKDOWNS = (
     *NEIGHBOUR_BREAKDOWNS,
     *TWO_HOP_BREAKDOWNS,
 )
-"""What scores can be broken down by. Those that end in _count need counts, the timestep's or others; those of neighbours
-are of bleedover."""
+"""What scores can be broken down by. Those that end in _count need counts (the timestep's or others), those of
+neighbours are of bleedover."""
 
 _STAGES: tuple[EvaluationStage, ...] = ("before", "own")
 _UNKNOWN = "not known"

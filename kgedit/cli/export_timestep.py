@@ -160,6 +160,17 @@ def _tell(manifest: dict[str, Any]) -> None:
     probes += f", {without:,} cases without" if without else ""
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
     _tell_left_out(manifest["final_filters"])
+    _tell_specificity(manifest, manifest.get("page_views", {}))
+
+
+def _tell_specificity(manifest: Mapping[str, Any], page_views: Mapping[str, Any]) -> None:
+    """For how many cases views and counts are known, where they were asked for."""
+    if "specificity" in manifest:
+        months, others = len(page_views.get("months", ())), page_views.get("files left out", 0)
+        if months or others:
+            say(f"         page views of {months} months; {others} files are not of the year before the newer snapshot")
+        known = ", ".join(f"{name} {count:,}" for name, count in manifest["specificity"].items()) or "none"
+        say(f"         cases with views and counts: {known}")
 
 
 def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
@@ -181,3 +192,4 @@ def _tell_updates(manifest: dict[str, Any]) -> None:
     say(f"{funnel['kept']:>8,} updates ({scenarios})")
     say(f"         cases for editing: {sum(manifest['cases'].values())}; locality: {manifest['locality']}")
     _tell_left_out(manifest["final_filters"])
+    _tell_specificity(manifest, manifest["popularity"])
