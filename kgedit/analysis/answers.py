@@ -98,6 +98,21 @@ def estimate_of(values: Floats, relations: np.ndarray[Any, Any], scale: MetricSc
     return Estimate(float(values.mean()), low, high, len(values))
 
 
+def estimates_by(rows: pa.Table, names: Sequence[str], scale: MetricScale) -> dict[str, Estimate]:
+    """Mean and interval of the answers of each name.
+
+    Args:
+        rows: Of answers.parquet; those without a value do not count.
+        names: One per row.
+    """
+    values = rows["value"].to_numpy(zero_copy_only=False).astype(np.float64)
+    relations = np.array(rows["relation"].to_pylist(), dtype=np.str_)
+    named, judged = np.array(names, dtype=np.str_), ~np.isnan(values)
+    found = {str(name): judged & (named == name) for name in np.unique(named)}
+    estimates = {name: estimate_of(values[chosen], relations[chosen], scale) for name, chosen in found.items()}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
+
+
 def interval_of(values: Floats, clusters: Integers, scale: MetricScale) -> tuple[float, float] | None:
     """The 95 % interval of a mean of values on a scale."""
     minimum = -math.inf if scale.minimum is None else scale.minimum

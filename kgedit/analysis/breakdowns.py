@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kgedit.analysis.answers import estimate_of, rows_of
+from kgedit.analysis.answers import estimates_by, rows_of
 from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Estimate, MeanChange
 from kgedit.analysis.knowledge_cutoffs import cutoff_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, dates, metrics_of, preset_scale, preset_unit
-from kgedit.records.cases import Axis
+from kgedit.records.cases import SPECIFICITY, Axis
 from kgedit.records.scores import EvaluationStage
 
 Counts = Mapping[str, int]
@@ -26,10 +26,6 @@ LOCALITY_BASIS = "locality_basis"
 
 SCENARIO = "scenario"
 """WikiFactDiff's scenario of a case."""
-
-SPECIFICITY = ("subject_views", "object_views", "subject_count", "object_count")
-"""How well known the ends of a fact are (kgedit.records.cases.Specificity), in tenths of the cases."""
-
 CUTOFF = "cutoff"
 """Whether a fact is dated after the model's knowledge cutoff."""
 
@@ -213,14 +209,8 @@ def _by_group(run: Run, stage: Any, axis: Axis, preset: str, groups: Mapping[int
 
 
 def _by_name(run: Run, rows: pa.Table, column: str, preset: str) -> dict[str, Estimate]:
-    values = rows["value"].to_numpy(zero_copy_only=False)
-    relations = np.array(rows["relation"].to_pylist(), dtype=np.str_)
-    names = np.array([_UNKNOWN if name is None else name for name in rows[column].to_pylist()], dtype=np.str_)
-    judged = ~np.isnan(values.astype(np.float64))
-    found = {name: judged & (names == name) for name in np.unique(names)}
-    scale = preset_scale([run], preset)
-    estimates = {str(name): estimate_of(values[chosen], relations[chosen], scale) for name, chosen in found.items()}
-    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
+    names = [_UNKNOWN if name is None else name for name in rows[column].to_pylist()]
+    return estimates_by(rows, names, preset_scale([run], preset))
 
 
 def group_order(group: str) -> tuple[int, int, str]:

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import yaml
 
-from kgedit.analysis.answers import estimate_of, rows_of
+from kgedit.analysis.answers import estimates_by, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import COMPARED_STAGES, METHOD, Column, Table, asked_axes, preset_scale, preset_unit
@@ -110,10 +109,6 @@ def _estimates(
     run: Run, stage: EvaluationStage, axis: Axis, preset: str, groups: dict[int, str]
 ) -> dict[str, Estimate]:
     rows = rows_of(run, stage, axis, preset)
-    values = rows["value"].to_numpy(zero_copy_only=False).astype(np.float64)
-    relations = np.array(rows["relation"].to_pylist(), dtype=np.str_)
-    names = np.array([groups.get(case, "") for case in rows["case"].to_pylist()], dtype=np.str_)
-    scale = preset_scale([run], preset)
-    chosen = {name: (names == name) & ~np.isnan(values) for name in np.unique(names) if name}
-    found = {str(name): estimate_of(values[own], relations[own], scale) for name, own in chosen.items()}
-    return {name: estimate for name, estimate in found.items() if estimate}
+    names = [groups.get(case, "") for case in rows["case"].to_pylist()]
+    found = estimates_by(rows, names, preset_scale([run], preset))
+    return {name: estimate for name, estimate in found.items() if name}

@@ -191,7 +191,8 @@ def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping
     Raises:
         TimestepError: if a breakdown needs what no run has, or counts cannot be read.
     """
-    from kgedit.analysis.breakdowns import CUTOFF, SPECIFICITY
+    from kgedit.analysis.breakdowns import CUTOFF
+    from kgedit.records.cases import SPECIFICITY
     from kgedit.timesteps.corpus_counts import corpus_counts
 
     for name in by:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ from kgedit.pages.change_cards import Card
 from kgedit.pages.charts.counts import count_bars, histogram, waterfall
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.word_figure import word_figure
-from kgedit.records.cases import Specificity
+from kgedit.records.cases import SPECIFICITY
 from kgedit.timesteps.description import by_powers_of_ten
 
 WIDE, NARROW = 820, 440
@@ -184,7 +184,7 @@ def _specificity(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
 
 def _well_known(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
     panels = []
-    for name in (field.name for field in fields(Specificity)):
+    for name in SPECIFICITY:
         side, _, measure = name.partition("_")
         values = [value for card in cards if (value := getattr(card.case.specificity, name)) is not None]
         if values:

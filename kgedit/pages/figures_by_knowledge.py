@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kgedit.analysis.breakdowns import SPECIFICITY, breakdown_table, over_time_table
+from kgedit.analysis.breakdowns import breakdown_table, over_time_table
 from kgedit.analysis.cells import Estimate, MeanChange
 from kgedit.analysis.knowledge_cutoffs import cutoff_table, year_estimates
 from kgedit.analysis.runs import Run
@@ -18,6 +18,7 @@ from kgedit.pages.charts.years import year_dots
 from kgedit.pages.exhibits import Exhibit, in_days
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import View, run_names
+from kgedit.records.cases import SPECIFICITY
 from kgedit.records.scores import EvaluationStage
 
 _YEARS = 30

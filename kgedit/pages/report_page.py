@@ -87,8 +87,8 @@ CHART_SECTIONS = (
         "knowledge",
         "By year, views, counts",
         "What the model could have known",
-        "Facts by their dates and by how well known their subjects and objects are: what the unedited model answers, and "
-        "what edits change.",
+        "Facts by their dates, and by how well known their subjects and objects are: what the unedited model answers, "
+        "and what edits change.",
         "The facts have no dates, and the timestep was exported without --pageviews and --counts.",
         chosen=True,
     ),

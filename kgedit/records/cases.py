@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 Axis = Literal[
@@ -112,6 +112,10 @@ class Specificity:
     object_views: int | None = None
     subject_count: int | None = None
     object_count: int | None = None
+
+
+SPECIFICITY = tuple(field.name for field in fields(Specificity))
+"""Its columns in tables of cases."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.records.cases import SCENARIOS, Case, Specificity
+from kgedit.records.cases import SCENARIOS, SPECIFICITY, Case
 from kgedit.store.engine import select
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.timestep import Timestep
@@ -37,7 +36,6 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 _CASES = pa.schema([(name, pa.string()) for name in ("tag", "relation", "question", "answer")])
 _ITEM = re.compile(r"Q\d+")
-SPECIFICITY = tuple(field.name for field in fields(Specificity))
 DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time", *SPECIFICITY)
 _TABLES_WITH_DETAILS = ("updates", "cases")
 """Tables of a timestep in which a profile may keep the columns of DETAILS; of a column that both have, the first's:

@@ -6,19 +6,15 @@ Source: WikiBigEdit, section 3.3 and appendix B.4 ("specificity"): the fewer, th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from kgedit.records.cases import Specificity
+from kgedit.records.cases import SPECIFICITY
 from kgedit.timesteps.corpus_counts import corpus_counts, corpus_version
 from kgedit.timesteps.page_views import read_viewed
-
-SPECIFICITY = tuple(field.name for field in fields(Specificity))
-"""Columns of cases.parquet: subject_views, object_views, subject_count, object_count."""
 
 
 def measure_specificity(

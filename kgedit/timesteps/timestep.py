@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kgedit.checksums import check_folder, decoding
 from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, Axis, Case, Fact, KnownFact, Probe, Specificity
+from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Fact, KnownFact, Probe, Specificity
 from kgedit.timesteps.timestep_names import MANIFEST, find_timestep
 from kgedit.untrusted import path_component
 
@@ -282,7 +282,7 @@ class Timestep:
                 subject_aliases=tuple(row["subject_aliases"] or ()),
                 subject_description=row["subject_description"] or "",
                 in_replacement_set=replacements.get((row["subject"], row["property"])),
-                specificity=Specificity(*(row[field.name] for field in fields(Specificity))),
+                specificity=Specificity(*(row[name] for name in SPECIFICITY)),
             )
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:

@@ -21,6 +21,7 @@ from kgedit import __version__
 from kgedit.checksums import write_checksums
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
+from kgedit.records.cases import SPECIFICITY
 from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
@@ -32,7 +33,7 @@ from kgedit.timesteps.functional import told_verdict
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
-from kgedit.timesteps.specificity import SPECIFICITY, measure_specificity, specificity_provenance
+from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
 from kgedit.timesteps.subjects import is_id
 from kgedit.timesteps.timestep import TABLES, Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
-from kgedit.analysis.breakdowns import SPECIFICITY, breakdown_table, over_time_table, tenths
+from kgedit.analysis.breakdowns import breakdown_table, over_time_table, tenths
 from kgedit.analysis.errors import error_table
 from kgedit.analysis.overviews import runs_table
 from kgedit.analysis.report import report_tables
@@ -19,7 +19,7 @@ from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.analysis.unsolved import unsolved_table
 from kgedit.errors import TimestepError
-from kgedit.records.cases import Case, Fact, Specificity
+from kgedit.records.cases import SPECIFICITY, Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED, Neighbour
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs

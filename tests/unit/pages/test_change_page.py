@@ -60,9 +60,10 @@ def test_cards_hold_questions_chain_and_probe(timestep: Timestep) -> None:
 
 def test_every_figure_has_numbers_of_its_own(timestep: Timestep) -> None:
     figures = {figure.name: figure for figure in change_page(timestep, command="x").figures}
-    assert set(figures) == {"funnel", "since", "kinds-and-relations", "topics", "specificity"}
+    assert set(figures) == {"funnel", "since", "kinds-and-relations", "topics", "specificity", "words"}
     assert "not entity to entity −6" in figures["funnel"].panels[0].title
     assert "2020-05: 10" in figures["since"].panels[0].title
+    assert figures["words"].panels[0].title == "Words of subjects: Town 10"
 
 
 def test_a_timestep_without_dropped_changes_says_how_to_get_them(tmp_path: Path) -> None:
