@@ -236,7 +236,7 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     read = {"Borgholm": 900, "Falun": 10, "Eksjö": 90}
     views.write_text("".join(f"en.wikipedia {name} 1 desktop {n} A{n}\n" for name, n in read.items()), encoding="utf-8")
     counts = tmp_path / "counts.tsv"
-    counts.write_text("Borgholm\t3\nQ208\t4\nLeader 208\t5\n", encoding="utf-8")
+    counts.write_text("Borgholm\t3\nQ2\t6\nQ208\t4\nLeader 208\t5\n", encoding="utf-8")
     popular = export(tmp_path, pageviews=(views,), counts=counts)
     rows = own_table(popular, "updates").to_pylist()
     # Arvika takes the mean of Borgholm and Falun, which are of its kind.
@@ -248,7 +248,7 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     (known,) = (case.popularity for case in popular.cases() if case.fact.subject == "Q2")
     assert known == pytest.approx(math.log(901), abs=1e-6)
     (specificity,) = (case.specificity for case in popular.cases() if case.fact.subject == "Q2")
-    assert specificity == Specificity(900, 0, 3, 4), "an id goes before a label"
+    assert specificity == Specificity(900, 0, 6, 4), "an id goes before a label"
     assert any(probe.popularity is not None for case in popular.cases() for probe in case.probes)
 
 
