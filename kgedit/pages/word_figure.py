@@ -36,12 +36,12 @@ def word_figure(facts: Iterable[Fact]) -> Figure | None:
 
 
 def _words(labels: Iterable[str]) -> dict[str, int]:
-    """Word -> number of labels with it, the most frequent ones; a number alone is no word."""
+    """Word -> number of labels with it, the most frequent ones; numbers and initials do not count."""
     counts = Counter(
         word
         for label in labels
         for word in dict.fromkeys(part.strip(_AROUND_WORDS) for part in label.split())
-        if word.casefold() not in _FUNCTION_WORDS and not word.isdigit() and len(word) > 1
+        if word.casefold() not in _FUNCTION_WORDS and sum(map(str.isalpha, word)) > 1
     )
     return _most(counts)
 
