@@ -127,9 +127,14 @@ def _over_time(table: Table, names: Sequence[str]) -> Iterator[Drawing]:
                 continue
             cells = []
             for cell in row[_KEYS:]:
-                after = cell.after if isinstance(cell, MeanChange) else None
-                share = (cell.before if isinstance(cell, MeanChange) else None) if index == 0 else after and after.mean
-                cells.append(HeatCell(share, after.n if after else None, tooltip=told(after) if index else ""))
+                change = cell if isinstance(cell, MeanChange) else MeanChange(None, None)
+                after = change.after
+                if index == 0:
+                    cells.append(HeatCell(change.before, after.n if after else None))
+                else:
+                    cells.append(
+                        HeatCell(after.mean if after else None, after.n if after else None, tooltip=told(after))
+                    )
             rows.append(HeatRow(f"tenth {row[2]}", "", tuple(cells)))
         if rows:
             yield heat_map(title, steps, rows, role="free" if index else "before", names=80)
