@@ -113,7 +113,7 @@ def over_time_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
             for step in timesteps
         }
         tenth_names = {name for own in found.values() for name in own} - {_UNKNOWN}
-        for name in sorted(tenth_names, key=_order):
+        for name in sorted(tenth_names, key=group_order):
             rows.append((number, run.spec.method, name, *(found[step].get(name) for step in timesteps)))
     if not rows:
         return None

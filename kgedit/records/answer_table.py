@@ -86,7 +86,7 @@ CASES = pa.schema(
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
 where the statement says neither. popularity: of the subject, as the timestep tells it.
-category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS. since: the time that the
+category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS. since: date that the
 year is taken from, at its precision ("2021-12"). The last four columns: see kgedit.records.cases.Specificity."""
 
 
