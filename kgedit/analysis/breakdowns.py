@@ -12,6 +12,7 @@ import pyarrow as pa
 from kgedit.analysis.answers import estimates_by, rows_of
 from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Estimate, MeanChange
+from kgedit.analysis.hops import HOPS, hops_table
 from kgedit.analysis.knowledge_cutoffs import cutoff_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, dates, metrics_of, preset_scale, preset_unit
@@ -26,6 +27,7 @@ LOCALITY_BASIS = "locality_basis"
 
 SCENARIO = "scenario"
 """WikiFactDiff's scenario of a case."""
+
 CUTOFF = "cutoff"
 """Whether a fact is dated after the model's knowledge cutoff."""
 
@@ -34,6 +36,7 @@ TWO_HOP_BREAKDOWNS = ("two_hop_count", "two_hop_views")
 
 BREAKDOWNS = (
     *("relation", "tag", "kind", SCENARIO, "year", CUTOFF, "category", "popularity", *SPECIFICITY, LOCALITY_BASIS),
+    HOPS,
     *NEIGHBOUR_BREAKDOWNS,
     *TWO_HOP_BREAKDOWNS,
 )
@@ -56,6 +59,8 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         return locality_table(runs, preset)
     if by == CUTOFF:
         return cutoff_table(runs, preset)
+    if by == HOPS:
+        return hops_table(runs, preset)
     if by in NEIGHBOUR_BREAKDOWNS:
         return bleedover_split_table(runs, by, preset=preset, counts=counts)
     asked = asked_axes(runs, preset)

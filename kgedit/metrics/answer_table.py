@@ -16,7 +16,7 @@ from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
 from kgedit.metrics.unchanged import UNCHANGED
 from kgedit.records.answer_table import ANSWERS, case_hash, question_hash
-from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES
+from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES, TWO_HOP_AXES
 from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer
 
@@ -74,6 +74,7 @@ def answer_table(
                 "judged_error": judged and judged.error,
                 **_about_neighbour(answer, before or {}),
                 **_in_scenario(answer, before or {}),
+                **_of_chain(answer),
             }
         )
         if len(rows) == _ROWS:
@@ -109,6 +110,16 @@ def _in_scenario(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[st
     return {"scenario": answer.scenario, **{name: METRICS[name].judge(answer, earlier) for name in SCENARIOS}}
 
 
+def _of_chain(answer: Answer) -> dict[str, Any]:
+    """How many facts a multi-hop question needs, and the questions that ask each of them alone."""
+    if answer.axis not in TWO_HOP_AXES:
+        return {}
+    if (chain := answer.chain) is None:
+        return {"hops": 2}
+    single = [question_hash(answer.timestep, answer.case_id, "hop", question) for question in chain.hop_questions]
+    return {"hops": chain.hops, "chain": case_hash(answer.timestep, chain.chain_id), "hop_questions": single}
+
+
 def _is_right(value: float | None, metric: Metric) -> bool | None:
     if value is None or not metric.of_correctness:
         return None
@@ -126,5 +137,6 @@ def _error(answer: Answer, right: bool | None, old_answers: Sequence[str]) -> Er
     """The error class of a wrong free answer by the rules; locality has no right answer to miss."""
     if right is not False or answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES:
         return None
-    old = old_answers if answer.axis in EDIT_AXES else ()
+    of_chain = answer.chain.old_answers if answer.chain else ()
+    old = old_answers if answer.axis in EDIT_AXES else of_chain
     return classify_error(answer.text, question=answer.question, answers=answer.answers, old_answers=old)

@@ -15,13 +15,17 @@ AXIS_NAMES: dict[Axis, str] = {
     "alias": "Alias",
     "mhop": "Two hops",
     "mhop_rephrase": "Two hops, rephrased",
+    "hop": "Single hops of chains",
     "consequence": "Consequence",
     "locality": "Locality",
     "random_locality": "Random neighbours",
 }
 """Axis -> its name in headings."""
 
-ASKED_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias", "mhop", "mhop_rephrase", "consequence")
+ASKED_AXES: tuple[Axis, ...] = (
+    *("update", "rephrase", "personas", "alias"),
+    *("mhop", "mhop_rephrase", "hop", "consequence"),
+)
 """Axes on which an edit is to be seen; locality is where it is not."""
 
 

@@ -41,6 +41,9 @@ ANSWERS = pa.schema(
         ("scenario", pa.string()),
         *((name, pa.float64()) for name in SCENARIO_SCORES),
         ("begins_right", pa.bool_()),
+        ("hops", pa.int64()),
+        ("chain", pa.uint64()),
+        ("hop_questions", pa.list_(pa.uint64())),
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
@@ -54,9 +57,11 @@ ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, nei
 popularity, basis: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability
 of its answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one
 that the unedited model gave, else 0; null where there is none to compare with.
-scenario: of the case, where the edited fact is asked for; SCENARIO_SCORES are columns too."""
+scenario: of the case, where the edited fact is asked for; SCENARIO_SCORES are columns too.
+hops, chain, hop_questions: number of facts behind a multi-hop question, and for those with a Chain the hash of the
+chain and of the questions about its single facts, which are values of `question`; null on other axes."""
 
-ADDED_LATER = ("begins_right",)
+ADDED_LATER = ("begins_right", "hops", "chain", "hop_questions")
 """Columns of ANSWERS that tables of earlier versions lack: they are read as nulls, and filled by scoring again."""
 
 CASES = pa.schema(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from kgedit.records.cases import Axis
+from kgedit.records.cases import Axis, Chain
 from kgedit.records.error_classes import ErrorClass
 
 
@@ -83,6 +83,7 @@ class Answer:
         static_probability: Of the answers that stay right, their mean probability; None where there is none.
         alternative_probability: Of the case's alternatives, likewise.
         highest_alternative: Of these, the highest.
+        chain: The chain behind a multi-hop question, as the probe has it; None on other axes and for two plain hops.
     """
 
     model_state: ModelState
@@ -112,6 +113,7 @@ class Answer:
     static_probability: float | None = None
     alternative_probability: float | None = None
     highest_alternative: float | None = None
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,16 @@ Axis = Literal[
     "alias",
     "mhop",
     "mhop_rephrase",
+    "hop",
     "consequence",
     "locality",
     "random_locality",
 ]
 """What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase asks its two-hop questions in other words.
 
-Two are KnowEdit's: alias (the subject by another name) and consequence (what the fact alone implies). locality asks of
-facts near the edit, random_locality of facts drawn by lot (WikiFactDiff, section 5).
+hop asks for each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
+and consequence (what the fact alone implies). locality asks of facts near the edit, random_locality of facts drawn by
+lot (WikiFactDiff, section 5).
 """
 
 AXES: tuple[Axis, ...] = (
@@ -29,6 +31,7 @@ AXES: tuple[Axis, ...] = (
     "alias",
     "mhop",
     "mhop_rephrase",
+    "hop",
     "consequence",
     "locality",
     "random_locality",
@@ -38,7 +41,7 @@ EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
 """That ask for the edited fact itself: there, and only there, its old value is an old answer."""
 
 TWO_HOP_AXES: tuple[Axis, ...] = ("mhop", "mhop_rephrase")
-"""That need the edited fact and a second one."""
+"""That need the edited fact and at least one more: two hops, and MQuAKE's chains of up to four."""
 
 LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
 """Of facts that the edit must leave as they are."""
@@ -61,6 +64,23 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Chain:
+    """The chain of facts behind a multi-hop question.
+
+    Attributes:
+        chain_id: Unique within a timestep; all wordings of one question share it.
+        hops: Number of facts in the chain.
+        hop_questions: The question about each fact alone, in order; asked on the axis hop.
+        old_answers: Answers that were right before the edits.
+    """
+
+    chain_id: str
+    hops: int
+    hop_questions: tuple[str, ...] = ()
+    old_answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """One question asked of the model for one case.
 
@@ -68,7 +88,7 @@ class Probe:
         axis: What it tests.
         question: As asked, ending in "?".
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
-        facts: The fact that answers it; two, in order, for a two-hop question and a consequence.
+        facts: The fact that answers it; two, in order, for a two-hop question and a consequence; all of a chain.
         second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
         expires: A later timestep of the run that edits one of the facts; its answers are out of date from then on.
             Set by the run (kgedit.runs.expiry).
@@ -81,6 +101,7 @@ class Probe:
             (docs/questions.md); None where nobody knows.
         evidence: That a locality probe's fact holds on the day of the newer snapshot: "dated" or "edited"
             (docs/questions.md); None if there is none.
+        chain: Of a multi-hop question that is asked in several wordings or has more than two hops; None otherwise.
     """
 
     axis: Axis
@@ -95,6 +116,7 @@ class Probe:
     popularity: float | None = None
     basis: str | None = None
     evidence: str | None = None
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +125,7 @@ class Specificity:
 
     Attributes:
         subject_views: Views of the subject's Wikipedia article in the year before the newer snapshot.
-        object_views: Those of the object's.
+        object_views: Views of the object's article.
         subject_count: How often a corpus names the subject.
         object_count: How often it names the object.
     """
@@ -115,7 +137,7 @@ class Specificity:
 
 
 SPECIFICITY = tuple(field.name for field in fields(Specificity))
-"""Its columns in tables of cases."""
+"""Columns of Specificity in tables of cases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +171,7 @@ class Case:
         category: The question's topic (QAEdit has ten); None where nobody says.
         in_replacement_set: Whether the case belongs to WFD_repl (WikiFactDiff, section 5); None where nobody says.
         specificity: How well known its subject and object are.
+        group: Id of the instance whose edits are all made before its chain is asked (MQuAKE); None for a single edit.
     """
 
     case_id: str
@@ -175,6 +198,7 @@ class Case:
     category: str | None = None
     in_replacement_set: bool | None = None
     specificity: Specificity = Specificity()
+    group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

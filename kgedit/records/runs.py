@@ -185,6 +185,9 @@ class Selection:
         drawn: Of these, those within the limit or in the sample.
         answered: Of these, those that the unedited model answers, left out by `only_failed`.
         edited: What is left.
+        repeated: Edits of instances left out because another instance of the timestep has the same (MQuAKE).
+        contradicted: Multi-hop questions, and questions about their single hops, left out because another edit of the
+            timestep changes one of their facts.
     """
 
     timestep: str
@@ -193,6 +196,8 @@ class Selection:
     drawn: int
     answered: int
     edited: int
+    repeated: int = 0
+    contradicted: int = 0
 
 
 Order = Literal["random", "file"]
@@ -214,7 +219,8 @@ class RunSpec:
         method: Name in the registry of editing methods.
         settings: The method's hyperparameters, as far as they were given.
         protocol: How edits are given to the method.
-        batch_size: Edits given together under "sequential"; 1 under "single"; None under "per_timestep" (all).
+        batch_size: Edits given together under "sequential"; 1 under "single", where the edits of an instance of MQuAKE
+            are given together nevertheless; None under "per_timestep" (all).
         presets: Ways of asking; every probe is asked under each.
         train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
             that train nothing.
@@ -223,13 +229,14 @@ class RunSpec:
             has by itself.
         two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
         population: "repl": only cases of WikiFactDiff's replacement set; None for all.
-        limit: Largest number of cases of each timestep, the first of the file; None for all.
-        sample: So many cases of each timestep, drawn by the seed; None for no sample.
+        limit: Largest number of cases (MQuAKE: of instances) of each timestep, the first of the file; None for all.
+        sample: So many cases (MQuAKE: instances) of each timestep, drawn by the seed; None for no sample.
         stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
         only_failed: Leave out what the unedited model answers already, by the first preset's metric.
         only_cases: File that names the only cases to take, before any sample; None for every case.
         order: How the chosen cases of a timestep are ordered: "random" by the seed, or "file" for the file's order, in
-            which all runs were made that record none. Timesteps keep their order.
+            which all runs were made that record none. Timesteps keep their order. Batches are cut from this order, so
+            they are random by the seed, too.
         evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
         evaluate_every: Under "sequential": edits after which all edits so far (those of the timestep under way, and of
             earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.

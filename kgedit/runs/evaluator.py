@@ -285,6 +285,7 @@ def to_answer(item: WordedProbe, reply: Reply, state: ModelState) -> Answer:
         expires=probe.expires,
         neighbour=_neighbour(probe),
         scenario=case.scenario if probe.axis in _ASKS_FOR_THE_EDIT else None,
+        chain=probe.chain,
         **asdict(reply),
     )
 

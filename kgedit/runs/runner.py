@@ -38,6 +38,7 @@ from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.expiry import mark_expiring, without_expired
+from kgedit.runs.instances import batched, edit_units
 from kgedit.runs.run_folder import RunFolder, open_run, refuse_other_content
 from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
 from kgedit.runs.spec import as_recorded, write_spec
@@ -199,24 +200,30 @@ class _Job:
 
 
 def _edit_one_by_one(job: _Job) -> None:
-    """Edit, evaluate and undo one case after another; a case with all its answers is finished."""
+    """Edit, evaluate and undo one case after another; a case with all its answers is finished.
+
+    The edits of an instance (MQuAKE) are made and undone together.
+    """
     written = WrittenKeys((cost.timestep, cost.case_ids) for cost in job.folder.edit_costs())
     for timestep, cases in job.cases.items():
         state, costs = ModelState(timestep), list[EditCost]()
-        for done, case in enumerate(cases):
+        done = 0
+        for unit in edit_units(cases):
             job.report(f"edit and evaluate {timestep}", done, len(cases))
-            if job.evaluator.has(case, state):
+            done += len(unit)
+            if all(job.evaluator.has(case, state) for case in unit):
                 continue
-            cost = job.apply(timestep, [case], NO_RUN, clock=_Clock())
-            if (timestep, cost.case_ids) not in written:
-                job.folder.add_edit(cost)
+            for batch in batched(unit, job.editor.capabilities.most_edits_at_once or len(unit)):
+                cost = job.apply(timestep, batch, NO_RUN, clock=_Clock())
+                if (timestep, cost.case_ids) not in written:
+                    job.folder.add_edit(cost)
+                costs.append(cost)
             for meter in job.meters:
-                meter.measure(state, case_id=case.case_id)
-            job.evaluator.evaluate([case], job.editor, state=state, advance=lambda _: None)
+                meter.measure(state, case_id=unit[-1].case_id)
+            job.evaluator.evaluate(unit, job.editor, state=state, advance=lambda _: None)
             job.editor.restore()
-            costs.append(cost)
-            if len(costs) == job.spec.checkpoint_every or done + 1 == len(cases):
-                job.tracking.edited(costs, step=job.edits_of(ModelState(timestep, done + 1)))
+            if len(costs) >= job.spec.checkpoint_every or done == len(cases):
+                job.tracking.edited(costs, step=job.edits_of(ModelState(timestep, done)))
                 costs = []
         job.report(f"edit and evaluate {timestep}", len(cases), len(cases))
 

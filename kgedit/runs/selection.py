@@ -23,6 +23,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.cases import Case
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
 from kgedit.runs.evaluator import AskedProbe, cached_replies, to_answer, word
+from kgedit.runs.instances import MergedInstances, edit_units, merge_instances
 from kgedit.timesteps.edit_files import Edits
 
 Advance = Callable[[int], None]
@@ -57,13 +58,14 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             )
         if spec.population == "repl":
             cases = _replacements(cases, timestep.name)
-        named = [case for case in cases if wanted is None or _names(case) & wanted]
+        named = cases if wanted is None else _named(cases, wanted)
         if not named:
             raise TimestepError(
                 f"{spec.only_cases} names no case of the timestep {timestep.name}. Name one, or leave it."
             )
-        drawn = _ordered(_drawn(named, spec, timestep.name), spec)
-        chosen[timestep.name] = drawn
+        drawn = _ordered(_drawn(edit_units(named), spec, timestep.name), spec)
+        merged = merge_instances(drawn) if spec.protocol != "single" else MergedInstances(drawn)
+        chosen[timestep.name] = merged.cases
         counts.append(
             Selection(
                 timestep=timestep.name,
@@ -71,7 +73,9 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
                 named=len(named),
                 drawn=len(drawn),
                 answered=0,
-                edited=len(drawn),
+                edited=len(merged.cases),
+                repeated=len(drawn) - len(merged.cases),
+                contradicted=merged.contradicted,
             )
         )
     return chosen, counts
@@ -113,8 +117,13 @@ def leave_out_answered(
         advance: Called with how many more questions have been answered.
 
     Raises:
-        TimestepError: if the model answers every case of a timestep.
+        TimestepError: if the model answers every case of a timestep, or a case is one of several of an instance.
     """
+    if any(case.group is not None for own in cases.values() for case in own):
+        raise TimestepError(
+            "--only-failed leaves out single edits, and the multi-hop questions of MQuAKE are right only after all "
+            "edits of their instance. Leave out --only-failed."
+        )
     asked = [_update_probe(case) for own in cases.values() for case in own]
     known = _answered(asked, model, backend, preset, context=context, cache=cache, advance=advance)
     left = {name: [case for case in own if (name, case.case_id) not in known] for name, own in cases.items()}
@@ -158,28 +167,38 @@ def _names(case: Case) -> set[str]:
     return {case.case_id, f"{case.timestep}\t{case.case_id}"}
 
 
-def _drawn(cases: list[Case], spec: RunSpec, timestep: str) -> list[Case]:
-    if spec.sample is None or spec.sample >= len(cases):
-        return cases[: spec.limit]
+def _named(cases: Sequence[Case], wanted: set[str]) -> list[Case]:
+    """Cases that are named, and the others of their instances."""
+    groups = {case.group for case in cases if case.group is not None and _names(case) & wanted}
+    return [case for case in cases if case.group in groups or _names(case) & wanted]
+
+
+def _drawn(units: list[list[Case]], spec: RunSpec, timestep: str) -> list[list[Case]]:
+    if spec.sample is None or spec.sample >= len(units):
+        return units[: spec.limit]
     draw = random.Random(f"sample {spec.seed} {timestep}")
     if spec.stratify is None:
-        return [cases[index] for index in sorted(draw.sample(range(len(cases)), spec.sample))]
-    return [cases[index] for index in _stratified(cases, spec.sample, draw)]
+        return [units[index] for index in sorted(draw.sample(range(len(units)), spec.sample))]
+    return [units[index] for index in _stratified(units, spec.sample, draw)]
 
 
-def _ordered(cases: list[Case], spec: RunSpec) -> list[Case]:
-    """The cases in the order of the spec.
+def _ordered(units: list[list[Case]], spec: RunSpec) -> list[Case]:
+    """The cases in the order of the spec; those of an instance stay together.
 
     A case's position depends on the seed and its own id, so a part of the cases has the order that it has among all.
     """
-    if spec.order == "file":
-        return cases
-    return sorted(cases, key=lambda case: hashlib.sha256(f"order {spec.seed} {case.case_id}".encode()).digest())
+    if spec.order != "file":
+        units = sorted(units, key=lambda unit: _position(spec.seed, unit[0]))
+    return [case for unit in units for case in unit]
 
 
-def _stratified(cases: list[Case], count: int, draw: random.Random) -> list[int]:
+def _position(seed: int, case: Case) -> bytes:
+    return hashlib.sha256(f"order {seed} {case.group or case.case_id}".encode()).digest()
+
+
+def _stratified(units: list[list[Case]], count: int, draw: random.Random) -> list[int]:
     """Systematic sampling: indexes at equal distances after a random start, the cases ordered by relation."""
-    order = sorted(range(len(cases)), key=lambda index: (cases[index].fact.property, draw.random()))
+    order = sorted(range(len(units)), key=lambda index: (units[index][0].fact.property, draw.random()))
     start = draw.random()
     return sorted(order[int((start + step) * len(order) / count)] for step in range(count))
 

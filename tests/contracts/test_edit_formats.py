@@ -78,11 +78,12 @@ def test_a_field_is_part_of_what_is_read_or_is_listed_as_unused(name: str, tmp_p
 @pytest.mark.parametrize("name", NAMES)
 def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_path: Path) -> None:
     empty = copy.deepcopy(ROWS[name])
-    where = {"counterfact": "requested_rewrite", "wikifactdiff": "subject"}.get(name)
-    if where is None:
-        empty[EDIT_FORMATS[name].needs[0][0]] = ""
-    else:
-        empty[where] = {}
+    nothing: dict[str, Json] = {
+        "counterfact": {"requested_rewrite": {}},
+        "mquake": {"requested_rewrite": []},
+        "wikifactdiff": {"subject": {}},
+    }
+    empty |= nothing.get(name, {EDIT_FORMATS[name].needs[0][0]: ""})
     edits = EditFile.open(write_json(tmp_path / "edits.json", ROWS[name], empty, ROWS[name]))
 
     assert len(edits.read) == 2

@@ -71,6 +71,54 @@ COUNTERFACT: Json = {
     "generation_prompts": ["Arvika's mayor lives in"],
 }
 
+
+def _hop(question: str, cloze: str, answer: str, *aliases: str) -> Json:
+    return {"question": question, "cloze": cloze, "answer": answer, "answer_alias": list(aliases)}
+
+
+MAYOR_OF_ARVIKA: Json = COUNTERFACT["requested_rewrite"] | {"question": "Who is the mayor of Arvika?"}
+
+MQUAKE: Json = {
+    "case_id": 12,
+    "requested_rewrite": [MAYOR_OF_ARVIKA],
+    "questions": [
+        "Which county is the birthplace of Arvika's mayor in?",
+        "In which county was the mayor of Arvika born?",
+        "The mayor of Arvika comes from which county?",
+    ],
+    "answer": "Skåne County",
+    "answer_alias": ["Skåne"],
+    "answer_extended": ["Malmöhus County"],
+    "new_answer": "Dalarna County",
+    "new_answer_alias": ["Dalarna"],
+    "single_hops": [
+        _hop("Who is the mayor of Arvika?", "The mayor of Arvika is", "Nils Ek", "N. Ek"),
+        _hop("Where was Nils Ek born?", "Nils Ek was born in", "Lund"),
+        _hop("Which county is Lund in?", "Lund is in", "Skåne County", "Skåne"),
+    ],
+    "new_single_hops": [
+        _hop("Who is the mayor of Arvika?", "The mayor of Arvika is", "Olof Gren", "O. Gren"),
+        _hop("Where was Olof Gren born?", "Olof Gren was born in", "Falun", "Falu stad"),
+        _hop("Which county is Falun in?", "Falun is in", "Dalarna County", "Dalarna"),
+    ],
+    "orig": {
+        "triples": [["Q100", "P6", "Q10"], ["Q10", "P19", "Q30"], ["Q30", "P131", "Q31"]],
+        "triples_labeled": [
+            ["Arvika", "head of government", "Nils Ek"],
+            ["Nils Ek", "place of birth", "Lund"],
+            ["Lund", "located in", "Skåne County"],
+        ],
+        "new_triples": [["Q100", "P6", "Q20"], ["Q20", "P19", "Q40"], ["Q40", "P131", "Q41"]],
+        "new_triples_labeled": [
+            ["Arvika", "head of government", "Olof Gren"],
+            ["Olof Gren", "place of birth", "Falun"],
+            ["Falun", "located in", "Dalarna County"],
+        ],
+        "edit_triples": [["Q100", "P6", "Q20"]],
+    },
+}
+"""A chain of three hops with one edit, MQuAKE's fields; `two_edits` in test_mquake.py has a second one."""
+
 WIKIBIGEDIT: Json = {
     "tag": "update",
     "subject": "Arvika",
@@ -125,6 +173,7 @@ RANDOM_NEIGHBOUR: Json = {
 ROWS: dict[str, Json] = {
     "counterfact": COUNTERFACT,
     "easyedit": EASYEDIT,
+    "mquake": MQUAKE,
     "wikibigedit": WIKIBIGEDIT,
     "wikifactdiff": WIKIFACTDIFF,
     "zsre": ZSRE,

@@ -30,6 +30,7 @@ _AXES: dict[Axis, str] = {
     "alias": "the subject by another name",
     "mhop": "a question that needs the edit and a second fact",
     "mhop_rephrase": "the same in other words",
+    "hop": "one fact of a chain alone",
     "consequence": "what the fact alone implies",
     "locality": "a fact near the edit, which the edit must not change",
     "random_locality": "a fact drawn at random, which the edit must not change",

@@ -21,6 +21,9 @@ _NEIGHBOUR = pa.struct(
     ]
 )
 _STRINGS = pa.list_(pa.string())
+_CHAIN = pa.struct(
+    [("chain_id", pa.string()), ("hops", pa.int64()), ("hop_questions", _STRINGS), ("old_answers", _STRINGS)]
+)
 
 FULL_ANSWERS = pa.schema(
     [
@@ -43,6 +46,7 @@ FULL_ANSWERS = pa.schema(
         ("static_probability", pa.float64()),
         ("alternative_probability", pa.float64()),
         ("highest_alternative", pa.float64()),
+        ("chain", _CHAIN),
     ]
 )
 """The fields of an Answer (kgedit.records.runs), in their order."""

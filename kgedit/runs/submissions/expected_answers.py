@@ -32,6 +32,7 @@ class ExpectedAnswer:
             "truncation": (answer.truncation, preset.truncation),
             "second case": (answer.second_case_id, probe.second_case_id),
             "expiry": (answer.expires, probe.expires),
+            "chain": (answer.chain, probe.chain),
         }
         return next((name for name, (found, expected) in pairs.items() if found != expected), None)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
 
 Row = Mapping[str, Any]
 """One object of a file, as JSON or Parquet give it."""
@@ -20,7 +20,7 @@ ARCHIVE = "Archive"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDetails:
-    """What a file says of a case beyond the edit and its probes: for audits and descriptions, not for runs.
+    """What a file says of a case beyond the edit and its probes: for audits, descriptions and known facts.
 
     Attributes:
         scenario: WikiFactDiff's: ReplaceObject, AddObject, AddRelation, AddEntity, Other.
@@ -29,6 +29,7 @@ class CaseDetails:
         start_time: When the fact began, at its precision ("2021-12").
         point_in_time: When it was observed.
         other_objects: What else the file says holds of the same subject and relation: ids, or labels of literals.
+        known_facts: Facts that the file says held before, beside the edit's old answer.
     """
 
     scenario: str | None = None
@@ -37,6 +38,7 @@ class CaseDetails:
     start_time: str | None = None
     point_in_time: str | None = None
     other_objects: tuple[str, ...] = ()
+    known_facts: tuple[KnownFact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ class EditFormat:
 
     Attributes:
         name: Its name in the registry.
-        needs: Groups of top-level fields: a file is of this form if its first object has a field of each group.
+        needs: Groups of top-level fields: a file is of this form if its first object has a field of each group, and
+            each field of `types` has its type.
+        types: Field -> its type in this form, where another form has a field of the same name.
         texts: Top-level fields that are a text or a list of texts.
         used: Fields that become part of a case, as dotted paths; lists are transparent, `*` stands for any name.
         unusable: Fields that are known and have no place in a case -> why.
@@ -82,10 +86,15 @@ class EditFormat:
     declares_tag: bool = False
     one_value: bool = True
     complete_rows: Callable[[Path, Sequence[Row]], Sequence[Row]] | None = None
+    types: Mapping[str, type] = field(default_factory=dict)
 
     def recognises(self, row: object) -> bool:
         """Whether a file that begins with this object is of this form."""
-        return isinstance(row, Mapping) and all(any(name in row for name in group) for group in self.needs)
+        return (
+            isinstance(row, Mapping)
+            and all(any(name in row for name in group) for group in self.needs)
+            and all(isinstance(row.get(name), kind) for name, kind in self.types.items())
+        )
 
     def described_needs(self) -> str:
         """The fields by which the form is recognised, in words."""

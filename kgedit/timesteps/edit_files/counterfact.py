@@ -6,7 +6,7 @@ answer stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kgedit.records.cases import Case, Probe
 from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
@@ -20,11 +20,6 @@ from kgedit.timesteps.edit_files.values import (
     text_at,
     texts_at,
 )
-
-
-def is_mquake(row: object) -> bool:
-    """Whether an object is MQuAKE's, whose requested_rewrite lists several edits."""
-    return isinstance(row, Mapping) and isinstance(row.get("requested_rewrite"), list)
 
 
 def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
@@ -66,6 +61,7 @@ _REQUEST = ("prompt", "subject", "relation_id", "target_new.str", "target_new.id
 COUNTERFACT = EditFormat(
     name="counterfact",
     needs=(("requested_rewrite",),),
+    types={"requested_rewrite": dict},
     texts=("paraphrase_prompts", "neighborhood_prompts"),
     used=(
         "case_id",

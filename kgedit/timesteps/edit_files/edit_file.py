@@ -15,7 +15,6 @@ from typing import Any
 from kgedit.errors import TimestepError
 from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact, Probe
 from kgedit.timesteps.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, RowPlace
-from kgedit.timesteps.edit_files.counterfact import is_mquake
 from kgedit.timesteps.edit_files.registry import EDIT_FORMATS
 from kgedit.timesteps.edit_files.rows import NotRowsError, read_rows
 
@@ -134,9 +133,9 @@ class EditFile:
         return iter(self.read)
 
     def known_facts(self) -> list[KnownFact]:
-        """The edits' old answers, and the locality questions with theirs."""
+        """The edits' old answers, the locality questions with theirs, and what else the file says held before."""
         facts = []
-        for case in self.cases():
+        for case, details in self.read:
             if case.old_answers:
                 old = case.old_answers[0]
                 held = dataclasses.replace(
@@ -146,6 +145,7 @@ class EditFile:
             for probe in case.probes:
                 if probe.axis == "locality":
                     facts.append(KnownFact(probe.facts[0], probe.question, "", "", probe.answers[0]))
+            facts += details.known_facts
         return facts
 
 
@@ -180,13 +180,6 @@ def _first(probes: Sequence[Probe], axis: str) -> str:
 def _recognise(path: Path, rows: Sequence[Any]) -> EditFormat:
     if not rows:
         raise _not_edits(path, "its list is empty")
-    if is_mquake(rows[0]):
-        raise TimestepError(
-            f"{path} is MQuAKE: requested_rewrite lists several edits, and the multi-hop questions of an object are "
-            "right only after all of them. kgedit does not read that form. To run its edits without these questions, "
-            'write each entry of requested_rewrite to another file as {"requested_rewrite": ENTRY}: that is '
-            "CounterFact's form."
-        )
     for name in EDIT_FORMATS:
         if EDIT_FORMATS[name].recognises(rows[0]):
             return EDIT_FORMATS[name]
@@ -232,7 +225,7 @@ def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_ou
 
 
 def _with_second_case(probe: Probe, ids: set[str]) -> Probe:
-    if probe.axis != "mhop" or len(probe.facts) < 2:
+    if probe.axis != "mhop" or probe.chain is not None or len(probe.facts) < 2:
         return probe
     second = probe.facts[1]
     case_id = f"{second.subject}:{second.property}:{second.object}"

@@ -8,6 +8,7 @@ EDIT_FORMATS: Registry[EditFormat] = Registry(
     {
         "counterfact": "kgedit.timesteps.edit_files.counterfact:COUNTERFACT",
         "easyedit": "kgedit.timesteps.edit_files.easyedit:EASYEDIT",
+        "mquake": "kgedit.timesteps.edit_files.mquake:MQUAKE",
         "wikibigedit": "kgedit.timesteps.edit_files.wikibigedit:WIKIBIGEDIT",
         "wikifactdiff": "kgedit.timesteps.edit_files.wikifactdiff:WIKIFACTDIFF",
         "zsre": "kgedit.timesteps.edit_files.zsre:ZSRE",

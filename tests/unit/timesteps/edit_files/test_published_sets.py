@@ -216,19 +216,3 @@ def test_malformed_objects_of_wikifactdiff_are_counted(tmp_path: Path) -> None:
     first, second = edits.cases()
     assert (first.answer, second.answer) == ("Olof Gren", "Olof Gren")
     assert _asked(first) == _asked(second)
-
-
-def test_mquake_is_named_and_its_edits_can_be_run_as_counterfact(tmp_path: Path) -> None:
-    rewrite = COUNTERFACT["requested_rewrite"] | {"question": "Who is the mayor of Arvika?"}
-    mquake = {
-        "case_id": 1,
-        "requested_rewrite": [rewrite, rewrite | {"subject": "Mora"}],
-        "questions": ["Where was the mayor of Arvika born?"],
-        "new_answer": "Falun",
-        "new_single_hops": [{"question": "Who is the mayor of Arvika?", "answer": "Olof Gren"}],
-    }
-    with pytest.raises(TimestepError, match=r"is MQuAKE: requested_rewrite lists several edits") as refused:
-        EditFile.open(write_json(tmp_path / "mquake.json", mquake))
-    assert '{"requested_rewrite": ENTRY}' in str(refused.value)
-    edits = [{"requested_rewrite": entry} for entry in mquake["requested_rewrite"]]
-    assert [case.question for case in _cases(tmp_path, *edits)] == ["The mayor of Arvika is", "The mayor of Mora is"]
