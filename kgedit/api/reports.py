@@ -71,6 +71,7 @@ def report(
     json: str | Path | None = None,
     html: str | Path | None = None,
     figures: str | Path | None = None,
+    easyedit: str | Path | None = None,
     brief: bool = False,
     only: Sequence[str] = (),
     by: Sequence[str] = (),
@@ -82,13 +83,14 @@ def report(
     """Compare finished runs.
 
     Args:
-        runs: Runs, or their folders.
+        runs: Runs, or their folders; EasyEdit's results files, which are shown in a table of their own.
         out: Folder for report.md, report.json, report.csv and tables/ with a CSV file for each table; None for none.
         markdown: File for the tables, instead of report.md.
         csv: File for the scores, instead of report.csv.
         json: File for the tables with numbers, instead of report.json.
         html: File for a page that a browser opens, with charts and every answer.
         figures: Folder for the page's figures as SVG and PNG; needs kgedit[figures].
+        easyedit: Folder for a file of each run with its results as EasyEdit writes them.
         brief: Only the overviews: every run in one row of each table.
         only: Only tables whose title contains one of these texts, in any case; empty means all.
         by: Breakdowns of scores: relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views,
@@ -108,6 +110,8 @@ def report(
         MissingExtraError: if figures are asked for and the packages that draw them are not installed.
     """
     from kgedit.analysis.report import overview_tables, report_tables
+    from kgedit.analysis.results_files import results_files_table
+    from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
     from kgedit.runs.run_files import read_runs
 
     _check_breakdowns(by)
@@ -116,13 +120,16 @@ def report(
     html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
     if figures_folder and figures_folder.exists() and not overwrite:
         raise TimestepError(f"{figures_folder} is there already. Replace it: --overwrite")
-    folders = _folders(runs)
+    folders, files = _folders_and_files(runs)
+    _check_files(files, folders, rescore=rescore, of_runs=(html, figures, easyedit, csv))
     if rescore:
         _rescore(folders)
     found = tuple(_with_cutoff(run, knowledge_cutoff) for run in read_runs(folders))
     corpus_counts = _counts(found, by, counts)
     tables_of = overview_tables if brief else report_tables
-    made = Report(runs=found, tables=_chosen(tables_of(found, by=by, counts=corpus_counts), only))
+    of_runs = tables_of(found, by=by, counts=corpus_counts) if found else []
+    stated = results_files_table([read_easyedit_results(file) for file in files], found)
+    made = Report(runs=found, tables=_chosen([*of_runs, *((stated,) if stated else ())], only))
     documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
     texts = {path: text() for path, text in documents if path}
     tables = _tables(made, tables_folder) if tables_folder else {}
@@ -130,10 +137,11 @@ def report(
     pages = {html_file: page.html} if page and html_file else {}
     if tables_folder:
         _clear(tables_folder, keep=tables, overwrite=overwrite)
-    write_files(texts | tables | pages, overwrite=overwrite)
+    results = {Path(easyedit) / f"{run.folder.name}.json": easyedit_results(run.folder) for run in found if easyedit}
+    write_files(texts | tables | pages | results, overwrite=overwrite)
     if page and figures_folder:
         _write_figures(page, figures_folder)
-    in_order = (*texts, tables_folder, *pages, figures_folder)
+    in_order = (*texts, tables_folder, *pages, figures_folder, *results)
     return Report(made.runs, made.tables, tuple(path for path in in_order if path))
 
 
@@ -237,11 +245,30 @@ def _rescore(folders: Sequence[Path]) -> None:
         write_scores(folder)
 
 
-def _folders(runs: Run | str | Path | Iterable[Run | str | Path]) -> list[Path]:
+def _folders_and_files(runs: Run | str | Path | Iterable[Run | str | Path]) -> tuple[list[Path], list[Path]]:
+    """The folders of runs, and results files of EasyEdit, each file once."""
     from kgedit.analysis.runs import Run
 
     given = [runs] if isinstance(runs, Run | str | Path) else runs
-    return [one.folder if isinstance(one, Run) else Path(one) for one in given]
+    paths = [one.folder if isinstance(one, Run) else Path(one) for one in given]
+    files = {path.resolve(): path for path in paths if path.is_file()}
+    return [path for path in paths if not path.is_file()], sorted(files.values())
+
+
+def _check_files(
+    files: Sequence[Path], folders: Sequence[Path], *, rescore: bool, of_runs: Sequence[str | Path | None]
+) -> None:
+    """Refuse what results files cannot give.
+
+    Raises:
+        TimestepError: if they are to be scored again, or there is no run for what only runs have.
+    """
+    if files and rescore:
+        raise TimestepError(
+            f"{files[0]} is a results file without answers: nothing in it can be scored again. Leave out --rescore."
+        )
+    if not folders and any(of_runs):
+        raise TimestepError("Pages, figures, CSV scores and EasyEdit results are made of runs: name a run as well.")
 
 
 def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Path | None:

@@ -32,6 +32,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
         "kgedit report runs/ft_m --by relation --by year --brief",
         "kgedit report runs/* --by subject_count --counts counts.tsv --json report.json",
         'kgedit report runs/* --table "means over models" --table "by timestep"',
+        "kgedit report runs/ft_m FT_results.json --easyedit easyedit/",
     ),
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
@@ -50,6 +51,11 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     help="Write the page's figures here as SVG and PNG, sized for a paper.",
 )
 @click.option(
+    "--easyedit",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the results of each run here as EasyEdit does: one JSON file a run, by its teacher-forced preset.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write report.md, report.json, report.csv and a CSV file for each table here.",
@@ -60,7 +66,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="NAME",
     shell_complete=completion.breakdowns,
     help="Break scores down by relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views, "
-    "object_views, subject_count, object_count or locality_basis, bleedover by neighbour_similarity or "
+    "object_views, subject_count, object_count, locality_basis or hops, bleedover by neighbour_similarity or "
     "neighbour_popularity, or two-hop questions by two_hop_count or two_hop_views; repeat.",
 )
 @click.option(
@@ -86,6 +92,7 @@ def report(
     json_file: Path | None,
     html_file: Path | None,
     figures: Path | None,
+    easyedit: Path | None,
     by: tuple[str, ...],
     counts: Path | None,
     knowledge_cutoff: str | None,
@@ -97,8 +104,10 @@ def report(
 ) -> None:
     """Compare finished runs in tables.
 
-    Each RUN is a folder that run-edit wrote. First overviews: every run under the presets side by side, and against
-    the axes, with 95 % intervals clustered by relation and numbers of questions; means over seeds. Then paired tests
+    Each RUN is a folder that run-edit wrote, or a results file of EasyEdit: its stated scores are shown in a separate
+    table beside those of the runs, without intervals and tests, for it has no answers. First overviews: every run
+    under the presets side by side, and against the axes, with 95 % intervals clustered by relation and numbers of
+    questions; means over seeds. Then paired tests
     (permutations of whole relations) between methods on the same questions, one table for each axis and preset with
     what it cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, forward time.
     Last what runs of several models share: means over models and by timestep, forced against free answers with averages
@@ -119,6 +128,7 @@ def report(
         json=json_file,
         html=html_file,
         figures=figures,
+        easyedit=easyedit,
         brief=brief,
         only=only,
         by=by,

@@ -1,0 +1,126 @@
+"""Results files of EasyEdit beside runs: their stated scores, without answers.
+
+Nothing in them can be scored again, paired or tested, so they stand in a table of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kgedit.analysis.cells import Cell, Estimate, MeanChange
+from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Column, Table
+from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
+
+PROVENANCE = "EasyEdit results file"
+
+_Edit = tuple[str, str]
+"""Subject and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatedScore:
+    """Means that a results file states for one axis.
+
+    Attributes:
+        before: Before the edit; None where the file has none.
+        after: After it.
+        n: Edits that have a score after it.
+    """
+
+    before: float | None
+    after: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsFile:
+    """A results file of EasyEdit, or one that kgedit wrote in its form.
+
+    Attributes:
+        path: The file.
+        sha256: Of its bytes.
+        edits: Subject and target of each edit.
+        protocols: How it says that the edits were asked for; empty where it does not say.
+        scores: Axis -> stated means. On locality axes the share of tokens, or of whole answers, that did not change.
+        whole_answers: Whether its locality scores are shares of whole answers.
+        unread: Names of further scores, which no axis of kgedit has.
+    """
+
+    path: Path
+    sha256: str
+    edits: tuple[_Edit, ...]
+    protocols: tuple[str, ...]
+    scores: Mapping[Axis, StatedScore]
+    whole_answers: bool
+    unread: tuple[str, ...]
+
+
+def results_files_table(files: Sequence[ResultsFile], runs: Sequence[Run]) -> Table | None:
+    """Stated scores of results files, and beside them the teacher-forced token match of runs; None without files."""
+    if not files:
+        return None
+    shown = [_of_file(file, runs) for file in files] + [_of_run(number, run, files) for number, run in _numbered(runs)]
+    axes = [axis for axis in AXES if axis not in LOCALITY_AXES and any(axis in scores for _, scores, _ in shown)]
+    columns = (
+        *(Column(name, key=name == "source") for name in ("source", "provenance")),
+        *(Column(name, "count") for name in ("edits", "in common")),
+        Column("asked by"),
+        *(Column(axis, "percent", with_counts=True) for axis in axes),
+        *(Column(name, "percent") for name in ("same tokens", "same answers")),
+    )
+    rows = tuple((*told, *(scores.get(axis) for axis in axes), *kept) for told, scores, kept in shown)
+    unread = sorted({name for file in files for name in file.unread})
+    note = (
+        "Token match in %, before any edit → after. A results file has no answers: its scores are its own means over "
+        "edits, nothing of them is scored again, and there are no intervals and tests. Runs: their first "
+        "teacher-forced preset, means over questions. in common: edits with the same subject and target, the most "
+        "that a row of the other kind has. same tokens, same answers: locality tokens, or whole answers, that the "
+        "edit did not change."
+    ) + (f" Not read, because no axis asks for it: {', '.join(unread)}." if unread else "")
+    return Table("EasyEdit results files", columns, rows, note)
+
+
+_Shown = tuple[tuple[Cell, ...], dict[Axis, MeanChange], tuple[Cell, Cell]]
+"""What a row is about, its scores, and what of locality it kept: by tokens, by whole answers."""
+
+
+def _of_file(file: ResultsFile, runs: Sequence[Run]) -> _Shown:
+    own = set(file.edits)
+    common = max((len(own & _edits(run)) for run in runs), default=None)
+    told = (file.path.name, f"{PROVENANCE} {file.sha256[:12]}", len(file.edits), common)
+    scores = {
+        axis: MeanChange(score.before, None if score.after is None else Estimate(score.after, n=score.n))
+        for axis, score in file.scores.items()
+        if axis not in LOCALITY_AXES
+    }
+    local = file.scores.get("locality")
+    kept = local.after if local else None
+    by_kind = (None, kept) if file.whole_answers else (kept, None)
+    return (*told, ", ".join(file.protocols) or "not stated"), scores, by_kind
+
+
+def _of_run(number: int, run: Run, files: Sequence[ResultsFile]) -> _Shown:
+    preset = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
+    common = max(len(_edits(run) & set(file.edits)) for file in files)
+    told = (f"#{number} {run.spec.method}", f"run {run.folder.name}", len(run.cases), common)
+    if preset is None:
+        return (*told, "no teacher-forced preset"), {}, (None, None)
+    scores: dict[Axis, MeanChange] = {}
+    for axis in AXES:
+        before, after = (run.pooled(stage, axis, preset).get("token_match") for stage in ("before", "own"))
+        if axis not in LOCALITY_AXES and (before or after):
+            scores[axis] = MeanChange(before and before.mean, after and Estimate(after.mean, n=after.n))
+    unchanged = run.pooled("own", "locality", preset).get("unchanged")
+    return (*told, f"preset {preset}"), scores, (None, unchanged.mean if unchanged else None)
+
+
+def _numbered(runs: Sequence[Run]) -> list[tuple[int, Run]]:
+    return list(enumerate(runs, start=1))
+
+
+def _edits(run: Run) -> set[_Edit]:
+    named = (run.cases[name].to_pylist() for name in ("subject_label", "object_label"))
+    return set(zip(*named, strict=True))
