@@ -1,14 +1,16 @@
 """WikiFactDiff's ``triple_verbs``: triples in several wordings, from which come a relation's prompts.
 
 A wording breaks off at a blank where the object stood. With the subject's label taken out it is a template; the five
-that most triples of a relation share are its prompts, as in the released builder.
+that most triples of a relation share are its prompts, as in the released builder. The hub has them as Parquet files in
+a folder next to that of the rows, the builder as ``verbalizations.jsonl``.
 """
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kgedit.errors import TimestepError
@@ -17,48 +19,94 @@ from kgedit.timesteps.edit_files.rows import NotRowsError, read_rows
 from kgedit.timesteps.edit_files.values import mapping_at, mappings_at, text_at
 
 _MOST_TEMPLATES = 5
+_NAMES = ("triple_verbs", "triple_verbs_V2", "verbalizations", "chatgpt_verbalization_result")
+"""Of files and folders: the first two on the hub, the others in the builder; the paper's wordings before the newer."""
+
+_ENDINGS = ("jsonl", "parquet")
+_NEAR = ("neighborhood", "random_neighborhood")
+
 _SLOT = "\0"
 """Stands for the subject; no label holds it."""
 
 
 def with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows with the prompts that they lack.
+    """Rows with the prompts that they and their neighbours lack.
 
     Args:
-        path: The file of the rows; ``triple_verbs.jsonl`` or ``triple_verbs.parquet`` is looked for beside it.
+        path: The file of the rows; wordings are looked for in its folder and in the folder above.
         rows: Its rows.
 
     Raises:
-        TimestepError: if prompts are missing and there is no such file, or it is none.
+        TimestepError: if prompts of edits are missing and there are no wordings, or they cannot be read.
     """
-    if all(text_at(row, "update_prompt") for row in rows):
+    lacking = [row for row in rows if not text_at(row, "update_prompt")]
+    if not lacking and not any(_lacks_prompt(entry) for row in rows for _, _, entry in _neighbours(row)):
         return rows
-    beside = next(
-        (found for name in ("jsonl", "parquet") if (found := path.with_name(f"triple_verbs.{name}")).is_file()), None
-    )
-    if beside is None:
+    found = _find(path.absolute().parent)
+    if not found and lacking:
         raise TimestepError(
-            f"{path} has rows without update_prompt. Put WikiFactDiff's triple_verbs.jsonl or triple_verbs.parquet "
-            "into the same folder: their prompts are taken from it."
+            f"{path} has rows without update_prompt. Put WikiFactDiff's triple_verbs.jsonl or triple_verbs.parquet, or "
+            "its folder triple_verbs, into the same folder or the one above: their prompts are taken from it."
         )
-    templates = _templates(beside)
-    return [row if text_at(row, "update_prompt") else _prompted(row, templates) for row in rows]
+    templates = _templates(found) if found else {}
+    return [_prompted(row, templates) for row in rows]
+
+
+def _find(folder: Path) -> list[Path]:
+    """The files of the first place that has wordings, in order of their names."""
+    for base in (folder, folder.parent):
+        for name in _NAMES:
+            beside = [base / f"{name}.{ending}" for ending in _ENDINGS]
+            inside = [one for ending in _ENDINGS for one in sorted((base / name).glob(f"*.{ending}"))]
+            if found := [one for one in beside if one.is_file()][:1] or inside:
+                return found
+    return []
 
 
 def _prompted(row: Row, templates: Mapping[str, Sequence[str]]) -> Row:
-    label = text_at(mapping_at(row, "subject"), "label")
-    wordings = [text.replace(_SLOT, label) for text in templates.get(text_at(mapping_at(row, "relation"), "id"), ())]
-    if not wordings:
-        return row
-    return {**row, "update_prompt": wordings[0], "generalization_prompts": wordings[1:]}
+    own = text_at(mapping_at(row, "relation"), "id")
+    changed = dict(row)
+    if not text_at(row, "update_prompt") and templates.get(own):
+        label = text_at(mapping_at(row, "subject"), "label")
+        wordings = [text.replace(_SLOT, label) for text in templates[own]]
+        changed |= {"update_prompt": wordings[0], "generalization_prompts": wordings[1:]}
+    for field in _NEAR:
+        if any(_lacks_prompt(entry) for name, _, entry in _neighbours(row) if name == field):
+            changed[field] = [_prompted_neighbour(one, own, templates) for one in mappings_at(row, field)]
+    return changed
 
 
-def _templates(path: Path) -> dict[str, list[str]]:
+def _prompted_neighbour(neighbour: Row, relation: str, templates: Mapping[str, Sequence[str]]) -> Row:
+    """A neighbour whose objects each have a prompt, drawn among those of the relation by the fact."""
+    subject, own = mapping_at(neighbour, "subject"), text_at(neighbour, "relation") or relation
+    objects = []
+    for entry in mappings_at(neighbour, "objects"):
+        fact = f"{own} {text_at(subject, 'id', 'label')} {text_at(mapping_at(entry, 'object'), 'id', 'label')}"
+        drawn = random.Random(f"triple_verbs {fact}").choice(templates.get(own) or [""])
+        asked = drawn.replace(_SLOT, text_at(subject, "label"))
+        objects.append({**entry, "prompt": asked} if _lacks_prompt(entry) else entry)
+    return {**neighbour, "objects": objects}
+
+
+def _neighbours(row: Row) -> Iterator[tuple[str, Row, Row]]:
+    """The field, the neighbour and each of its objects."""
+    for field in _NEAR:
+        for neighbour in mappings_at(row, field):
+            yield from ((field, neighbour, entry) for entry in mappings_at(neighbour, "objects"))
+
+
+def _lacks_prompt(entry: Row) -> bool:
+    return not text_at(entry, "prompt")
+
+
+def _templates(paths: Sequence[Path]) -> dict[str, list[str]]:
     """The templates of each relation, the most frequent first."""
-    try:
-        rows = read_rows(path.read_bytes())
-    except (OSError, NotRowsError) as error:
-        raise TimestepError(f"{path} cannot be read as triple_verbs: {error}.") from error
+    rows: list[object] = []
+    for path in paths:
+        try:
+            rows += read_rows(path.read_bytes())
+        except (OSError, NotRowsError) as error:
+            raise TimestepError(f"{path} cannot be read as triple_verbs: {error}.") from error
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for row in (row for row in rows if isinstance(row, Mapping)):
         triple = mapping_at(row, "triple")

@@ -15,6 +15,7 @@ from world.edit_files import (
     Json,
     write_json,
     write_lines,
+    write_parquet,
 )
 
 from kgedit.errors import TimestepError
@@ -189,6 +190,55 @@ def test_prompts_that_rows_lack_come_from_triple_verbs_beside_them(tmp_path: Pat
     ]
     assert len(own.probes) == 3
     assert given.question == "The mayor of Arvika is"
+
+
+def _verbs(subject: str, relation: str, *wordings: str) -> Json:
+    triple = {"subject": {"label": subject}, "relation": {"id": relation}, "object": {"label": "x"}}
+    return {"triple": triple, "verbalizations": [{"fill_in_the_blank": text} for text in wordings], "error": None}
+
+
+def _without_prompts() -> Json:
+    bare = copy.deepcopy(WIKIFACTDIFF) | {"random_neighborhood": [copy.deepcopy(RANDOM_NEIGHBOUR)]}
+    del bare["update_prompt"], bare["generalization_prompts"]
+    del bare["neighborhood"][0]["objects"][0]["prompt"], bare["random_neighborhood"][0]["objects"][0]["prompt"]
+    return bare
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "20210104-20230227/triple_verbs.parquet",
+        "20210104-20230227/triple_verbs/train-00000.jsonl",
+        "triple_verbs/train-00000-of-00002.parquet",
+        "triple_verbs_V2/train-00000.parquet",
+        "verbalizations.jsonl",
+        "chatgpt_verbalization_result/verbalizations.jsonl",
+    ],
+)
+def test_wordings_are_found_where_the_hub_and_the_builder_have_them(place: str, tmp_path: Path) -> None:
+    data = tmp_path / "20210104-20230227"
+    data.mkdir()
+    file = write_parquet(data / "train-00000.parquet", _without_prompts())
+    verbs = tmp_path / place
+    verbs.parent.mkdir(exist_ok=True)
+    write = write_parquet if verbs.suffix == ".parquet" else write_lines
+    write(verbs, _verbs("Mora", "P6", "The head of Mora is ____"), _verbs("Vänern", "P17", "Vänern lies in ____"))
+    (case,) = EditFile.open(file).cases()
+    assert [(probe.axis, probe.question) for probe in case.probes] == [
+        ("update", "The head of Arvika is"),
+        ("locality", "The head of Mora is"),
+        ("random_locality", "Siljan lies in"),
+    ]
+
+
+def test_all_parts_of_a_folder_of_wordings_count(tmp_path: Path) -> None:
+    file = write_json(tmp_path / "rows.json", _without_prompts())
+    (tmp_path / "triple_verbs").mkdir()
+    for number, wording in enumerate(("Mora is led by ____", "The head of Mora is ____", "The head of Mora is ____")):
+        write_parquet(tmp_path / "triple_verbs" / f"part-{number}.parquet", _verbs("Mora", "P6", wording))
+    (case,) = EditFile.open(file).cases()
+    assert [probe.question for probe in case.probes[:2]] == ["The head of Arvika is", "Arvika is led by"]
+    assert case == next(EditFile.open(file).cases()), "a neighbour's wording is drawn the same each time"
 
 
 def test_edits_are_called_after_their_file_or_the_timestep_that_it_lies_in(tmp_path: Path) -> None:
