@@ -8,7 +8,7 @@ by it, as in every form; MQuAKE's statement is its cloze. MQuAKE-Remastered has 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kgedit.records.cases import Case, Chain, Fact, KnownFact, Probe
 from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
@@ -104,7 +104,7 @@ def _edit(rewrite: Row, index: int, place: RowPlace, hops: list[_Hop]) -> tuple[
     for hop in hops:
         named = (hop.fact.property, hop.fact.object, hop.fact.subject_label)
         if target_id and named == (relation, target_id, subject):
-            return hop.fact, tuple(dict.fromkeys((target, *hop.answers)))
+            return replace(hop.fact, object_label=target), tuple(dict.fromkeys((target, *hop.answers)))
     fact = edited_fact(place.number, subject, target, relation_id=relation, object_id=target_id)
     return Fact(f"{fact.subject}-{index}", subject, *_rest(fact)), (target,)
 

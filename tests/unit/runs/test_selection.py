@@ -272,3 +272,32 @@ def test_the_replacement_set_is_taken_before_a_sample_is_drawn(tmp_path: Path) -
     assert counts[0].cases == 34
     with pytest.raises(TimestepError, match="says of no case whether it is in it"):
         choose_cases([_Step()], spec)
+
+
+def test_batches_are_drawn_by_the_seed_and_an_interrupted_run_goes_on_with_the_same(
+    world: tuple[dict[str, object], Timestep], tmp_path: Path
+) -> None:
+    raw, step = world
+    raw |= {"protocol": "sequential", "batch_size": 2, "checkpoint_every": 2}
+
+    def batches(folder: Path) -> list[tuple[str, ...]]:
+        return [cost.case_ids for cost in read_edit_costs(folder)]
+
+    by_seed = {seed: batches(run(resolve(raw | {"seed": seed}), tmp_path / f"run-{seed}")) for seed in range(4)}
+    together = {frozenset(map(frozenset, found)) for found in by_seed.values()}
+    assert len(together) > 1, "other seeds put other edits into a batch"
+    in_file = [case.case_id for case in step.cases()]
+    assert batches(run(resolve(raw | {"order": "file"}), tmp_path / "file")) == [tuple(in_file[:2]), tuple(in_file[2:])]
+
+    class Stopped(Exception):  # noqa: N818 - no error of the run
+        pass
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage.startswith("edit ") and done == 2:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        run(resolve(raw | {"seed": 2}), tmp_path / "stopped", progress=stop)
+    assert batches(tmp_path / "stopped") == by_seed[2][:1]
+    assert batches(run(resolve(raw | {"seed": 2}), tmp_path / "stopped")) == by_seed[2]
+    assert read_spec(tmp_path / "stopped").order == "random"
