@@ -130,7 +130,8 @@ def _scores(asked: _Asked, before: _Asked | None, preset: Preset) -> dict[str, A
     meta = {}
     for name, axis in (("rewrite", "update"), ("rephrase", "rephrase")):
         if axis in asked:
-            found[f"{name}_acc"] = _matches(asked[axis])  # type: ignore[index]
+            # One number an edit, as EasyEdit has it: its summary cannot average lists of different lengths.
+            found[f"{name}_acc"] = _matches(asked[axis])[:1] if axis == "update" else _mean_of(_matches(asked[axis]))
             meta[name] = _meta(f"{name}_acc", _TEACHER_FORCED, "token_accuracy", "lm") | {"context": preset.context}
     found["locality"] = {}
     for group, axis in _LOCALITY.items() if before is not None else ():
@@ -151,6 +152,10 @@ def _scores(asked: _Asked, before: _Asked | None, preset: Preset) -> dict[str, A
 
 def _matches(answers: Mapping[str, Answer]) -> list[float]:
     return [answer.token_match for answer in answers.values() if answer.token_match is not None]
+
+
+def _mean_of(values: list[float]) -> list[float]:
+    return [fmean(values)] if values else []
 
 
 def _meta(key: str, protocol: str, scorer: str, family: str) -> dict[str, str]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
+import pytest
 from world.small_runs import answer, write_run
 
 from kgedit.analysis.breakdowns import breakdown_table
+from kgedit.errors import TimestepError
 from kgedit.records.cases import Chain
 from kgedit.records.runs import Answer
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_answer_table, read_runs, read_scores
 from kgedit.runs.scoring import write_scores
 
 RIGHT, WRONG, OLD = "Justin Trudeau", "Ottawa", "Paul Martin"
@@ -52,6 +55,21 @@ def test_a_chain_counts_once_by_any_wording_and_by_all_of_its_hops(tmp_path: Pat
     assert two[8] == 0.5, "of two chains answered right one has a wrong hop"
     assert (four[2], four[3], four[5], four[8]) == (4, 3, 1, 1.0)
     assert {row["error"] for row in run.answers.to_pylist() if row["axis"] == "mhop"} >= {"old answer"}
+
+
+def test_answers_of_before_chains_were_recorded_can_still_be_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", instance(1, "1", "11"))
+    write_scores(folder)
+    scores = read_scores(folder)
+    whole = pq.read_table(folder / "answers.parquet")
+    older = whole.drop_columns(["hops", "chain", "hop_questions"])
+    pq.write_table(older, folder / "answers.parquet")
+    found = read_answer_table(folder, answers_sha256=scores.answers_sha256)
+    assert found.schema.names == whole.schema.names
+    assert found["hops"].null_count == len(whole)
+    pq.write_table(whole.drop_columns(["axis"]), folder / "answers.parquet")
+    with pytest.raises(TimestepError, match="does not belong"):
+        read_answer_table(folder, answers_sha256=scores.answers_sha256)
 
 
 def test_a_run_without_multi_hop_questions_has_no_such_table(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def _asked(axis: str, question: str, before: float, after: float, *, text: str =
 def folder(tmp_path: Path) -> Path:
     answers = [
         *_asked("update", CASE.question, 0.25, 1.0),
-        *_asked("rephrase", "Who leads it?", 0.0, 0.75),
+        *_asked("rephrase", "Who leads it?", 0.0, 0.5),
+        *_asked("rephrase", "Who heads it?", 0.0, 1.0),
         *_asked("mhop", "Where was its mayor born?", 0.5, 0.25),
         *_asked("locality", "Who is the mayor of Mora?", 1.0, 0.5, text="other"),
         *_asked("locality", "Who is the mayor of Hjo?", 0.0, 0.0),
@@ -83,7 +84,7 @@ def test_a_run_is_written_with_the_token_match_of_its_teacher_forced_preset(fold
         CASE.fact.subject_label,
     )
     assert asked["ground_truth"] == CASE.old_answers[0]
-    assert asked["rephrase_prompt"] == "Who leads it?"
+    assert asked["rephrase_prompt"] == ["Who leads it?", "Who heads it?"]
     assert (row["pre"]["rewrite_acc"], row["post"]["rewrite_acc"]) == ([0.25], [1.0])
     assert (row["pre"]["rephrase_acc"], row["post"]["rephrase_acc"]) == ([0.0], [0.75])
     assert row["post"]["portability"] == {"Reasoning_acc": [0.25]}
@@ -92,6 +93,17 @@ def test_a_run_is_written_with_the_token_match_of_its_teacher_forced_preset(fold
     assert meta["rewrite"]["comparable_group"] == "lm.decoder_only_teacher_forcing.token_accuracy"
     assert meta["locality.Relation_Specificity"]["protocol"] == "pre_post_argmax_text_match"
     assert easyedit_results(folder) == easyedit_results(folder)
+
+
+def test_what_is_written_has_what_easyedits_summary_reads(folder: Path) -> None:
+    for row in json.loads(easyedit_results(folder)):
+        for state in ("pre", "post"):
+            scores = row[state]
+            assert [len(scores[name]) for name in ("rewrite_acc", "rephrase_acc")] == [1, 1]
+            for section in ("locality", "portability"):
+                lists = [value for name, value in scores[section].items() if name.endswith("acc")]
+                assert all(value and all(isinstance(one, float) for one in value) for value in lists)
+            assert all(one["comparable_group"] for one in scores["metric_meta"].values())
 
 
 def test_what_was_written_is_read_with_the_scores_of_the_run(folder: Path, tmp_path: Path) -> None:
