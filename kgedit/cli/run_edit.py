@@ -220,6 +220,7 @@ def run_edit(
             track=track,
             progress=progress,
         )
+    _tell_merged(finished.folder)
     _tell_failures(finished.folder)
     print_result(_document(finished), text=finished.folder)
 
@@ -251,6 +252,18 @@ def _tell_unused(paths: object) -> None:
         with suppress(KgeditError):
             for note in EditFile.open(path).notes() if path.is_file() else ():
                 click.echo(f"{path}: not used: {note}", err=True)
+
+
+def _tell_merged(folder: Path) -> None:
+    """Edits that instances share, and questions that another instance's edit contradicts; nothing without instances."""
+    from kgedit.runs.run_files import read_selection
+
+    for one in read_selection(folder):
+        if one.repeated:
+            click.echo(f"{one.timestep}: edits shared by instances, each made once: {one.repeated:,} repeats", err=True)
+        if one.contradicted:
+            why = "another instance's edit changes one of their facts"
+            click.echo(f"{one.timestep}: {one.contradicted:,} questions not asked: {why}", err=True)
 
 
 def _tell_failures(folder: Path) -> None:

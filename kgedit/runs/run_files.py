@@ -26,6 +26,7 @@ from kgedit.records.runs import (
     Preparation,
     RunEnvironment,
     RunSpec,
+    Selection,
     TaskMeasurement,
 )
 from kgedit.records.scores import RunScores
@@ -147,6 +148,15 @@ def read_environment(folder: Path) -> RunEnvironment | None:
         TimestepError: if it cannot be read.
     """
     return _record(folder / "environment.json", RunEnvironment)
+
+
+def read_selection(folder: Path) -> list[Selection]:
+    """The content of selection.json; empty where there is none.
+
+    Raises:
+        TimestepError: if it cannot be read.
+    """
+    return _record(folder / "selection.json", list[Selection]) or []
 
 
 def read_scores(folder: Path) -> RunScores:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from world.edit_files import MQUAKE, Json, write_json
 from world.small_models import save, small_model
 
+from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.records.cases import Case
 from kgedit.records.runs import RunSpec
@@ -169,3 +171,14 @@ def test_edits_that_accumulate_are_each_given_to_the_method_once(raw: dict[str, 
 def test_what_the_model_answers_cannot_be_left_out_of_an_instance(raw: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(TimestepError, match="right only after all edits of their instance"):
         run(resolve(raw | {"only_failed": True}), tmp_path / "run")
+
+
+def test_the_command_reports_shared_edits_and_questions_that_are_not_asked(raw: dict[str, Any], tmp_path: Path) -> None:
+    rows = [_of_town("Arvika", 1), _of_town("Mora", 2, moved=True), _of_town("Arvika", 3)]
+    file = write_json(tmp_path / "some.json", *rows)
+    asked = ["--edits", str(file), "--model", raw["model"], "--method", "ft_m", "--protocol", "per_timestep"]
+    more = ["--set", "steps=1", "--preset", "synthetic", "--device", "cpu", "--out", str(tmp_path / "out")]
+    shown = CliRunner().invoke(main, ["run-edit", *asked, *more])
+    assert shown.exit_code == 0, shown.output
+    assert "some: edits shared by instances, each made once: 1 repeats" in shown.stderr
+    assert "some: 8 questions not asked: another instance's edit changes one of their facts" in shown.stderr
