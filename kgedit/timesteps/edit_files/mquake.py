@@ -2,7 +2,8 @@
 
 Each edit is a case; the cases of an object share a group. The last one has the multi-hop questions, with the chain of
 facts that answers them, and a question about each of these facts alone. A case is asked for by its question and taught
-by it, as in every form; MQuAKE's statement is its cloze. MQuAKE-Remastered has the same fields.
+by it, as in every form; MQuAKE's statement is its cloze. MQuAKE-Remastered has targets as plain texts and chains at the
+top level of its objects.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     if lacks(place, {"requested_rewrite": whole}):
         return
     for rewrite in rewrites:
-        prompt, target = text_at(rewrite, "prompt"), text_at(mapping_at(rewrite, "target_new"), "str")
+        prompt, (target, _) = text_at(rewrite, "prompt"), _target(rewrite, "target_new")
         if lacks(place, {"requested_rewrite.prompt": prompt, "requested_rewrite.target_new.str": target}):
             return  # without one of its edits the chain of an object is another one
     group = case_id_of(row, place)
@@ -79,9 +80,9 @@ def _case(
     group: str,
     asked: tuple[Probe, ...],
 ) -> Case:
-    true = mapping_at(rewrite, "target_true")
+    old, old_id = _target(rewrite, "target_true")
     cloze = text_at(rewrite, "prompt").replace("{}", fact.subject_label)
-    question, old = text_at(rewrite, "question") or cloze, text_at(true, "str")
+    question = text_at(rewrite, "question") or cloze
     return Case(
         case_id=case_id,
         timestep=place.file,
@@ -90,7 +91,7 @@ def _case(
         question=question,
         answer=answers[0],
         cloze=cloze,
-        old_objects=(text_at(true, "id") or f"old-{case_id}",) if old else (),
+        old_objects=(old_id or f"old-{case_id}",) if old else (),
         old_answers=(old,) if old else (),
         probes=(Probe("update", question, answers, (fact,)), *asked),
         group=group,
@@ -99,14 +100,20 @@ def _case(
 
 def _edit(rewrite: Row, index: int, place: RowPlace, hops: list[_Hop]) -> tuple[Fact, tuple[str, ...]]:
     """The edited fact with its accepted answers: those of the chain's fact that it is, if it is one."""
-    new, relation = mapping_at(rewrite, "target_new"), text_at(rewrite, "relation_id")
-    target, target_id, subject = text_at(new, "str"), text_at(new, "id"), text_at(rewrite, "subject")
+    relation, subject = text_at(rewrite, "relation_id"), text_at(rewrite, "subject")
+    target, _ = _target(rewrite, "target_new")
     for hop in hops:
-        named = (hop.fact.property, hop.fact.object, hop.fact.subject_label)
-        if target_id and named == (relation, target_id, subject):
+        named = (hop.fact.property, hop.fact.subject_label) == (relation, subject)
+        if named and target in (hop.fact.object_label, *hop.answers):
             return replace(hop.fact, object_label=target), tuple(dict.fromkeys((target, *hop.answers)))
-    fact = edited_fact(place.number, subject, target, relation_id=relation, object_id=target_id)
+    fact = edited_fact(place.number, subject, target, relation_id=relation)
     return Fact(f"{fact.subject}-{index}", subject, *_rest(fact)), (target,)
+
+
+def _target(rewrite: Row, which: str) -> tuple[str, str]:
+    """Label and id of an edit's new or old object; MQuAKE-Remastered has the label alone."""
+    found = mapping_at(rewrite, which)
+    return text_at(found, "str") or text_at(rewrite, f"{which}_str"), text_at(found, "id")
 
 
 def _rest(fact: Fact) -> tuple[str, str, str, str]:
@@ -115,8 +122,9 @@ def _rest(fact: Fact) -> tuple[str, str, str, str]:
 
 def _hops(row: Row, place: RowPlace, which: str) -> list[_Hop]:
     """The chain of facts before the edits (which is "") or after them ("new_")."""
-    asked, orig = mappings_at(row, f"{which}single_hops"), mapping_at(row, "orig")
-    ids, labels = _triples(orig, f"{which}triples"), _triples(orig, f"{which}triples_labeled")
+    asked, orig, top = mappings_at(row, f"{which}single_hops"), mapping_at(row, "orig"), f"{which or 'orig_'}triples"
+    ids = _triples(orig, f"{which}triples") or _triples(row, top)
+    labels = _triples(orig, f"{which}triples_labeled") or _triples(row, f"{top}_labeled")
     hops = []
     for index in range(max(len(asked), len(ids))):
         entry = asked[index] if index < len(asked) else {}
@@ -171,9 +179,12 @@ def _hop_probes(hops: list[_Hop]) -> Iterator[Probe]:
 
 _REWRITE = (
     *("prompt", "question", "subject", "relation_id"),
-    *(f"{target}.{field}" for target in ("target_new", "target_true") for field in ("str", "id")),
+    *(f"{target}{field}" for target in ("target_new", "target_true") for field in (".str", "_str")),
+    "target_true.id",
 )
 _HOP = ("question", "cloze", "answer")
+
+_TRIPLES = ("orig.", "orig.new_", "orig_", "new_")
 
 MQUAKE = EditFormat(
     name="mquake",
@@ -186,12 +197,19 @@ MQUAKE = EditFormat(
         *("questions", "answer", "answer_alias", "answer_extended", "new_answer", "new_answer_alias"),
         *(f"{which}single_hops.{field}" for which in ("", "new_") for field in _HOP),
         "new_single_hops.answer_alias",
-        *(f"orig.{which}triples{labeled}" for which in ("", "new_") for labeled in ("", "_labeled")),
+        *(f"{which}triples{labeled}" for which in _TRIPLES for labeled in ("", "_labeled")),
     ),
     unusable={
         "orig.edit_triples": "the edits of requested_rewrite again, by id",
         "single_hops.answer_alias": "a known fact has one answer",
+        "requested_rewrite.target_new.id": "the chain has it, and Remastered has it there alone",
+        "edit_triples": "the edits of requested_rewrite again, by id",
+        "edit_triples_labeled": "the edits of requested_rewrite again",
+        "split.*": "which instances a setting of MQuAKE-Remastered edits: name them with --only-cases",
     },
     read_row=_read_row,
 )
-"""Source: Zhong et al. 2023, MQuAKE, section 3, and the description of the files in princeton-nlp/MQuAKE."""
+"""Source: Zhong et al. 2023, MQuAKE, section 3, and the description of the files in princeton-nlp/MQuAKE.
+
+Of the other form: eval/mquake_remastered/mquake_dataset.py in henryzhongsc/MQuAKE-Remastered.
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 
 from world.edit_files import MQUAKE, Json, write_json
@@ -97,3 +98,22 @@ def test_a_chain_without_ids_has_as_many_hops_as_single_questions(tmp_path: Path
     chains = [probe.chain for probe in case.probes if probe.chain]
     assert [chain.hops for chain in chains] == [3, 3, 3]
     assert len({fact.subject for fact in case.probes[1].facts}) == 3
+
+
+def _remastered(row: Json) -> Json:
+    """The same object as MQuAKE-Remastered has it: targets as texts, chains at the top level."""
+    flat = copy.deepcopy(row)
+    orig = flat.pop("orig")
+    for name in ("triples", "triples_labeled"):
+        flat |= {f"orig_{name}": orig[name], f"new_{name}": orig[f"new_{name}"]}
+    for rewrite in flat["requested_rewrite"]:
+        rewrite |= {f"{name}_str": rewrite.pop(name)["str"] for name in ("target_new", "target_true")}
+    return flat | {"split": {"100": ["edited"]}}
+
+
+def test_remastered_has_the_same_cases_but_for_the_ids_of_old_objects(tmp_path: Path) -> None:
+    first, second = _read(tmp_path, MQUAKE, two_edits()), _read(tmp_path, *map(_remastered, (MQUAKE, two_edits())))
+    assert [field.path for field in second.unused] == ["single_hops.answer_alias", "split.100"]
+    plain, flat = ([dataclasses.replace(case, old_objects=()) for case in file.cases()] for file in (first, second))
+    assert plain == flat
+    assert [fact.answer for fact in first.known_facts()] == [fact.answer for fact in second.known_facts()]
