@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ def hops_table(runs: Sequence[Run], preset: str) -> Table | None:
         for hops in sorted(pc.unique(after["hops"]).drop_null().to_pylist()):
             asked = after.filter(pc.field("hops") == hops)
             earlier = _estimate(run, before.filter(pc.field("hops") == hops), preset)
-            change = MeanChange(earlier and earlier.mean, _estimate(run, asked, preset))
+            change = MeanChange(None if earlier is None else earlier.mean, _estimate(run, asked, preset))
             rows.append((number, run.spec.method, hops, len(asked), change, *_chain_cells(asked, singles)))
     if not rows:
         return None
@@ -86,7 +87,7 @@ def _chains(asked: pa.Table, singles: dict[int, bool | None]) -> list[_Chain]:
     return list(found.values())
 
 
-def _columns(rows: pa.Table) -> list[dict[str, object]]:
+def _columns(rows: pa.Table) -> list[dict[str, Any]]:
     names = ["question", "right", "relation", "chain", "hops", "hop_questions"]
     return rows.select(names).to_pylist()  # type: ignore[no-any-return]
 

@@ -112,7 +112,8 @@ def _of_run(number: int, run: Run, files: Sequence[ResultsFile]) -> _Shown:
     for axis in AXES:
         before, after = (run.pooled(stage, axis, preset).get("token_match") for stage in ("before", "own"))
         if axis not in LOCALITY_AXES and (before or after):
-            scores[axis] = MeanChange(before and before.mean, after and Estimate(after.mean, n=after.n))
+            shown = None if after is None else Estimate(after.mean, n=after.n)
+            scores[axis] = MeanChange(None if before is None else before.mean, shown)
     unchanged = run.pooled("own", "locality", preset).get("unchanged")
     return (*told, f"preset {preset}"), scores, (None, unchanged.mean if unchanged else None)
 

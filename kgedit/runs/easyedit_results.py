@@ -25,10 +25,17 @@ from kgedit.runs.edited_cases import read_edited_cases
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_spec, require_finished
 from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
 
-_PORTABILITY: Mapping[str, Axis] = PORTABILITY_AXES | {"Single_Hops": "hop", "Reasoning_Rephrased": "mhop_rephrase"}
+_PLAIN: Mapping[str, Axis] = {"rewrite": "update", "rephrase": "rephrase"}
+"""Scores outside of any section -> axis."""
+
+_PORTABILITY: Mapping[str, Axis] = {
+    **PORTABILITY_AXES,
+    "Single_Hops": "hop",
+    "Reasoning_Rephrased": "mhop_rephrase",
+}
 """Group of `portability` -> axis, as kgedit writes them."""
 
-_READ: Mapping[str, Axis] = _PORTABILITY | {"mhop": "mhop", "personas": "personas"}
+_READ: Mapping[str, Axis] = {**_PORTABILITY, "mhop": "mhop", "personas": "personas"}
 """Group -> axis, as they are read: examples/run_WikiBigEdit.py calls two of them otherwise."""
 
 _LOCALITY: Mapping[str, Axis] = {"Relation_Specificity": "locality", "Random_Neighbours": "random_locality"}
@@ -128,7 +135,7 @@ def _scores(asked: _Asked, before: _Asked | None, preset: Preset) -> dict[str, A
     """Scores of one state; locality only after the edit, against the answers before it."""
     found: dict[str, Any] = {}
     meta = {}
-    for name, axis in (("rewrite", "update"), ("rephrase", "rephrase")):
+    for name, axis in _PLAIN.items():
         if axis in asked:
             # One number an edit, as EasyEdit has it: its summary cannot average lists of different lengths.
             found[f"{name}_acc"] = _matches(asked[axis])[:1] if axis == "update" else _mean_of(_matches(asked[axis]))
@@ -222,8 +229,7 @@ def _axis_of(name: str) -> Axis | None:
         return _LOCALITY.get(group, LOCALITY_AXES[0])
     if section == "portability":
         return _READ.get(group)
-    plain: Mapping[str, Axis] = {"rewrite_acc": "update", "rephrase_acc": "rephrase"}
-    return plain.get(name)
+    return _PLAIN.get(name.removesuffix("_acc"))
 
 
 def _score(stated: Mapping[tuple[Axis, str], list[float]], axis: Axis) -> StatedScore:
