@@ -1,4 +1,5 @@
-"""Training breadth first: epochs of mini-batches over all edits of a call, shared by `locft_bf` and `crispedit`.
+"""Training breadth first: epochs of mini-batches over all edits of a call, shared by all methods except `ft`, `ft_l`
+and `ft_m`.
 
 Fine-tuning edit by edit drives each loss down before it looks at the next, and later edits undo earlier ones; here
 every edit comes by once per epoch. The end of text is part of the target, as in ordinary fine-tuning.
@@ -13,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, RunContext
-from kgedit.editing.fine_tuning.editor import MaskedTuning
+from kgedit.editing.fine_tuning.editor import ParameterTuning
 from kgedit.editing.randomness import seed_for
 from kgedit.editing.resuming import resume_training, training_state
 from kgedit.editing.training_examples import examples, smaller_batch
@@ -23,8 +24,8 @@ from kgedit.records.cases import Case
 EpochSettings = TypeVar("EpochSettings", bound=BreadthFirstSettings)
 
 
-class BreadthFirstTuning(MaskedTuning[EpochSettings]):
-    """Trains matrices in epochs over all edits of a call, shuffled in each epoch."""
+class BreadthFirstTuning(ParameterTuning[EpochSettings]):
+    """Trains parameters in epochs over all edits of a call, shuffled in each epoch."""
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
         """Train for some epochs; the loss is the mean of the last one's steps."""

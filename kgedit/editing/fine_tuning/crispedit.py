@@ -16,6 +16,7 @@ from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, E
 from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.breadth_first import BreadthFirstTuning
 from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches, text_curvatures
+from kgedit.editing.fine_tuning.editor import MatrixTuning
 from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.fine_tuning import CrispEditSettings
@@ -28,7 +29,7 @@ _MERGED_AT_ONCE = 16
 """Past edits of one batch when their curvature is taken."""
 
 
-class CrispEdit(BreadthFirstTuning[CrispEditSettings]):
+class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSettings]):
     """Trains several MLP matrices breadth first, with each gradient kept out of directions that text depends on.
 
     The curvature of each matrix is taken over text as two Kronecker factors (K-FAC); of the directions, pairs of their

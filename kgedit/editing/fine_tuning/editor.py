@@ -1,12 +1,13 @@
-"""Fine-tuning of MLP down-projections with a few steps of Adam, one of them in all methods but `crispedit`.
+"""Fine-tuning of some of a model's parameters with a few steps of an optimizer, Adam in all methods except `galore`.
 
-The layers below the lowest matrix are computed once per call; methods differ in the loss and in the bound on weights.
+The layers below the lowest trained block are computed once per batch; methods differ in the parameters, the loss, the
+optimizer, and in what bounds or penalizes a change.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
-from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.llm.surgery.matrices import EditedMatrix, EditedParameter
 from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
 from kgedit.records.cases import Case
 
@@ -35,21 +36,25 @@ class _Forward:
     logits: ForwardAbove
 
 
-class MatrixTuning(Editor[TuningSettings]):
-    """Trains matrices, found by structure; a subclass defines the loss and the bound on each weight's change."""
+class ParameterTuning(Editor[TuningSettings]):
+    """Trains parameters of some blocks; a subclass names them, and may define the loss and a bound on their change."""
 
     def __init__(
         self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self.layers = tuple(check_layer(model, layer) for layer in settings.trained_blocks)
-        self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
         self._scaler = loss_scaler(model)
 
-    @staticmethod
+    @property
     @abstractmethod
+    def trained(self) -> Mapping[str, EditedParameter]:
+        """The trained parameters by their names in a saved state."""
+
+    @staticmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """The training loss, from the logits at the targets."""
+        """The training loss, from the logits at the targets: cross-entropy of the target with the prompt masked."""
+        return target_loss(logits, targets)
 
     @property
     def norm(self) -> float | None:
@@ -64,9 +69,9 @@ class MatrixTuning(Editor[TuningSettings]):
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """A new optimizer of the matrices, which require a gradient within the block and change by `norm` at most."""
-        weights = [matrix.editable() for matrix in self._matrices.values()]
-        optimizer = torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=_fusible(weights))
+        """A new optimizer; parameters require a gradient within the context and change by `norm` at most."""
+        weights = [parameter.editable() for parameter in self.trained.values()]
+        optimizer = self._optimizer(weights)
         self._scaler = loss_scaler(self.model)
         if self.norm is not None:
             optimizer.register_step_post_hook(_clamp(weights, self.norm))
@@ -78,6 +83,9 @@ class MatrixTuning(Editor[TuningSettings]):
             for weight in weights:
                 weight.requires_grad_(False)
                 weight.grad = None
+
+    def _optimizer(self, weights: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=_fusible(weights))
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
         """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
@@ -107,26 +115,38 @@ class MatrixTuning(Editor[TuningSettings]):
 
             yield loss_of
 
+    def restore(self) -> None:
+        """Restore the model's own parameters."""
+        for parameter in self.trained.values():
+            parameter.restore()
+
+    def state(self) -> EditorState:
+        """The trained parameters."""
+        return EditorState({name: own.value.detach().float().clone() for name, own in self.trained.items()})
+
+    def load_state(self, state: EditorState) -> None:
+        """Write the trained parameters into the model."""
+        for name, parameter in self.trained.items():
+            parameter.write(state.tensors[name])
+
+
+class MatrixTuning(ParameterTuning[TuningSettings]):
+    """Trains the down-projection of each of its blocks."""
+
+    def __init__(
+        self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._matrices = {layer: EditedMatrix(model.blocks[layer].down_projection) for layer in self.layers}
+
+    @property
+    def trained(self) -> Mapping[str, EditedParameter]:
+        """One matrix per block."""
+        return {f"weight.{layer}": matrix for layer, matrix in self._matrices.items()}
+
     def details(self) -> dict[str, Any]:
         """Full names of the trained matrices: in a mixture of experts, one that every token passes."""
         return {**super().details(), "matrices": [self.model.blocks[layer].down.name for layer in self.layers]}
-
-    def restore(self) -> None:
-        """Give the model its own matrices back."""
-        for matrix in self._matrices.values():
-            matrix.restore()
-
-    def state(self) -> EditorState:
-        """The trained matrices."""
-        tensors = {
-            f"weight.{layer}": matrix.weight.detach().float().clone() for layer, matrix in self._matrices.items()
-        }
-        return EditorState(tensors)
-
-    def load_state(self, state: EditorState) -> None:
-        """Take the matrices over."""
-        for layer, matrix in self._matrices.items():
-            matrix.write(state.tensors[f"weight.{layer}"])
 
 
 class PromptLastTuning(MatrixTuning[TuningSettings]):
@@ -136,15 +156,6 @@ class PromptLastTuning(MatrixTuning[TuningSettings]):
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
         """As the class says."""
         return prompt_last_loss(logits, targets)
-
-
-class MaskedTuning(MatrixTuning[TuningSettings]):
-    """Cross-entropy of the target with the prompt masked."""
-
-    @staticmethod
-    def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """As the class says."""
-        return target_loss(logits, targets)
 
 
 def _fusible(weights: Sequence[torch.Tensor]) -> bool:

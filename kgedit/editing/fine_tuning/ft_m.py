@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning import deviations
-from kgedit.editing.fine_tuning.editor import MaskedTuning
+from kgedit.editing.fine_tuning.editor import MatrixTuning
 from kgedit.hparams.fine_tuning import FtmSettings
 
 
-class MaskedFineTuning(MaskedTuning[FtmSettings]):
+class MaskedFineTuning(MatrixTuning[FtmSettings]):
     """Trains one MLP matrix by the mean cross-entropy of the target tokens, with the prompt masked."""
 
     capabilities = Capabilities(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning import deviations
 from kgedit.editing.fine_tuning.breadth_first import BreadthFirstTuning
+from kgedit.editing.fine_tuning.editor import MatrixTuning
 from kgedit.hparams.fine_tuning import LocFtSettings
 
 
-class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings]):
+class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[LocFtSettings]):
     """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch."""
 
     capabilities = Capabilities(

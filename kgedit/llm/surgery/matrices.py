@@ -1,4 +1,4 @@
-"""Matrices that an editor changes: kept in float32 or wider while it works on them, and put back bit for bit."""
+"""Parameters that an editor changes: kept in float32 or wider while it works on them, and put back bit for bit."""
 
 from __future__ import annotations
 
@@ -14,67 +14,112 @@ from kgedit.llm.devices import in_float64
 from kgedit.llm.surgery.offloading import keep_loaded
 
 
-class EditedMatrix:
-    """The weight of one linear layer: the model's own until the first edit, then a copy in float32 at least.
+class EditedParameter:
+    """The weight or the bias of one layer: the model's own until the first edit, then a copy in float32 at least.
 
-    A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy; the layer's input
-    and output are cast on the way. The model's own parameter is never written to.
+    A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy. A layer computes in
+    one format, so in a narrower model its other parameter is copied too, and its input and output are cast on the way. The model's own
+    parameters are never written to.
 
     Args:
-        layer: nn.Linear or Conv1D; if its weight is offloaded, it is kept loaded from now on.
+        layer: A linear layer or a norm; if its weight is offloaded, it is kept loaded from now on.
+        name: "weight" or "bias"; a linear layer without a bias gets one of zeros at the first edit.
 
     Attributes:
         wide: Number format of the copy.
     """
 
-    def __init__(self, layer: Any) -> None:
+    def __init__(self, layer: Any, name: str) -> None:
         keep_loaded(layer)
         self._layer: Any = layer
-        self._original: nn.Parameter = layer.weight
-        self._original_bias: nn.Parameter | None = layer.bias
+        self._name = name
+        self._originals: dict[str, nn.Parameter | None] = {
+            own: getattr(layer, own) for own in ("weight", "bias") if hasattr(layer, own)
+        }
         self._handles: list[Any] = []
         self.wide = torch.promote_types(layer.weight.dtype, torch.float32)
 
     @property
     def before(self) -> torch.Tensor:
-        """The matrix before the first edit, in float32 at least."""
-        return self._original.detach().to(self.wide)
+        """The parameter before the first edit, in float32 at least."""
+        original = self._originals[self._name]
+        if original is None:
+            weight = self._layer.weight
+            outputs = weight.shape[1 if isinstance(self._layer, Conv1D) else 0]
+            return torch.zeros(outputs, dtype=self.wide, device=weight.device)
+        return original.detach().to(self.wide)
 
     @property
-    def weight(self) -> nn.Parameter:
-        """The matrix that the model now uses."""
-        weight: nn.Parameter = self._layer.weight
-        return weight
+    def is_added(self) -> bool:
+        """Whether the unedited model has no such parameter."""
+        return self._originals[self._name] is None
+
+    @property
+    def value(self) -> nn.Parameter:
+        """The parameter that the model now uses; a frozen one of zeros where it has none yet."""
+        value: nn.Parameter | None = getattr(self._layer, self._name)
+        return nn.Parameter(self.before, requires_grad=False) if value is None else value
 
     def editable(self) -> nn.Parameter:
         """The wide copy, made at the first call; train or overwrite it."""
-        if self._layer.weight is self._original:
-            self._layer.weight = nn.Parameter(self.before.clone(), requires_grad=False)
-            if self._original_bias is not None:
-                self._layer.bias = nn.Parameter(self._original_bias.detach().to(self.wide), requires_grad=False)
-            narrow, wide = self._original.dtype, self.wide
-            if narrow != wide:
-                self._handles = [
-                    self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].to(wide), *inputs[1:])),
-                    self._layer.register_forward_hook(lambda _, __, output: output.to(narrow)),
-                ]
-        return self.weight
+        if getattr(self._layer, self._name) is self._originals[self._name]:
+            setattr(self._layer, self._name, nn.Parameter(self.before.clone(), requires_grad=False))
+            self._widen()
+        return self.value
 
-    @contextmanager
-    def original(self) -> Iterator[None]:
-        """Restore the matrix of before the first edit within the context."""
-        used = self._layer.weight
-        if used is not self._original:
-            self._layer.weight = nn.Parameter(self.before, requires_grad=False)
-        try:
-            yield
-        finally:
-            self._layer.weight = used
+    def _widen(self) -> None:
+        """Compute the whole layer in the copy's format."""
+        weight = self._originals["weight"]
+        narrow, wide = self.wide if weight is None else weight.dtype, self.wide
+        if narrow == wide:
+            return
+        for own, original in self._originals.items():
+            if original is not None and getattr(self._layer, own) is original:
+                setattr(self._layer, own, nn.Parameter(original.detach().to(wide), requires_grad=False))
+        self._handles = [
+            self._layer.register_forward_pre_hook(lambda _, inputs: (inputs[0].to(wide), *inputs[1:])),
+            self._layer.register_forward_hook(lambda _, __, output: output.to(narrow)),
+        ]
 
     def write(self, value: torch.Tensor) -> None:
         """Put these values into the model."""
         with torch.no_grad():
             self.editable().copy_(value)
+
+    def restore(self) -> None:
+        """Put the original parameters back."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        for own, original in self._originals.items():
+            setattr(self._layer, own, original)
+
+
+class EditedMatrix(EditedParameter):
+    """The weight of one linear layer.
+
+    Args:
+        layer: nn.Linear or Conv1D.
+    """
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__(layer, "weight")
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """The matrix that the model now uses."""
+        return self.value
+
+    @contextmanager
+    def original(self) -> Iterator[None]:
+        """Restore the matrix of before the first edit within the context."""
+        used = self._layer.weight
+        if used is not self._originals["weight"]:
+            self._layer.weight = nn.Parameter(self.before, requires_grad=False)
+        try:
+            yield
+        finally:
+            self._layer.weight = used
 
     def add(self, update: torch.Tensor) -> None:
         """Add an update of shape inputs x outputs, transposed if the layer stores its weight so."""
@@ -91,11 +136,3 @@ class EditedMatrix:
         weight = in_float64(self.weight.detach().to(keys.device))
         found: torch.Tensor = (weight.T if isinstance(self._layer, Conv1D) else weight) @ keys
         return found
-
-    def restore(self) -> None:
-        """Put the original parameters back."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-        self._layer.weight = self._original
-        self._layer.bias = self._original_bias
