@@ -1,10 +1,10 @@
-"""Settings of fine-tuning MLP matrices."""
+"""Settings of fine-tuning."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LayerList
 from kgedit.hparams.settings import Settings, setting
@@ -143,6 +143,69 @@ class CrispEditSettings(BreadthFirstSettings):
         blocks = blocks_between(model, first=0.6, last=0.72)
         rate = _learning_rate(model.blocks[blocks[0]].inner_width)
         return {"layers": f"{blocks[0]}-{blocks[-1]}", "learning_rate": rate}
+
+
+class ContinualSettings(BreadthFirstSettings):
+    """Hyperparameters of the continual fine-tuning baselines, which train every block."""
+
+    layers: LayerList = setting("blocks whose parameters are trained, such as 4-8", derived="all")
+    steps: int = setting("most epochs per call; 10 as in WikiBigEdit's fine-tuning", default=10, ge=1)
+    batch: int = setting("examples per step, 32 as in WikiBigEdit's fine-tuning", default=32, ge=1)
+
+    _rate_of_7b: ClassVar[float] = 2e-5
+    """Learning rate from 4,096 units up; full fine-tuning of 7B models usually takes 1e-5 to 2e-5."""
+
+    @property
+    def trained_blocks(self) -> tuple[int, ...]:
+        """Those of the setting."""
+        return parse_layers(self.layers)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+        """All blocks; the learning rate in inverse proportion to the model's width, constant from 4,096 units up."""
+        width = model.module.config.get_text_config().hidden_size
+        return {"layers": f"0-{len(model.blocks) - 1}", "learning_rate": cls._rate_of_7b * max(1.0, 4096 / width)}
+
+
+class GaLoreSettings(ContinualSettings):
+    """Hyperparameters of GaLore, those of its fine-tuning by default."""
+
+    learning_rate: float = setting("of Adam, multiplied by `scale`", derived="by width", gt=0)
+    rank: int = setting("singular vectors of a gradient that are kept", default=4, ge=1)
+    scale: float = setting("alpha: factor of each projected step", default=4.0, gt=0)
+    refresh: int = setting("T: steps after which the singular vectors are computed again", default=200, ge=1)
+
+
+class BitFitSettings(ContinualSettings):
+    """Hyperparameters of BitFit."""
+
+    add_biases: bool = setting(
+        "whether linear layers get biases of zeros where the model's blocks have none (Llama, Mistral); "
+        "false: such a model is refused",
+        default=True,
+    )
+
+    _rate_of_7b: ClassVar[float] = 1e-3
+
+
+class LnTuningSettings(ContinualSettings):
+    """Hyperparameters of LN-tuning."""
+
+    _rate_of_7b: ClassVar[float] = 1e-3
+
+
+class EwcSettings(ContinualSettings):
+    """Hyperparameters of elastic weight consolidation."""
+
+    penalty: float = setting("lambda: weight of the penalty; 0: plain fine-tuning", default=400.0, ge=0)
+    fisher_examples: int = setting("most edits of a call that its Fisher information is computed on", default=200, ge=1)
+
+
+class SynapticSettings(ContinualSettings):
+    """Hyperparameters of synaptic intelligence."""
+
+    penalty: float = setting("c: weight of the penalty; 0: plain fine-tuning", default=0.1, ge=0)
+    damping: float = setting("xi: added to a parameter's squared change per call", default=0.1, gt=0)
 
 
 def _layer_and_rate(model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:

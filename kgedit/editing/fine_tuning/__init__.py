@@ -1,1 +1,1 @@
-"""Fine-tuning of MLP matrices: `ft`, `ft_l`, `ft_m`, `locft_bf`, `crispedit`."""
+"""Fine-tuning of the model's own parameters: of MLP matrices, of all linear layers, of biases or of norms."""

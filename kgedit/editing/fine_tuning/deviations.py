@@ -121,3 +121,103 @@ CRISPEDIT = Deviations((
     ),
     _RATE,
 ))  # fmt: skip
+
+_CONTINUAL = (
+    Deviation(
+        what="steps for few edits",
+        published="epochs over tasks of thousands of examples; WikiBigEdit names the method and no settings",
+        ours="ten epochs of batches of 32 as in WikiBigEdit's LoRA, and 100 steps at least (`least_steps`)",
+        why="ten epochs of a hundred edits are forty steps, and do not learn them",
+    ),
+    Deviation(
+        what="learning rate",
+        published="of other models and tasks",
+        ours="derived from the model's width",
+        why="the papers train other models",
+    ),
+    Deviation(
+        what="optimizer between calls",
+        published="not described",
+        ours="each call begins with new moments",
+        why="a call can then be resumed",
+    ),
+)
+
+_LINEAR_ONLY = Deviation(
+    what="trained parameters",
+    published="all parameters of the network",
+    ours="the linear layers of the blocks (`layers`); embeddings and norms are frozen",
+    why="facts are edited there, and embeddings have rows for every token of the vocabulary",
+)
+
+GALORE = Deviations((
+    *_CONTINUAL,
+    Deviation(
+        what="rank, alpha and T",
+        published="rank 4 with alpha 4, rank 8 with alpha 2 for fine-tuning; a quarter of the width with alpha 0.25 for "
+        "pre-training; T = 200 for pre-training",
+        ours="rank 4, alpha 4 (`scale`), T = 200 (`refresh`)",
+        why="editing is fine-tuning",
+    ),
+    _LINEAR_ONLY,
+))  # fmt: skip
+
+BITFIT = Deviations((
+    *_CONTINUAL,
+    Deviation(
+        what="models without biases",
+        published="BERT and RoBERTa, which have biases",
+        ours="where no block has one, linear layers get biases of zeros (`add_biases`)",
+        why="Llama and Mistral have none, and there would be nothing to train",
+    ),
+    Deviation(
+        what="head",
+        published="the head of the task is trained too",
+        ours="the language model's head is frozen",
+        why="the head is part of the pretrained model here",
+    ),
+))  # fmt: skip
+
+LN_TUNING = Deviations((
+    *_CONTINUAL,
+    Deviation(
+        what="norms",
+        published="LayerNorm in vision transformers, with a new classifier for each task",
+        ours="every norm of the language model, RMSNorm included, with its head frozen",
+        why="it is the same method on another model",
+    ),
+))  # fmt: skip
+
+EWC = Deviations((
+    *_CONTINUAL,
+    Deviation(
+        what="Fisher information",
+        published="of the network's outputs on earlier data",
+        ours="of the edits' answers, on at most 200 edits of a call (`fisher_examples`)",
+        why="it takes a backward pass for each edit",
+    ),
+    Deviation(
+        what="lambda",
+        published="400 in the experiments on Atari games; searched on MNIST",
+        ours="400 (`penalty`)",
+        why="it is the only published value",
+    ),
+    _LINEAR_ONLY,
+))  # fmt: skip
+
+SI = Deviations((
+    *_CONTINUAL,
+    Deviation(
+        what="negative path integrals",
+        published="not mentioned",
+        ours="count as 0",
+        why="the penalty would push such a parameter away from its earlier value",
+    ),
+    Deviation(
+        what="c and xi",
+        published="c = 0.1 and xi = 0.1 on permuted MNIST",
+        ours="the same (`penalty`, `damping`)",
+        why="no values are published for language models",
+    ),
+    _LINEAR_ONLY,
+))  # fmt: skip

@@ -109,6 +109,12 @@ def is_linear(module: nn.Module) -> bool:
     return isinstance(module, (nn.Linear, Conv1D))
 
 
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module scales vectors element by element: LayerNorm, RMSNorm, a norm of queries or keys."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own and own["weight"].dim() == 1 and not any(True for _ in module.children())
+
+
 def find_blocks(model: Any) -> tuple[Block, ...]:
     """The decoder blocks of a causal language model, lowest first.
 
