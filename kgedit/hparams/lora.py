@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kgedit.hparams.settings import Settings, setting
 from kgedit.records.runs import Setting
@@ -48,4 +48,11 @@ class LoraSettings(Settings):
 class LoraMergeSettings(LoraSettings):
     """Hyperparameters of the adapter and of the merge."""
 
-    share: float = setting("W <- (1 - share) W_before + share W_adapted", default=0.25, ge=0, le=1)
+    share: float = setting(
+        "1 - alpha: weight of what was just trained; before is weighted alpha", default=0.25, ge=0, le=1
+    )
+    into: Literal["weights", "adapter"] = setting(
+        "what is interpolated: the model's matrices, with a new adapter for each call (WikiBigEdit, appendix C.4); or "
+        "the two factors of one adapter that is trained on, with those before the call (section 4.4)",
+        default="weights",
+    )

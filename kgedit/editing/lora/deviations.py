@@ -58,4 +58,11 @@ LORA_MERGE = Deviations((
         effect="`tiny`, 100 CounterFact edits, nothing interpolated (`share: 1`): teacher-forced update 51 in place "
         "of 0, rephrased 19 in place of 0, unchanged 28 in place of 100",
     ),
+    Deviation(
+        what="what is interpolated",
+        published="adapter weights with preceding adapter weights in section 4.4; adapted weights with base weights in "
+        "appendix C.4 and in the released code",
+        ours="as in appendix C.4; `into: adapter` for section 4.4, where the adapter is trained on from the merged one",
+        why="the appendix gives the formula",
+    ),
 ))  # fmt: skip

@@ -1,4 +1,9 @@
-"""`lora_merge`: a new adapter per timestep, of which a share is merged into the weights (LoRA-Merge of WikiBigEdit)."""
+"""`lora_merge`: adapters of successive timesteps, interpolated (LoRA-Merge of WikiBigEdit).
+
+The paper describes two variants. In appendix C.4 a share of a new adapter is merged into the weights at each timestep;
+in section 4.4 the factors of the adapter are interpolated with those of the preceding timestep, so that all edits
+together stay of one rank. Both start the next timestep from the merged result.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.lora import deviations
@@ -18,14 +24,17 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.records.cases import Case
 
+_FACTORS = "adapter."
+"""Begins the names of the adapter's factors in a saved state."""
+
 
 class LoraMerge(Editor[LoraMergeSettings]):
-    """Trains a new low-rank adapter on each call and merges a share of it into the weights."""
+    """Trains a low-rank adapter on each call and merges a share of it into the weights or the preceding adapter."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
-        source="WikiBigEdit, arXiv 2503.05683 appendix C.4",
+        source="WikiBigEdit, arXiv 2503.05683 section 4.4 and appendix C.4",
     )
     deviations = deviations.LORA_MERGE
     settings_type = LoraMergeSettings
@@ -36,20 +45,43 @@ class LoraMerge(Editor[LoraMergeSettings]):
         super().__init__(model, settings, contexts=contexts, seed=seed)
         modules = {name: model.module.get_submodule(name) for name in targets_of(model)}
         self._matrices = {name: EditedMatrix(module) for name, module in modules.items()}
+        self._factors: dict[str, torch.Tensor] = {}
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Adapt, merge, and interpolate in float32."""
+        """Adapt, interpolate, and merge in float32."""
+        if self.settings.into == "adapter":
+            return self._merge_into_adapter(cases, run)
         weights = {name: matrix.editable() for name, matrix in self._matrices.items()}
         before = {name: weight.detach().clone() for name, weight in weights.items()}
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
-            loss = train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
+            loss = self._train(adapted, cases, seed, run)
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.
             matrix.write(torch.lerp(before[name], matrix.weight.detach(), self.settings.share))
         return AppliedEdits(loss=loss)
+
+    def _merge_into_adapter(self, cases: Sequence[Case], run: RunContext) -> AppliedEdits:
+        for matrix in self._matrices.values():
+            matrix.write(matrix.before)
+        with seeded(self.seed, self.model.device):
+            adapted = attach(self.model, self.settings)
+        if self._factors:
+            set_peft_model_state_dict(adapted, self._factors)
+        before = _factors_of(adapted)
+        seed = seed_for(self.seed, cases)
+        with seeded(seed, self.model.device):
+            loss = self._train(adapted, cases, seed, run)
+        trained, share = _factors_of(adapted), self.settings.share
+        self._factors = {name: torch.lerp(before[name], own, share) for name, own in trained.items()}
+        set_peft_model_state_dict(adapted, self._factors)
+        merge(adapted)
+        return AppliedEdits(loss=loss)
+
+    def _train(self, adapted: PeftModel, cases: Sequence[Case], seed: int, run: RunContext) -> float:
+        return train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
 
     def details(self) -> dict[str, Any]:
         """The adapted modules of the first block."""
@@ -59,14 +91,22 @@ class LoraMerge(Editor[LoraMergeSettings]):
         """Restore the model's own matrices."""
         for matrix in self._matrices.values():
             matrix.restore()
+        self._factors = {}
 
     def state(self) -> EditorState:
-        """The merged matrices."""
-        return EditorState(
-            tensors={name: matrix.weight.detach().float().clone() for name, matrix in self._matrices.items()}
-        )
+        """The merged matrices, and the factors of an adapter that is trained on."""
+        tensors = {name: matrix.weight.detach().float().clone() for name, matrix in self._matrices.items()}
+        return EditorState(tensors | {_FACTORS + name: own.clone() for name, own in self._factors.items()})
 
     def load_state(self, state: EditorState) -> None:
         """Write the merged matrices into the model."""
         for name, matrix in self._matrices.items():
             matrix.write(state.tensors[name])
+        kept = {name: own for name, own in state.tensors.items() if name.startswith(_FACTORS)}
+        self._factors = {name.removeprefix(_FACTORS): own.clone() for name, own in kept.items()}
+
+
+def _factors_of(adapted: PeftModel) -> dict[str, torch.Tensor]:
+    """A copy of both factors of each adapted module."""
+    factors = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    return {name: own.detach().clone() for name, own in factors.items()}

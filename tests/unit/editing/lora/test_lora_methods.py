@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from peft import get_peft_model_state_dict
 from world.small_models import changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.editing.editor import NO_RUN, Editor
+from kgedit.editing.editor import NO_RUN, Editor, EditorState
 from kgedit.editing.lora import adapters
-from kgedit.editing.lora.adapters import attach, rate, train
+from kgedit.editing.lora.adapters import attach, detach, rate, train
 from kgedit.editing.randomness import seed_for, seeded
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
@@ -110,6 +111,56 @@ def test_lora_merge_with_share_1_gives_the_logits_of_the_adapter_it_merged(cases
         unedited = small_model().module(ids).logits
     assert torch.allclose(found, expected, atol=1e-4)
     assert not torch.allclose(found, unedited, atol=1e-2)
+
+
+def test_lora_merge_into_the_adapter_interpolates_its_factors_with_those_of_the_preceding_call(
+    cases: list[Case],
+) -> None:
+    """Section 4.4: the same two calls with peft alone, from one adapter trained on, give the same logits."""
+    merged, adapted = small_model(), small_model()
+    editor = _editor("lora_merge", merged, epochs=3, share=0.25, into="adapter")
+    other = _editor("lora", adapted, epochs=3)
+    preceding: dict[str, torch.Tensor] = {}
+    for batch in (cases[:3], cases[3:6]):
+        editor.apply(batch)
+        preceding = preceding or _factors_before_training(other)
+        other.load_state(EditorState(preceding))
+        other.apply(batch)
+        now = other.state().tensors
+        preceding = {name: 0.75 * preceding[name] + 0.25 * own for name, own in now.items()}
+    other.load_state(EditorState(preceding))
+
+    ids = torch.tensor([merged.encode(cases[0].question)])
+    with torch.no_grad():
+        found, expected = merged.module(ids).logits, adapted.module(ids).logits
+        unedited = small_model().module(ids).logits
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    assert not torch.allclose(found, unedited, atol=1e-3)
+    weight = merged.blocks[1].module.self_attn.q_proj.weight
+    change = weight - small_model().blocks[1].module.self_attn.q_proj.weight
+    assert torch.linalg.matrix_rank(change, tol=1e-5) <= editor.settings.rank
+
+
+def _factors_before_training(editor: Editor[Any]) -> dict[str, torch.Tensor]:
+    """The factors of an adapter before training."""
+    with seeded(7, editor.model.device):
+        adapted = attach(editor.model, editor.settings)
+    tensors = get_peft_model_state_dict(adapted, save_embedding_layers=False)
+    start = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    detach(adapted)
+    return start
+
+
+@pytest.mark.parametrize("into", ["weights", "adapter"])
+def test_lora_merge_goes_on_from_a_saved_state(into: str, cases: list[Case]) -> None:
+    unbroken, resumed = (_editor("lora_merge", small_model(), epochs=2, into=into) for _ in range(2))
+    unbroken.apply(cases[:3])
+    state = unbroken.state()
+    unbroken.apply(cases[3:6])
+    resumed.load_state(state)
+    resumed.apply(cases[3:6])
+
+    assert changed(weights(unbroken.model), resumed.model) == []
 
 
 def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> None:
