@@ -26,6 +26,7 @@ from kgedit.hparams.settings import read_settings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layer_lists import parse_layers
 from kgedit.llm.surgery.layers import choose_matrices, mlp_matrices
+from kgedit.llm.surgery.structure import is_linear, is_norm
 
 FILE = Path(__file__).parent / "gpu.md"
 BEGIN, END = "<!-- written by docs/gpu_memory.py -->", "<!-- end -->"
@@ -74,6 +75,34 @@ def _crispedit(model: LanguageModel, own: Any) -> Needs:
     )  # the matrix; factors and at most their eigenvectors; which are closed
     # Gradient, Adam and the matrix before; eigenvalues of one layer at a time.
     return Needs(len(layers) * each, len(layers) * 16 * matrix + 3 * 8 * matrix, layers[0])
+
+
+def _block_layers(model: LanguageModel) -> list[Any]:
+    """Linear layers of all blocks."""
+    return [part for block in model.blocks for part in block.module.modules() if is_linear(part)]
+
+
+def _all_linear(model: LanguageModel, own: Any, *, kept: int = 0, step: int = 8) -> Needs:
+    """All linear layers of the blocks in float32.
+
+    Args:
+        kept: Bytes kept per parameter from call to call, beside the parameter.
+        step: More while an edit is computed, per parameter, beside its gradient: Adam has two moments.
+    """
+    count = sum(layer.weight.numel() for layer in _block_layers(model))
+    return Needs((4 + kept) * count, (4 + step) * count, 0)
+
+
+def _bitfit(model: LanguageModel, own: Any) -> Needs:
+    layers = _block_layers(model)  # Llama's have no biases: each gets one
+    biases = sum(layer.weight.shape[0] for layer in layers)
+    narrow = [layer for layer in layers if layer.weight.dtype != torch.float32]  # computed in float32 from then on
+    return Needs(4 * biases + 4 * sum(layer.weight.numel() for layer in narrow), 12 * biases, 0)
+
+
+def _ln_tuning(model: LanguageModel, own: Any) -> Needs:
+    norms = sum(part.weight.numel() for part in model.module.modules() if is_norm(part))
+    return Needs(4 * norms, 12 * norms, 0)
 
 
 def _rome(model: LanguageModel, own: Any) -> Needs:
@@ -161,6 +190,12 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "ft_m": _fine_tuning,
     "locft_bf": _fine_tuning,
     "crispedit": _crispedit,
+    "galore": lambda model, own: _all_linear(model, own, step=0),  # its moments have `rank` rows or columns
+    "bitfit": _bitfit,
+    "ln_tuning": _ln_tuning,
+    "ewc": lambda model, own: _all_linear(model, own, kept=8),  # Fisher information and anchor
+    # Importance and anchor; Adam, the path integral, gradient and value before a step, and before the call.
+    "si": lambda model, own: _all_linear(model, own, kept=8, step=8 + 4 + 8 + 4),
     "rome": _rome,
     "r_rome": _rome,
     "c_rome": _rome,

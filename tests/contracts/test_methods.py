@@ -31,13 +31,14 @@ from kgedit.timesteps.timestep import Timestep
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2, "least_steps": 0}
+EPOCHS = {"steps": 3, "batch": 1, "least_steps": 0}
 QUICK: dict[str, dict[str, Any]] = {
     "lora": {"epochs": 3},
     "lora_merge": {"epochs": 3},
     "ft": {"steps": 4},
     "ft_l": {"steps": 4},
     "ft_m": {"steps": 4},
-    "locft_bf": {"steps": 3, "batch": 1, "least_steps": 0},
+    **dict.fromkeys(("locft_bf", "galore", "bitfit", "ln_tuning", "ewc", "si"), EPOCHS),
     # Where a share of nearly 1 is closed, Adam makes whole steps of the rounding that is left of a gradient.
     "crispedit": {**CURVATURE, "steps": 3, "batch": 1, "layers": "0-1", "chunk": 1},
     "grace": {"steps": 4},
@@ -55,7 +56,13 @@ QUICK: dict[str, dict[str, Any]] = {
     "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
 }
-RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"}
+RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"} | {
+    "galore",
+    "bitfit",
+    "ln_tuning",
+    "ewc",
+    "si",
+}
 """Methods whose calls may take hours."""
 
 OFTEN_TRIED = [

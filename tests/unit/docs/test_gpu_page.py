@@ -25,6 +25,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "mend": {"train_steps": 1, "rank": 4},
     # With every direction closed no eigenvector is left out, as the page assumes.
     "crispedit": {"steps": 1, "least_steps": 0, "tokens": 400, "length": 32, "share": 1.0},
+    **{key: {"steps": 1, "least_steps": 0} for key in ("galore", "bitfit", "ln_tuning", "ewc", "si")},
     "lora": {"epochs": 1},
     "lora_merge": {"epochs": 1},
     "wise": {"steps": 2},

@@ -29,6 +29,7 @@ from kgedit.timesteps.timestep import Timestep
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
 SETTINGS: dict[str, dict[str, Any]] = {
     "ft_m": {"steps": 4},
+    "bitfit": {"steps": 4, "least_steps": 0},
     "lora": {"epochs": 2},
     "grace": {"steps": 20},
     "wise": {"steps": 20},

@@ -114,7 +114,7 @@ def _another(value: Any, name: str) -> Any:
     special = {"layer": 2, "layers": "1-2", "matrices": "up", "index": "hnsw", "length": 17, "stop": "target"}
     special |= {"start": "warm", "merge": "linear", "matrix": "up", "prefixes": 9, "distance": "plain"}
     special |= {"solve_on": "cpu", "embed_on": "cpu", "project": "step", "drift_at": "subject"}
-    special |= {"wording": "question_answer", "counted": "read", "least": "mean"}
+    special |= {"into": "adapter", "wording": "question_answer", "counted": "read", "least": "mean"}
     if name in special:
         return special[name]
     if isinstance(value, bool):

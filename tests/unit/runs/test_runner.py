@@ -61,7 +61,10 @@ QUICK: dict[str, dict[str, object]] = {
     "ft": {"steps": 2},
     "ft_l": {"steps": 2},
     "ft_m": {"steps": 2},
-    "locft_bf": {"steps": 2, "batch": 1, "least_steps": 0},
+    **{
+        name: {"steps": 2, "batch": 1, "least_steps": 0}
+        for name in ("locft_bf", "galore", "bitfit", "ln_tuning", "ewc", "si")
+    },
     "crispedit": {"steps": 2, "batch": 1, "least_steps": 0, "tokens": 400, "length": 32, "chunk": 2},
     "grace": {"steps": 3},
     "ultraedit": {"warm_up": 5},
