@@ -78,7 +78,7 @@ def build_statistics(
     wanted = parse_layers(layers) if isinstance(layers, str) else list(layers)
     corpus = _corpus(timestep, [Path(text) for text in texts])
     with use_home(folder_of(home)):
-        loaded = _loaded(model, tokenizer, device, dtype)
+        loaded = loaded_model(model, tokenizer, device, dtype)
         if max(wanted) >= len(loaded.blocks):
             raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
         moments = _moments(loaded, wanted, corpus, tokens=tokens, length=length, progress=progress or step_line)
@@ -112,7 +112,8 @@ def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> An
     return corpus_of_facts(opened.known_facts())
 
 
-def _loaded(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
+def loaded_model(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
+    """A model by name, or what was given, as a LanguageModel."""
     from kgedit.api.editing import as_language_model, load_model
 
     return (

@@ -49,6 +49,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "configs": "kgedit.cli.configs:configs",
         "memory": "kgedit.cli.memory:memory",
         "stats": "kgedit.cli.stats:stats",
+        "trace": "kgedit.cli.trace:trace",
         "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",
         "publish": "kgedit.cli.publish:publish",

@@ -149,11 +149,11 @@ class ContinualSettings(BreadthFirstSettings):
     """Hyperparameters of the continual fine-tuning baselines, which train every block."""
 
     layers: LayerList = setting("blocks whose parameters are trained, such as 4-8", derived="all")
-    steps: int = setting("most epochs per call; 10 as in WikiBigEdit's fine-tuning", default=10, ge=1)
-    batch: int = setting("examples per step, 32 as in WikiBigEdit's fine-tuning", default=32, ge=1)
+    batch: int = setting("examples per step of Adam; 32 in WikiBigEdit's fine-tuning", default=32, ge=1)
 
-    _rate_of_7b: ClassVar[float] = 2e-5
-    """Learning rate from 4,096 units up; full fine-tuning of 7B models usually takes 1e-5 to 2e-5."""
+    _rate_of_7b: ClassVar[float] = 1e-5
+    """Learning rate from 4,096 units up, as usual in full fine-tuning of 7B models. (`tiny`, 40 edits, update and
+    unchanged in %, teacher-forced: half of it 53 and 71, 1e-5 87 and 52, twice 90 and 35.)"""
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
@@ -171,6 +171,8 @@ class GaLoreSettings(ContinualSettings):
     """Hyperparameters of GaLore, those of its fine-tuning by default."""
 
     learning_rate: float = setting("of Adam, multiplied by `scale`", derived="by width", gt=0)
+    _rate_of_7b: ClassVar[float] = 2e-5
+
     rank: int = setting("singular vectors of a gradient that are kept", default=4, ge=1)
     scale: float = setting("alpha: factor of each projected step", default=4.0, gt=0)
     refresh: int = setting("T: steps after which the singular vectors are computed again", default=200, ge=1)
@@ -185,7 +187,8 @@ class BitFitSettings(ContinualSettings):
         default=True,
     )
 
-    _rate_of_7b: ClassVar[float] = 1e-3
+    _rate_of_7b: ClassVar[float] = 3e-4
+    """`tiny` answers nothing at 1e-3."""
 
 
 class LnTuningSettings(ContinualSettings):

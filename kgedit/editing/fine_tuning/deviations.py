@@ -126,8 +126,8 @@ _CONTINUAL = (
     Deviation(
         what="steps for few edits",
         published="epochs over tasks of thousands of examples; WikiBigEdit names the method and no settings",
-        ours="ten epochs of batches of 32 as in WikiBigEdit's LoRA, and 100 steps at least (`least_steps`)",
-        why="ten epochs of a hundred edits are forty steps, and do not learn them",
+        ours="25 epochs of batches of 32, and 100 steps at least (`least_steps`), until `stop_loss`",
+        why="they are to be compared with `locft_bf`, which trains so",
     ),
     Deviation(
         what="learning rate",

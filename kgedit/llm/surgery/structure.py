@@ -65,6 +65,7 @@ class Block:
             expert's; where there is none, the attention's output projection, the last layer that every token passes.
         norm_after_mlp: The norm that the down-projection's output goes through before it is added (Gemma 2 and 3).
         mixture: Whether the MLP is a mixture of experts, so that `down` does not make all that the MLP adds.
+        attention_output: The attention's output projection; None where none was found.
     """
 
     module: nn.Module
@@ -74,6 +75,7 @@ class Block:
     down: Linear
     norm_after_mlp: nn.Module | None
     mixture: bool = False
+    attention_output: Linear | None = None
 
     @property
     def down_projection(self) -> Any:
@@ -192,6 +194,7 @@ def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
         gate=None if gate is None else Linear(gate.name, gate.module),
         down=Linear(down.name, down.module),
         norm_after_mlp=after[0] if after else None,
+        attention_output=Linear(own[-1].name, own[-1].module),
     )
 
 
@@ -221,6 +224,7 @@ def _mixture_block(
         down=Linear(down[0].name, down[0].module),
         norm_after_mlp=None,
         mixture=True,
+        attention_output=Linear(own[-1].name, own[-1].module) if own else None,
     )
 
 

@@ -1,0 +1,214 @@
+"""Layers that locate-then-edit methods should edit, found by causal tracing of facts that a model knows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kgedit.api.home import Home, Steps, folder_of
+from kgedit.api.live_progress import step_line
+from kgedit.api.statistics import loaded_model
+from kgedit.errors import ModelError, SpecError
+from kgedit.extras import names_extra
+from kgedit.resources import use_home
+
+if TYPE_CHECKING:
+    from kgedit.editing.locate_then_edit.tracing import TracedFact
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.pages.marks import Figure
+    from kgedit.records.cases import KnownFact
+    from kgedit.timesteps.edit_files import Edits
+
+EFFECTS = pa.schema(
+    [
+        ("state", pa.string()),
+        ("position", pa.string()),
+        ("layer", pa.int64()),
+        ("effect", pa.float64()),
+        ("share", pa.float64()),
+    ]
+)
+"""state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
+the window for mlp and attention. effect: average indirect effect, in probability. share: of the total effect."""
+
+_AT_ONCE = 32
+"""Facts asked together when those that the model knows are looked for."""
+
+_COLOURS = {"hidden": "free", "mlp": "good", "attention": "forced"}
+"""Role of the palette by kind of state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """Result of causal tracing.
+
+    Attributes:
+        effects: With the columns of EFFECTS, by state, position and layer.
+        facts: Facts that were traced.
+        asked: Facts that the model was asked, known or not.
+        total_effect: Average loss of probability of the answer when the subject is corrupted.
+        rome_layer: The MLP with the largest effect at the subject's last token; None if MLPs were not traced.
+        memit_layers: That layer and the four below it.
+    """
+
+    effects: pa.Table
+    facts: int
+    asked: int
+    total_effect: float
+    rome_layer: int | None
+    memit_layers: tuple[int, ...] | None
+
+    def text(self) -> str:
+        """A table for each kind of state, a row per layer, and the layers to edit."""
+        lines = [
+            f"{self.facts} facts traced, of {self.asked} asked. The noise takes {100 * self.total_effect:.1f} points from "
+            "the answer's probability; shares of that in %:"
+        ]
+        for state, positions, layers in _grids(self.effects):
+            lines += ["", "\t".join([f"{state}, layer", *positions])]
+            lines += [
+                "\t".join([str(layer), *(f"{100 * share:.1f}" for share in own)]) for layer, own in enumerate(layers)
+            ]
+        if self.rome_layer is not None and self.memit_layers is not None:
+            lines += ["", f"rome: --set layer={self.rome_layer}", f"memit: --set layers={_range_of(self.memit_layers)}"]
+        return "\n".join(lines)
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "facts": self.facts,
+            "asked": self.asked,
+            "total_effect": self.total_effect,
+            "rome_layer": self.rome_layer,
+            "memit_layers": None if self.memit_layers is None else list(self.memit_layers),
+            "effects": self.effects.to_pylist(),
+        }
+
+
+@names_extra
+def trace_model(
+    model: Any,
+    edits: Edits | str | Path,
+    *,
+    tokenizer: Any = None,
+    limit: int = 100,
+    ask: str = "cloze",
+    states: Sequence[str] = (),
+    samples: int = 10,
+    noise: float = 3.0,
+    window: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    dtype: str = "auto",
+    home: Home | str | Path | None = None,
+    progress: Steps | None = None,
+) -> Tracing:
+    """Find the layers and positions that mediate facts (ROME, arXiv 2202.05262 section 2).
+
+    Args:
+        model: As for `build_statistics`.
+        edits: An exported timestep or a file of edits, whose known facts are traced if the model answers them right.
+        tokenizer: As for `edit`.
+        limit: Most facts that are traced, drawn by the seed.
+        ask: "cloze", a statement that breaks off where the answer is, as in the paper; or "question". Facts without a
+            cloze are asked as questions.
+        states: "hidden", "mlp" and "attention", or some of them; none means all.
+        samples: Draws of noise per fact.
+        noise: Its standard deviation, in standard deviations of the subjects' embeddings.
+        window: Adjacent MLPs or attentions that are restored together; None for 10 of 48 blocks, as in the paper.
+        seed: Of the facts and the noise.
+        device: Device of a model given by name.
+        dtype: Number format in which it is loaded.
+        home: As for `build_statistics`.
+        progress: Progress callback for the facts.
+
+    Raises:
+        SpecError: if `ask` or a state is none of these.
+        ModelError: if the model knows none of the facts, or has no such states.
+    """
+    from kgedit.editing.locate_then_edit.tracing import STATE_KINDS, TracingPlan, trace
+    from kgedit.timesteps.edit_files import open_edits
+
+    if unknown := [state for state in states if state not in STATE_KINDS]:
+        raise SpecError([f"states: {', '.join(STATE_KINDS)}, not {', '.join(unknown)}"])
+    if ask not in ("cloze", "question"):
+        raise SpecError([f"ask: cloze or question, not '{ask}'"])
+    kinds = tuple(kind for kind in STATE_KINDS if not states or kind in states)
+    own = TracingPlan(kinds, samples=samples, noise=noise, window=window, seed=seed)
+    with use_home(folder_of(home)):
+        opened = open_edits(Path(edits)) if isinstance(edits, str | Path) else edits
+        loaded = loaded_model(model, tokenizer, device, dtype)
+        facts, asked = _known_facts(loaded, opened.known_facts(), ask=ask, limit=limit, seed=seed)
+        if not facts:
+            raise ModelError(
+                f"{loaded.name} answers none of the {asked} facts of {opened.name} right, so that nothing can be "
+                "traced. Give facts that it knows, or ask otherwise (--ask question)."
+            )
+        update = (progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
+        averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
+    rows = [
+        {"state": state, "position": position, "layer": layer, "effect": effect, "share": effect / averages.total}
+        for (state, position), effects in averages.indirect.items()
+        for layer, effect in enumerate(effects)
+    ]
+    table = pa.Table.from_pylist(rows, schema=EFFECTS)
+    return Tracing(table, len(facts), asked, averages.total, averages.rome_layer, averages.memit_layers)
+
+
+def tracing_figure(tracing: Tracing, *, model: str) -> Figure:
+    """A heat map per kind of state: layers from the top down, positions across, each effect's share of the total."""
+    from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+    from kgedit.pages.marks import Figure
+
+    panels = []
+    for state, positions, layers in _grids(tracing.effects):
+        rows = [
+            HeatRow(f"{layer}", "", tuple(HeatCell(min(1.0, max(0.0, share))) for share in shares))
+            for layer, shares in reversed(list(enumerate(layers)))
+        ]
+        panels.append(
+            heat_map(state, positions, rows, role=_COLOURS[state], names=40, note="layer; % of the total effect")
+        )
+    title = f"Causal tracing of {tracing.facts} facts in {model}"
+    return Figure("tracing", title, tuple(panels), note="Average indirect effect as a share of the total effect.")
+
+
+def _grids(effects: pa.Table) -> Iterator[tuple[str, list[str], list[list[float]]]]:
+    """For each state its positions, and for each layer the shares at them."""
+    rows = effects.to_pylist()
+    for state in dict.fromkeys(row["state"] for row in rows):
+        own = [row for row in rows if row["state"] == state]
+        positions = list(dict.fromkeys(row["position"] for row in own))
+        shares = {(row["position"], row["layer"]): row["share"] for row in own}
+        depth = 1 + max(row["layer"] for row in own)
+        yield state, positions, [[shares[position, layer] for position in positions] for layer in range(depth)]
+
+
+def _range_of(layers: Sequence[int]) -> str:
+    return f"{layers[0]}-{layers[-1]}"
+
+
+def _known_facts(
+    model: LanguageModel, known: Sequence[KnownFact], *, ask: str, limit: int, seed: int
+) -> tuple[list[TracedFact], int]:
+    """Facts that the model answers right, at most `limit`, and the number that it was asked."""
+    from kgedit.editing.locate_then_edit.tracing import encode_fact, knows
+
+    order = list(dict.fromkeys(known))
+    random.Random(seed).shuffle(order)
+    found: list[TracedFact] = []
+    asked = 0
+    while asked < len(order) and len(found) < limit:
+        part = order[asked : asked + _AT_ONCE]
+        pairs = [((fact.cloze if ask == "cloze" else "") or fact.question, fact.answer) for fact in part]
+        for fact, (prompt, answer), right in zip(part, pairs, knows(model, pairs), strict=True):
+            encoded = encode_fact(model, prompt, fact.fact.subject_label, answer) if right else None
+            if encoded is not None:
+                found.append(encoded)
+        asked += len(part)
+    return found[:limit], asked
