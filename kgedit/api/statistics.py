@@ -57,7 +57,8 @@ def build_statistics(
         layers: Indexes of blocks, or text such as "4-8" or "3,5,7".
         tokenizer: As for `edit`.
         timestep: Use its known facts as text.
-        texts: Use these text files instead.
+        texts: Use these files instead: lines of text, or JSON lines or Parquet with `text`; text and JSON lines may
+            be compressed (.gz).
         tokens: Most tokens read; None for 26 for each dimension, at least 40,000, as in a run.
         length: Tokens of a row; attention sees no further.
         null_space: Share of the trace that the null space may hold; None to build none.

@@ -36,6 +36,9 @@ EFFECTS = pa.schema(
 """state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
 the window for mlp and attention. effect: average indirect effect, in probability. share: of the total effect."""
 
+TINY = "tiny"
+"""The built-in model that is trained on a timestep's known facts."""
+
 _AT_ONCE = 32
 """Facts asked together when those that the model knows are looked for."""
 
@@ -111,7 +114,7 @@ def trace_model(
     """Find the layers and positions that mediate facts (ROME, arXiv 2202.05262 section 2).
 
     Args:
-        model: As for `build_statistics`.
+        model: As for `build_statistics`; "tiny" is the model that runs on these edits have.
         edits: An exported timestep or a file of edits, whose known facts are traced if the model answers them right.
         tokenizer: As for `edit`.
         limit: Most facts that are traced, drawn by the seed.
@@ -142,7 +145,7 @@ def trace_model(
     own = TracingPlan(kinds, samples=samples, noise=noise, window=window, seed=seed)
     with use_home(folder_of(home)):
         opened = open_edits(Path(edits)) if isinstance(edits, str | Path) else edits
-        loaded = loaded_model(model, tokenizer, device, dtype)
+        loaded = _tiny(opened, device, dtype) if model == TINY else loaded_model(model, tokenizer, device, dtype)
         facts, asked = _known_facts(loaded, opened.known_facts(), ask=ask, limit=limit, seed=seed)
         if not facts:
             raise ModelError(
@@ -187,6 +190,17 @@ def _grids(effects: pa.Table) -> Iterator[tuple[str, list[str], list[list[float]
         shares = {(row["position"], row["layer"]): row["share"] for row in own}
         depth = 1 + max(row["layer"] for row in own)
         yield state, positions, [[shares[position, layer] for position in positions] for layer in range(depth)]
+
+
+def _tiny(edits: Edits, device: str, dtype: str) -> LanguageModel:
+    """The model that runs on the edits have, in the contexts that are always taught."""
+    from kgedit.llm.devices import resolve_device, resolve_dtype
+    from kgedit.llm.loading import load_model
+    from kgedit.llm.tiny import choose_lesson
+
+    chosen = resolve_device(device)
+    lesson = choose_lesson(list(edits.cases()), edits.known_facts(), asked=())
+    return load_model(TINY, device=chosen, dtype=resolve_dtype(dtype, chosen), lesson=lesson)
 
 
 def _range_of(layers: Sequence[int]) -> str:

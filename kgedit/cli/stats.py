@@ -29,7 +29,11 @@ A run finds them when it reads the same text, tokens and length; for text files:
 @click.option("--timestep", metavar=TIMESTEP, shell_complete=completion.timesteps,
               help=f"Use the known facts of this one: {TIMESTEP_FORMS}.")  # fmt: skip
 @click.option(
-    "--text", "texts", multiple=True, type=click.Path(path_type=Path, dir_okay=False), help="Use a text file."
+    "--text",
+    "texts",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Use a file: text, .jsonl or .parquet with a field text, .gz.",
 )
 @click.option(
     "--tokens", type=click.IntRange(1), help="Most tokens read. Default 26 for each dimension, at least 40,000."

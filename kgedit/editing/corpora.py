@@ -6,12 +6,17 @@ outliers in most models, would outweigh all others.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import heapq
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgedit.errors import ModelError
 from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE
@@ -19,6 +24,16 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import KnownFact
 
 _MOST_LENGTH = 4096
+
+_TEXT = "text"
+"""Field of JSON lines and column of Parquet files that hold a text, as in most published corpora."""
+
+_MOST_CHARACTERS = 64_000_000
+"""Of the texts of files that are kept in memory: at least 10 million tokens, and methods read 40,000 to 400,000."""
+
+_PARQUET_ROWS = 1024
+"""Read at once."""
+
 _PROSE_FILE = Path(__file__).parents[1] / "data" / "prose.txt"
 
 
@@ -59,27 +74,81 @@ def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
     return Corpus("known facts", tuple(dict.fromkeys(texts)))
 
 
-def corpus_of_files(paths: Sequence[Path]) -> Corpus:
-    """Every line of text files that is not empty.
+def corpus_of_files(paths: Sequence[Path], *, most_characters: int = _MOST_CHARACTERS) -> Corpus:
+    """The texts of files: lines of text, the field `text` of JSON lines, or the column `text` of Parquet.
+
+    The form follows from the name's ending (.jsonl or .json, .parquet, all others are lines of text); text and JSON
+    lines may be compressed (.gz). Of larger files a sample is kept that does not depend on the order of the texts.
+
+    Args:
+        most_characters: Most characters that are kept in memory.
 
     Raises:
-        ModelError: if a file cannot be read as UTF-8 text.
+        ModelError: if a file cannot be read in its form.
     """
-    lines: list[str] = []
-    for path in paths:
-        try:
-            lines += [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ModelError(f"The text {path} cannot be read: {reason}. Give UTF-8 text files.") from error
-    return Corpus(", ".join(path.name for path in paths), tuple(lines))
+    texts = _sample((text for path in paths for text in _texts_of(path)), most_characters)
+    return Corpus(", ".join(path.name for path in paths), tuple(texts))
+
+
+def _texts_of(path: Path) -> Iterator[str]:
+    """Texts of one file, stripped; none of them is empty."""
+    endings = [ending.lower() for ending in path.suffixes[-2:]]
+    try:
+        found = _parquet_texts(path) if endings[-1:] == [".parquet"] else _lines(path, endings)
+        for text in found:
+            if stripped := text.strip():
+                yield stripped
+    except (OSError, EOFError, ValueError, KeyError, pa.ArrowException) as error:
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8"
+        else:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ModelError(
+            f"The text {path} cannot be read: {reason}. Give UTF-8 text files, JSON lines or Parquet with '{_TEXT}'."
+        ) from error
+
+
+def _lines(path: Path, endings: Sequence[str]) -> Iterator[str]:
+    compressed = endings[-1:] == [".gz"]
+    as_json = (endings[:-1] if compressed else endings)[-1:] in ([".jsonl"], [".json"])
+    with gzip.open(path, "rt", encoding="utf-8") if compressed else path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not as_json or not line.strip():
+                yield line
+                continue
+            row = json.loads(line)
+            text = row.get(_TEXT) if isinstance(row, dict) else None
+            if not isinstance(text, str):
+                raise ValueError(f"line {number} has no text in '{_TEXT}'")
+            yield text
+
+
+def _parquet_texts(path: Path) -> Iterator[str]:
+    with pq.ParquetFile(path) as file:
+        if _TEXT not in file.schema_arrow.names:
+            raise ValueError(f"its columns are {', '.join(file.schema_arrow.names)}, without '{_TEXT}'")
+        for batch in file.iter_batches(batch_size=_PARQUET_ROWS, columns=[_TEXT]):
+            yield from (text for text in batch.column(0).cast(pa.string()).to_pylist() if text is not None)
+
+
+def _sample(texts: Iterable[str], most_characters: int) -> list[str]:
+    """All texts in order, or, where they have more characters, those with the lowest hashes that fit, in order."""
+    kept: list[tuple[int, int, str]] = []
+    size = 0
+    for number, text in enumerate(texts):
+        digest = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+        heapq.heappush(kept, (-digest, number, text))
+        size += len(text)
+        while size > most_characters and len(kept) > 1:
+            size -= len(heapq.heappop(kept)[2])
+    return [text for _, _, text in sorted(kept, key=lambda entry: entry[1])]
 
 
 def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
-    """The text that a setting names: known facts, prose, text files, or several of these with commas between.
+    """The text that a setting names: known facts, prose, files, or several of these with commas between.
 
     Raises:
-        ModelError: if a file cannot be read as UTF-8 text.
+        ModelError: if a file cannot be read in its form.
     """
     parts = [names] if Path(names).is_file() else [name.strip() for name in names.split(",") if name.strip()]
     read = [

@@ -119,7 +119,8 @@ class CrispEditSettings(BreadthFirstSettings):
     )
     share: float = setting("gamma: share of the curvature whose directions are closed", default=0.9, gt=0, le=1)
     corpus: str = setting(
-        "text of the curvature: the timestep's known_facts, or a text file's path", default=KNOWN_FACTS
+        "text of the curvature: the timestep's known_facts, or the path of a text, .jsonl or .parquet file",
+        default=KNOWN_FACTS,
     )
     tokens: int = setting("most tokens of that text", default=51_200, ge=2)
     length: int = setting("tokens of a row of it", default=512, ge=2)
@@ -194,7 +195,8 @@ class BitFitSettings(ContinualSettings):
 class LnTuningSettings(ContinualSettings):
     """Hyperparameters of LN-tuning."""
 
-    _rate_of_7b: ClassVar[float] = 1e-3
+    _rate_of_7b: ClassVar[float] = 3e-4
+    """SmolLM2-135M, two calls of 10 edits: first edits after both 72 % at 3e-4, 32 % at 1e-3."""
 
 
 class EwcSettings(ContinualSettings):

@@ -25,6 +25,11 @@ class MendSettings(Settings):
     rank: int = setting("of the network's two layers", default=256, ge=1)
     edit_rate: float = setting("learning rate of an edit before training", default=1e-4, gt=0)
     network: str = setting("file of a trained network; empty: train one", default="")
+    train_file: str = setting(
+        "file of edits that the network is trained on, in any form that --edits reads (ZsRE's training set as MEND "
+        "ships it); empty: the timestep's known facts",
+        default="",
+    )
     train_steps: int = setting("edits that the network learns from", derived="1,000 on a CPU, 20,000 on a GPU", ge=0)
     learning_rate: float = setting("of Adam on the network", default=3e-4, gt=0)
     rate_speed: float = setting("of Adam on the logarithms of the edit rates", default=0.03, gt=0)

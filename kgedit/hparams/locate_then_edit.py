@@ -52,8 +52,8 @@ class LocateSettings(Settings):
     )
     search_batch: int = setting("edits searched for in one batch", derived="by device", ge=1)
     corpus: str = setting(
-        "text of the statistics: the timestep's known_facts, prose (pages that kgedit has), a text file's path; or "
-        "several of these with commas between",
+        "text of the statistics: the timestep's known_facts, prose (pages that kgedit has), the path of a text, .jsonl "
+        "or .parquet file; or several of these with commas between",
         default=KNOWN_FACTS,
     )
     tokens: int = setting(

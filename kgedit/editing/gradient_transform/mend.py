@@ -1,7 +1,7 @@
 """`mend`: a network, trained beforehand, turns an edit's gradient into an update of the last MLP matrices (MEND).
 
-The network is trained once per model, facts and settings, on the older snapshot's facts, and kept under the home
-folder; or it comes from a file.
+The network is trained once per model, facts and settings, on the older snapshot's facts or a file of edits, and kept
+under the home folder; or it is read from a file.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from safetensors.torch import load_file
 from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform import deviations
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
-from kgedit.editing.gradient_transform.mend_training import PUBLISHED_STEPS, TrainingPlan, train, vectors_of
+from kgedit.editing.gradient_transform.mend_training import (
+    PUBLISHED_STEPS,
+    TrainingEdit,
+    TrainingPlan,
+    train,
+    training_edits,
+    vectors_of,
+)
 from kgedit.editing.randomness import seeded
 from kgedit.editing.training_examples import examples
 from kgedit.errors import SpecError
@@ -33,6 +41,10 @@ from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
+from kgedit.timesteps.edit_files import EditFile
+
+Lessons = Sequence[KnownFact] | Sequence[TrainingEdit]
+"""What a network is trained on."""
 
 _AT_ONCE = 32
 """Edits whose factors are held together: those of a whole timestep would need more memory than the model."""
@@ -64,6 +76,7 @@ class Mend(Editor[MendSettings]):
         self._edited = [EditedMatrix(matrix.module) for matrix in self.matrices]
         self._network: Hypernetworks | None = None
         self._trained_steps: int | None = None
+        self._train_file: dict[str, Any] | None = None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Read the network, or train it where it is not there yet.
@@ -73,7 +86,7 @@ class Mend(Editor[MendSettings]):
         """
         settings = self.settings
         network = self._new_network()
-        facts = list(dict.fromkeys(known))
+        facts: Lessons = self._edits_of_file() if settings.train_file else list(dict.fromkeys(known))
         kept = Path(settings.network) if settings.network else home() / "networks" / f"mend-{self._digest(facts)}"
         if kept.is_file():
             self._read(network, kept)
@@ -90,11 +103,20 @@ class Mend(Editor[MendSettings]):
                 progress_file=kept.with_suffix(".training"),
             )
             contexts = self.contexts
-            train(network, self.model, self.matrices, facts=facts, contexts=contexts, plan=plan, advance=advance)
+            train(network, self.model, self.matrices, lessons=facts, contexts=contexts, plan=plan, advance=advance)
             save_tensors(kept, network.content(), {"train_steps": str(plan.steps)})
             plan.progress_file.unlink(missing_ok=True)
         self._trained_steps = _steps_of(kept)
         self._network = network.requires_grad_(False)
+
+    def _edits_of_file(self) -> list[TrainingEdit]:
+        path = Path(self.settings.train_file)
+        if not path.is_file():
+            raise SpecError([f"settings.train_file: there is no file {path}"])
+        opened = EditFile.open(path)
+        edits = training_edits(opened.cases())
+        self._train_file = {"name": opened.name, "sha256": opened.sha256, "edits": len(edits)}
+        return edits
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """One update for all cases; the loss is that before it."""
@@ -120,6 +142,7 @@ class Mend(Editor[MendSettings]):
             **super().details(),
             "layers": self.layers,
             "matrices": [matrix.name for matrix in self.matrices],
+            "train_file": self._train_file,
             "train_steps": self._trained_steps,
             "published_train_steps": PUBLISHED_STEPS,
             "notes": self._notes(),
@@ -164,10 +187,17 @@ class Mend(Editor[MendSettings]):
             problem = f"settings.network: {path} holds no network for {wanted} of this model ({reason})"
             raise SpecError([problem]) from error
 
-    def _digest(self, facts: Sequence[KnownFact]) -> str:
+    def _digest(self, lessons: Lessons) -> str:
         contexts = [context.sha256 for context in self.contexts]
-        learned = [[fact.fact.property, fact.question, fact.rephrase, fact.answer] for fact in facts]
-        content = [_TRAINING, self.model.fingerprint, self.settings.model_dump(), self.seed, contexts, learned]
+        learned = [
+            astuple(one)
+            if isinstance(one, TrainingEdit)
+            else [one.fact.property, one.question, one.rephrase, one.answer]
+            for one in lessons
+        ]
+        # What the file says is in the lessons; where it is does not matter.
+        settings = self.settings.model_dump(exclude={"train_file"})
+        content = [_TRAINING, self.model.fingerprint, settings, self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
 
 
@@ -178,11 +208,13 @@ def _steps_of(path: Path) -> int | None:
     return None if said is None else int(said)
 
 
-def _untrained(settings: MendSettings, facts: Sequence[KnownFact]) -> str:
+def _untrained(settings: MendSettings, facts: Lessons) -> str:
     if settings.network:
         return f"settings.network: there is no file {settings.network}"
     if not settings.train_steps:
         return "mend needs a trained network: give settings.network=FILE, or settings.train_steps above 0 to train one"
+    if settings.train_file:
+        return f"settings.train_file: mend trains its network on at least two edits, and {settings.train_file} has one"
     return (
         f"mend trains its network on known facts, and the timestep has {len(facts)}; give settings.network=FILE, or "
         "export the timestep again with more facts"

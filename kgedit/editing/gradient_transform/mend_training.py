@@ -1,7 +1,7 @@
 """Training of MEND's network: it learns edits that hold in other words and leave other questions alone.
 
-Each step edits the unedited model with one known fact, whose answer is another fact's of the same relation, and asks
-for it again in other words, and for an unrelated fact. The loss is that of the answer plus the divergence on the other.
+Each step edits the unedited model, asks for the edit again in other words, and for an unrelated fact. Edits are known
+facts, each with another fact's answer of the same relation, or those of a file with their own rephrased questions. The loss is that of the answer plus the divergence on the other.
 What is learned so far is written to a file from time to time: interrupted training resumes from there, to the same
 bytes.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import safe_open
@@ -31,7 +31,7 @@ from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factor
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
-from kgedit.records.cases import KnownFact
+from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact
 
 PUBLISHED_STEPS = 100_000
 """Edits that EasyEdit's configurations train on, if early stopping lets them."""
@@ -43,6 +43,37 @@ _QUESTIONS = 3
 
 Update = tuple[torch.Tensor, torch.Tensor]
 """Of one matrix: vectors x inputs and vectors x outputs; their product is to be subtracted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingEdit:
+    """An edit of a training file.
+
+    Attributes:
+        question: As the edit is made.
+        answer: Its target.
+        rephrases: The question in other words.
+        kept: Unrelated questions with their answers.
+    """
+
+    question: str
+    answer: str
+    rephrases: tuple[str, ...]
+    kept: tuple[tuple[str, str], ...]
+
+
+def training_edits(cases: Iterable[Case]) -> list[TrainingEdit]:
+    """The edits of a file, each once, with its rephrased and its locality questions."""
+    edits = [
+        TrainingEdit(
+            case.question,
+            case.answer,
+            tuple(probe.question for probe in case.probes if probe.axis == "rephrase"),
+            tuple((probe.question, probe.answers[0]) for probe in case.probes if probe.axis in LOCALITY_AXES),
+        )
+        for case in cases
+    ]
+    return list(dict.fromkeys(edits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +104,7 @@ def train(
     model: LanguageModel,
     matrices: Sequence[MlpMatrix],
     *,
-    facts: Sequence[KnownFact],
+    lessons: Sequence[KnownFact] | Sequence[TrainingEdit],
     contexts: Sequence[Context],
     plan: TrainingPlan,
     advance: Advance,
@@ -82,7 +113,7 @@ def train(
 
     Args:
         matrices: The matrices that are edited, those of the lowest block first.
-        facts: At least two.
+        lessons: Known facts or edits; at least two.
     """
     order = random.Random(plan.seed)
     rates, others = (
@@ -95,7 +126,7 @@ def train(
     training = _Training(network, optimizer, loss_scaler(model), order)
     for step in range(training.resume(plan.progress_file), plan.steps):
         advance(step, plan.steps)
-        draw = _draw(facts, contexts, order, edit_weight=plan.edit_weight)
+        draw = _draw(lessons, contexts, order, edit_weight=plan.edit_weight)
         vectors = _edit(network, model, matrices, draw[0], learn_end=plan.learn_end)
         loss_of = partial(_loss, network, model, matrices, vectors=vectors, learn_end=plan.learn_end)
         backward(model, draw, loss_of, optimizer=optimizer, scaler=training.scaler)
@@ -162,17 +193,28 @@ class _Asked:
 
 
 def _draw(
-    facts: Sequence[KnownFact], contexts: Sequence[Context], order: random.Random, *, edit_weight: float
+    lessons: Sequence[KnownFact] | Sequence[TrainingEdit],
+    contexts: Sequence[Context],
+    order: random.Random,
+    *,
+    edit_weight: float,
 ) -> list[_Asked]:
     """The edit itself, the same in other words, and something else."""
-    fact, other = order.sample(range(len(facts)), 2)
-    own, context = facts[fact], order.choice(list(contexts))
-    same = [known.answer for known in facts if known.fact.property == own.fact.property and known.answer != own.answer]
-    target = order.choice(same) if same else facts[other].answer
+    number, other = order.sample(range(len(lessons)), 2)
+    context = order.choice(list(contexts))
+    own, another = lessons[number], lessons[other]
+    if isinstance(own, TrainingEdit):
+        target, rephrase = own.answer, order.choice(own.rephrases or (own.question,))
+        kept = order.choice(own.kept or ((another.question, another.answer),))
+    else:
+        facts = cast("Sequence[KnownFact]", lessons)
+        same = [one.answer for one in facts if one.fact.property == own.fact.property and one.answer != own.answer]
+        target = order.choice(same) if same else another.answer
+        rephrase, kept = own.rephrase or own.question, (another.question, another.answer)
     return [
         _Asked((context.prompt(own.question), target), edit_weight / 2),
-        _Asked((context.prompt(own.rephrase or own.question), target), edit_weight / 2),
-        _Asked((context.prompt(facts[other].question), facts[other].answer), 1.0, kept=True),
+        _Asked((context.prompt(rephrase), target), edit_weight / 2),
+        _Asked((context.prompt(kept[0]), kept[1]), 1.0, kept=True),
     ]
 
 

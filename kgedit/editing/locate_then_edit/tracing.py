@@ -147,12 +147,14 @@ def encode_fact(model: LanguageModel, prompt: str, subject: str, answer: str) ->
 
 
 def knows(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the model gives each (prompt, answer) pair's answer: every token of it is the likeliest."""
+    """Whether the first token of each (prompt, answer) pair's answer is the likeliest one, as in the paper's code."""
     targets = encode_targets(model, pairs, learn_end=False)
     with torch.no_grad():
         logits = model.forward(targets.ids, targets.mask, last=targets.last).logits[:, : targets.labels.shape[1]]
-    right = (logits.argmax(-1) == targets.labels) | (targets.labels == -100)
-    return [bool(row) for row in right.all(1)]
+    first = (targets.labels != -100).int().argmax(1)
+    rows = torch.arange(len(first), device=first.device)
+    found: list[bool] = (logits.argmax(-1)[rows, first] == targets.labels[rows, first]).tolist()
+    return found
 
 
 def trace(model: LanguageModel, facts: Sequence[TracedFact], plan: TracingPlan, *, advance: Advance) -> AverageEffects:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from world.small_models import small_model
 from world.small_timestep import write_timestep
@@ -51,3 +55,51 @@ def test_a_corpus_is_known_facts_prose_files_or_several_of_these(
     assert not set(prose.texts) & set(facts.texts)
     assert corpus_of("prose, known_facts", timestep_facts).texts == (*prose.texts, *facts.texts)
     assert corpus_of(str(file), timestep_facts).texts == ("A line.", "Another.")
+
+
+def test_the_same_texts_are_read_from_every_form_of_file(tmp_path: Path) -> None:
+    texts = ["One line.", "Åre lies at a lake.", "Another."]
+    lines = "\n\n".join(texts) + "\n"
+    rows = "".join(json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(texts))
+    (tmp_path / "a.txt").write_text(lines, encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(rows, encoding="utf-8")
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    pq.write_table(pa.table({"title": ["x"] * 4, "text": [*texts, None]}), tmp_path / "e.parquet")
+
+    found = {path.name: corpus_of_files([path]) for path in sorted(tmp_path.iterdir())}
+    assert {name: corpus.texts for name, corpus in found.items()} == dict.fromkeys(found, tuple(texts))
+    assert len(found) == 5
+    assert len({corpus.sha256 for corpus in found.values()}) == 1
+    assert corpus_of(str(tmp_path / "e.parquet"), ()).texts == tuple(texts)
+
+
+def test_a_file_that_is_not_of_its_form_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "fine"}\n{"content": "x"}\n', encoding="utf-8")
+    (tmp_path / "b.txt.gz").write_bytes(b"plain")
+    (tmp_path / "c.txt").write_bytes(b"\xff\xfe")
+    (tmp_path / "d.parquet").write_bytes(b"PAR1")
+    pq.write_table(pa.table({"title": ["x"]}), tmp_path / "e.parquet")
+    for name, reason in (
+        ("a.jsonl", "line 2 has no text in 'text'"),
+        ("b.txt.gz", "Not a gzipped file"),
+        ("c.txt", "not UTF-8"),
+        ("d.parquet", "cannot be read"),
+        ("e.parquet", "its columns are title, without 'text'"),
+    ):
+        with pytest.raises(ModelError, match=reason):
+            corpus_of_files([tmp_path / name])
+
+
+def test_of_a_large_file_a_sample_is_kept_that_the_order_does_not_change(tmp_path: Path) -> None:
+    texts = [f"Text number {number} of many." for number in range(400)]
+    (tmp_path / "a.txt").write_text("\n".join(texts), encoding="utf-8")
+    (tmp_path / "b.txt").write_text("\n".join(reversed(texts)), encoding="utf-8")
+    one, other = (corpus_of_files([tmp_path / name], most_characters=2000) for name in ("a.txt", "b.txt"))
+
+    assert 1900 < sum(map(len, one.texts)) <= 2000
+    assert set(one.texts) == set(other.texts)
+    assert list(one.texts) == [text for text in texts if text in set(one.texts)], "in the file's order"
+    numbers = sorted(int(text.split()[2]) for text in one.texts)
+    assert numbers[0] < 100 < 300 < numbers[-1], "from the whole file"
+    assert corpus_of_files([tmp_path / "a.txt"]).texts == tuple(texts)
