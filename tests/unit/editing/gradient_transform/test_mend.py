@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
+from kgedit.editing.gradient_transform import mend_training
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
@@ -240,3 +242,66 @@ def test_what_is_missing_is_said(
     bare = make_editor("mend", small_model())
     with pytest.raises(SpecError, match="the timestep has 0"):
         bare.prepare([], advance=lambda done, total: None)
+
+
+def _zsre(path: Path, count: int) -> Path:
+    rows = [
+        {
+            "subject": f"Town {number}",
+            "src": f"Who is the mayor of Town {number}?",
+            "alt": f"Olof {number}",
+            "rephrase": f"Town {number} has which mayor?",
+            "answers": [f"Asta {number}"],
+            "loc": f"nq question: where does river {number} flow",
+            "loc_ans": f"Falun {number}",
+        }
+        for number in range(count)
+    ]
+    path.write_text(json.dumps(rows), encoding="utf-8")
+    return path
+
+
+def test_the_network_trains_on_a_file_of_edits_with_its_own_questions(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = _zsre(tmp_path / "train.json", 6)
+    drawn: list[list[tuple[str, str]]] = []
+    draw = mend_training._draw
+
+    def noted(*given: Any, **named: Any) -> Any:
+        found = draw(*given, **named)
+        drawn.append([asked.pair for asked in found])
+        return found
+
+    monkeypatch.setattr(mend_training, "_draw", noted)
+    editor = _editor(small_model(), timestep, train_file=str(file), train_steps=4)
+
+    assert len(drawn) == 4
+    for edit, rephrased, kept in drawn:
+        number = edit[1].removeprefix("Olof ")
+        assert f"Who is the mayor of Town {number}?" in edit[0]
+        assert f"Town {number} has which mayor?" in rephrased[0]
+        assert rephrased[1] == edit[1]
+        assert f"river {number} flow" in kept[0]
+        assert kept[1] == f"Falun {number}"
+    details = editor.details()["train_file"]
+    assert (details["name"], details["edits"]) == ("train", 6)
+    assert len(details["sha256"]) == 64
+
+
+def test_a_network_is_kept_by_what_its_training_file_says(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    networks = home() / "networks"
+
+    def kept(path: Path) -> set[str]:
+        _editor(small_model(), timestep, train_file=str(path), train_steps=2)
+        return {found.name for found in networks.iterdir()}
+
+    first = kept(_zsre(tmp_path / "one.json", 3))
+    assert kept(_zsre(tmp_path / "same.json", 3)) == first, "the same edits in another file"
+    assert len(kept(_zsre(tmp_path / "more.json", 4)) - first) == 1
+    with pytest.raises(SpecError, match=r"settings.train_file: there is no file"):
+        _editor(small_model(), timestep, train_file=str(tmp_path / "none.json"))
+    with pytest.raises(SpecError, match="at least two edits"):
+        _editor(small_model(), timestep, train_file=str(_zsre(tmp_path / "single.json", 1)))

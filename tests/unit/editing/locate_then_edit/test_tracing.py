@@ -80,11 +80,11 @@ def test_the_corrupted_probability_is_the_models_own_on_noisy_embeddings() -> No
 
 @pytest.mark.parametrize("planted", [0, 1])
 def test_a_fact_planted_in_one_mlp_is_found_there(planted: int) -> None:
-    """Only one MLP writes anything, the last block's attention reads it, and the embedding is small beside it."""
+    """Only one MLP writes anything, and the last block attends to it; each outweighs what is below."""
     model = small_model()
     for index, block in enumerate(model.blocks):
         assert block.attention_output is not None
-        block.attention_output.layer.weight.data.mul_(20.0 if index == 2 else 0.0)
+        block.attention_output.layer.weight.data.mul_(2000.0 if index == 2 else 0.0)
         block.down.layer.weight.data.mul_(100.0 if index == planted else 0.0)
     found = encode_fact(model, PROMPT, SUBJECT, "Asta Wik")
     assert found is not None
