@@ -18,8 +18,8 @@ class EditedParameter:
     """The weight or the bias of one layer: the model's own until the first edit, then a copy in float32 at least.
 
     A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy. A layer computes in
-    one format, so in a narrower model its other parameter is copied too, and its input and output are cast on the way. The model's own
-    parameters are never written to.
+    one format, so in a narrower model its other parameter is copied too, and its input and output are cast on the way.
+    The model's own parameters are never written to.
 
     Args:
         layer: A linear layer or a norm; if its weight is offloaded, it is kept loaded from now on.
