@@ -82,7 +82,7 @@ def _block_layers(model: LanguageModel) -> list[Any]:
     return [part for block in model.blocks for part in block.module.modules() if is_linear(part)]
 
 
-def _all_linear(model: LanguageModel, own: Any, *, kept: int = 0, step: int = 8) -> Needs:
+def _all_linear(model: LanguageModel, *, kept: int = 0, step: int = 8) -> Needs:
     """All linear layers of the blocks in float32.
 
     Args:
@@ -93,14 +93,14 @@ def _all_linear(model: LanguageModel, own: Any, *, kept: int = 0, step: int = 8)
     return Needs((4 + kept) * count, (4 + step) * count, 0)
 
 
-def _bitfit(model: LanguageModel, own: Any) -> Needs:
+def _bitfit(model: LanguageModel, _own: Any) -> Needs:
     layers = _block_layers(model)  # Llama's have no biases: each gets one
     biases = sum(layer.weight.shape[0] for layer in layers)
     narrow = [layer for layer in layers if layer.weight.dtype != torch.float32]  # computed in float32 from then on
     return Needs(4 * biases + 4 * sum(layer.weight.numel() for layer in narrow), 12 * biases, 0)
 
 
-def _ln_tuning(model: LanguageModel, own: Any) -> Needs:
+def _ln_tuning(model: LanguageModel, _own: Any) -> Needs:
     norms = sum(part.weight.numel() for part in model.module.modules() if is_norm(part))
     return Needs(4 * norms, 12 * norms, 0)
 
@@ -190,12 +190,12 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "ft_m": _fine_tuning,
     "locft_bf": _fine_tuning,
     "crispedit": _crispedit,
-    "galore": lambda model, own: _all_linear(model, own, step=0),  # its moments have `rank` rows or columns
+    "galore": lambda model, _: _all_linear(model, step=0),  # its moments have `rank` rows or columns
     "bitfit": _bitfit,
     "ln_tuning": _ln_tuning,
-    "ewc": lambda model, own: _all_linear(model, own, kept=8),  # Fisher information and anchor
+    "ewc": lambda model, _: _all_linear(model, kept=8),  # Fisher information and anchor
     # Importance and anchor; Adam, the path integral, gradient and value before a step, and before the call.
-    "si": lambda model, own: _all_linear(model, own, kept=8, step=8 + 4 + 8 + 4),
+    "si": lambda model, _: _all_linear(model, kept=8, step=8 + 4 + 8 + 4),
     "rome": _rome,
     "r_rome": _rome,
     "c_rome": _rome,

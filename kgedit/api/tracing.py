@@ -69,8 +69,8 @@ class Tracing:
     def text(self) -> str:
         """A table for each kind of state, a row per layer, and the layers to edit."""
         lines = [
-            f"{self.facts} facts traced, of {self.asked} asked. The noise takes {100 * self.total_effect:.1f} points from "
-            "the answer's probability; shares of that in %:"
+            f"{self.facts} facts traced, of {self.asked} asked. The noise takes {100 * self.total_effect:.1f} points "
+            "from the answer's probability; shares of that in %:"
         ]
         for state, positions, layers in _grids(self.effects):
             lines += ["", "\t".join([f"{state}, layer", *positions])]

@@ -154,8 +154,8 @@ GALORE = Deviations((
     *_CONTINUAL,
     Deviation(
         what="rank, alpha and T",
-        published="rank 4 with alpha 4, rank 8 with alpha 2 for fine-tuning; a quarter of the width with alpha 0.25 for "
-        "pre-training; T = 200 for pre-training",
+        published="rank 4 with alpha 4 for fine-tuning; a quarter of the width with alpha 0.25 and T = 200 for "
+        "pre-training",
         ours="rank 4, alpha 4 (`scale`), T = 200 (`refresh`)",
         why="editing is fine-tuning",
     ),

@@ -1,9 +1,9 @@
 """Training of MEND's network: it learns edits that hold in other words and leave other questions alone.
 
 Each step edits the unedited model, asks for the edit again in other words, and for an unrelated fact. Edits are known
-facts, each with another fact's answer of the same relation, or those of a file with their own rephrased questions. The loss is that of the answer plus the divergence on the other.
-What is learned so far is written to a file from time to time: interrupted training resumes from there, to the same
-bytes.
+facts, each with another fact's answer of the same relation, or those of a file with their own rephrased questions. The
+loss is that of the answer plus the divergence on the other. What is learned so far is written to a file from time to
+time: interrupted training resumes from there, to the same bytes.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def trace(model: LanguageModel, facts: Sequence[TracedFact], plan: TracingPlan, 
         noise = width * torch.randn((plan.samples, len(fact.subject), _embedding_width(model)), generator=generator)
         found.append(effects_of(model, fact, noise, plan))
     advance(len(facts), len(facts))
-    return _average(facts, found, plan, depth=len(model.blocks))
+    return _average(facts, found, plan)
 
 
 def effects_of(model: LanguageModel, fact: TracedFact, noise: torch.Tensor, plan: TracingPlan) -> TracedEffects:
@@ -333,9 +333,7 @@ def _deviation(model: LanguageModel, facts: Sequence[TracedFact]) -> float:
     return float(embedded.float().std())
 
 
-def _average(
-    facts: Sequence[TracedFact], found: Sequence[TracedEffects], plan: TracingPlan, *, depth: int
-) -> AverageEffects:
+def _average(facts: Sequence[TracedFact], found: Sequence[TracedEffects], plan: TracingPlan) -> AverageEffects:
     """Mean over facts; within a fact, over its tokens of one kind."""
     indirect: dict[tuple[StateKind, Position], tuple[float, ...]] = {}
     for kind in plan.kinds:
