@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kgedit.api.running import read_run, run, scores
     from kgedit.api.statistics import build_statistics
     from kgedit.api.sweeping import Sweep, sweep
+    from kgedit.api.tracing import trace_model
     from kgedit.errors import (
         DamagedFileError,
         GraphError,
@@ -93,6 +94,7 @@ __all__ = [
     "scores",
     "submit",
     "sweep",
+    "trace_model",
     "up",
 ]
 
@@ -111,6 +113,7 @@ _MODULES = {
     "kgedit.api.running": ("read_run", "run", "scores"),
     "kgedit.api.statistics": ("build_statistics",),
     "kgedit.api.sweeping": ("Sweep", "sweep"),
+    "kgedit.api.tracing": ("trace_model",),
     "kgedit.timesteps.audit": ("Audit",),
     "kgedit.timesteps.stream": ("Stream",),
     "kgedit.timesteps.timestep": ("Timestep",),
