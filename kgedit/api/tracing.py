@@ -101,6 +101,7 @@ def trace_model(
     tokenizer: Any = None,
     limit: int = 100,
     ask: str = "cloze",
+    context: str = "question_only",
     states: Sequence[str] = (),
     samples: int = 10,
     noise: float = 3.0,
@@ -120,6 +121,7 @@ def trace_model(
         limit: Most facts that are traced, drawn by the seed.
         ask: "cloze", a statement that breaks off where the answer is, as in the paper; or "question". Facts without a
             cloze are asked as questions.
+        context: Text around the cloze or question, such as question_answer for models that do not answer a bare one.
         states: "hidden", "mlp" and "attention", or some of them; none means all.
         samples: Draws of noise per fact.
         noise: Its standard deviation, in standard deviations of the subjects' embeddings.
@@ -146,11 +148,11 @@ def trace_model(
     with use_home(folder_of(home)):
         opened = open_edits(Path(edits)) if isinstance(edits, str | Path) else edits
         loaded = _tiny(opened, device, dtype) if model == TINY else loaded_model(model, tokenizer, device, dtype)
-        facts, asked = _known_facts(loaded, opened.known_facts(), ask=ask, limit=limit, seed=seed)
+        facts, asked = _known_facts(loaded, opened.known_facts(), ask=ask, context=context, limit=limit, seed=seed)
         if not facts:
             raise ModelError(
                 f"{loaded.name} answers none of the {asked} facts of {opened.name} right, so that nothing can be "
-                "traced. Give facts that it knows, or ask otherwise (--ask question)."
+                "traced. Give facts that it knows, or ask otherwise (--ask question, --context question_answer)."
             )
         update = (progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
         averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
@@ -208,20 +210,24 @@ def _range_of(layers: Sequence[int]) -> str:
 
 
 def _known_facts(
-    model: LanguageModel, known: Sequence[KnownFact], *, ask: str, limit: int, seed: int
+    model: LanguageModel, known: Sequence[KnownFact], *, ask: str, context: str, limit: int, seed: int
 ) -> tuple[list[TracedFact], int]:
     """Facts that the model answers right, at most `limit`, and the number that it was asked."""
     from kgedit.editing.locate_then_edit.tracing import encode_fact, knows
+    from kgedit.llm.contexts import read_context
 
+    around = read_context(context).for_model(model.chat)
     order = list(dict.fromkeys(known))
     random.Random(seed).shuffle(order)
     found: list[TracedFact] = []
     asked = 0
     while asked < len(order) and len(found) < limit:
         part = order[asked : asked + _AT_ONCE]
-        pairs = [((fact.cloze if ask == "cloze" else "") or fact.question, fact.answer) for fact in part]
-        for fact, (prompt, answer), right in zip(part, pairs, knows(model, pairs), strict=True):
-            encoded = encode_fact(model, prompt, fact.fact.subject_label, answer) if right else None
+        asked_so = [(fact.cloze if ask == "cloze" else "") or fact.question for fact in part]
+        pairs = [(around.prompt(text), fact.answer) for text, fact in zip(asked_so, part, strict=True)]
+        for fact, text, right in zip(part, asked_so, knows(model, pairs), strict=True):
+            subject = fact.fact.subject_label
+            encoded = encode_fact(model, text, subject, fact.answer, context=around) if right else None
             if encoded is not None:
                 found.append(encoded)
         asked += len(part)

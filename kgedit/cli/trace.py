@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kgedit.api.tracing import Tracing
 
 _EPILOG = examples(
-    "kgedit trace smollm2-135m --timestep 20210104_20230227 --limit 20 --samples 3",
+    "kgedit trace smollm2-135m --timestep 20210104_20230227 --ask question --context question_answer --limit 5",
     "kgedit trace smollm2-135m --edits counterfact.json --state mlp --figure tracing/",
     before="""\
 The layers that it names are for runs:
@@ -36,6 +36,8 @@ The layers that it names are for runs:
               help="At most N facts that the model answers right.")  # fmt: skip
 @click.option("--ask", type=click.Choice(("cloze", "question")), default="cloze", show_default=True,
               help="How facts are asked; those without a cloze as questions.")  # fmt: skip
+@click.option("--context", default="question_only", show_default=True, metavar="NAME",
+              help="Text around it, such as question_answer for models that do not answer a bare cloze.")  # fmt: skip
 @click.option("--state", "states", multiple=True, type=click.Choice(("hidden", "mlp", "attention")),
               help="States that are restored; repeat. Default: all three.")  # fmt: skip
 @click.option("--samples", default=10, show_default=True, type=click.IntRange(1), help="Draws of noise per fact.")
@@ -55,6 +57,7 @@ def trace(
     edits: Path | None,
     limit: int,
     ask: str,
+    context: str,
     states: tuple[str, ...],
     samples: int,
     noise: float,
@@ -83,6 +86,7 @@ def trace(
             source,
             limit=limit,
             ask=ask,
+            context=context,
             states=states,
             samples=samples,
             noise=noise,

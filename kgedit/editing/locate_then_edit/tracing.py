@@ -17,6 +17,7 @@ import torch
 
 from kgedit.editing.editor import Advance
 from kgedit.errors import ModelError
+from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.positions import by_row, put
@@ -134,11 +135,18 @@ class AverageEffects:
         return None if top is None else tuple(range(max(0, top - _MEMIT_LAYERS + 1), top + 1))
 
 
-def encode_fact(model: LanguageModel, prompt: str, subject: str, answer: str) -> TracedFact | None:
-    """A fact in tokens; None if its subject does not occur exactly once in the prompt."""
-    if not subject or prompt.count(subject) != 1:
+def encode_fact(
+    model: LanguageModel, question: str, subject: str, answer: str, *, context: Context | None = None
+) -> TracedFact | None:
+    """A fact in tokens; None if its subject does not occur exactly once in the question or cloze.
+
+    Args:
+        context: Text around the question; None for none.
+    """
+    if not subject or question.count(subject) != 1:
         return None
-    start = prompt.index(subject)
+    prompt = context.prompt(question) if context else question
+    start = (len(context.before_question) if context else 0) + question.index(subject)
     ids, spans = token_spans(model.tokenizer, prompt)
     own = [index for index, (begin, end) in enumerate(spans) if begin < start + len(subject) and end > start]
     lead = model.leading_ids()

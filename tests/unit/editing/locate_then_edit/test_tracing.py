@@ -24,6 +24,7 @@ from kgedit.editing.locate_then_edit.tracing import (
     trace,
 )
 from kgedit.errors import ModelError
+from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.pages.figure_files import figure_svg
 from kgedit.records.cases import Fact, KnownFact
@@ -191,3 +192,13 @@ def test_the_command_wants_one_source_of_facts() -> None:
     result = CliRunner().invoke(main, ["trace", "tiny"])
     assert result.exit_code != 0
     assert "give either --timestep TIMESTEP or --edits FILE" in result.output
+
+
+def test_the_subject_is_found_behind_a_context_that_names_it_too() -> None:
+    model, context = small_model(), read_context("question_answer")
+    named = replace(context, template=context.template.replace("{question}", "Mora? {question}"))
+    fact = encode_fact(model, PROMPT, SUBJECT, "x", context=named)
+    assert fact is not None
+    text = model.decode(fact.ids)
+    assert text.count(SUBJECT) == 2
+    assert model.decode(fact.ids[: fact.subject[-1] + 1]).endswith("The mayor of Mora")
