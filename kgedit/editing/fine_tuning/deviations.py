@@ -201,6 +201,8 @@ EWC = Deviations((
         published="400 in the experiments on Atari games; searched on MNIST",
         ours="400 (`penalty`)",
         why="it is the only published value",
+        effect="`tiny`, two calls of 40 edits, teacher-forced: first edits after both 57.6 in place of 44.7 without the "
+        "penalty, second 37.7 in place of 55.7, unchanged 64.7 in place of 52.9; at 10,000 70.7, 9.8 and 69.1",
     ),
     _LINEAR_ONLY,
 ))  # fmt: skip
@@ -218,6 +220,7 @@ SI = Deviations((
         published="c = 0.1 and xi = 0.1 on permuted MNIST",
         ours="the same (`penalty`, `damping`)",
         why="no values are published for language models",
+        effect="`tiny`, two calls of 40 edits: the same answers as without the penalty; nearly the same with c = 10",
     ),
     _LINEAR_ONLY,
 ))  # fmt: skip
