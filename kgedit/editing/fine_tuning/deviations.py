@@ -201,7 +201,7 @@ EWC = Deviations((
         published="400 in the experiments on Atari games; searched on MNIST",
         ours="400 (`penalty`)",
         why="it is the only published value",
-        effect="`tiny`, two calls of 40 edits, teacher-forced: first edits after both 57.6 in place of 44.7 without the "
+        effect="`tiny`, two calls of 40 edits, teacher-forced: first edits after both 57.6 in place of 44.7 without "
         "penalty, second 37.7 in place of 55.7, unchanged 64.7 in place of 52.9; at 10,000 70.7, 9.8 and 69.1",
     ),
     _LINEAR_ONLY,
