@@ -82,7 +82,8 @@ def singular_vectors(gradient: torch.Tensor, rank: int) -> torch.Tensor:
     """The first singular vectors of a matrix on its shorter side (the left ones of a square matrix), as columns."""
     left, _, right = torch.linalg.svd(gradient.float(), full_matrices=False)
     rows, columns = gradient.shape
-    return (left if rows <= columns else right.T)[:, :rank].contiguous()
+    basis: torch.Tensor = (left if rows <= columns else right.T)[:, :rank].contiguous()
+    return basis
 
 
 def projected(gradient: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
