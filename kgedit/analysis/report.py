@@ -63,7 +63,10 @@ def report_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts
         by: As in overview_tables.
         counts: As in overview_tables.
     """
-    tables = _by_group(runs, lambda own: [*_overviews(own), *_breakdowns(own, by, counts), *_details(own)])
+    # A table that is asked for with `by` and is in every report is shown once.
+    tables = _by_group(
+        runs, lambda own: list(dict.fromkeys([*_overviews(own), *_breakdowns(own, by, counts), *_details(own)]))
+    )
     unsolved = unsolved_table(runs)
     return [*tables, *_over_models(runs), *averages_tables(runs), *([unsolved] if unsolved else [])]
 

@@ -169,7 +169,8 @@ def test_scores_by_scenario_are_in_every_report_of_cases_of_several(tmp_path: Pa
     table = breakdown_table(runs, "scenario", preset="wild")
     assert shown(table, "update") == {"AddRelation": "–→0.0", "ReplaceObject": "–→50.0"}
     assert table is not None
-    assert table.title in [other.title for other in report_tables(runs)]
+    for by in ((), ("scenario",)):
+        assert [other.title for other in report_tables(runs, by=by)].count(table.title) == 1
 
 
 def test_a_report_of_cases_without_scenarios_has_no_such_table(run: Run) -> None:
