@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kgedit.timesteps.wikifactdiff.nearest_triples import NEAREST_ENTITIES
-from kgedit.timesteps.wikifactdiff.neighbours import (
+from kgedit.engines.sparse_cosine import (
     COSINE_UNIT,
     NeighbourIndex,
     inverse_frequencies,
     weigh,
 )
+from kgedit.timesteps.wikifactdiff.nearest_triples import NEAREST_ENTITIES
 
 RELATIONS = 40
 HUB_RELATIONS = 3

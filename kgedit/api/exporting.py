@@ -20,6 +20,7 @@ from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
 from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
@@ -41,6 +42,10 @@ ENGINES = ("auto", GraphEngine.name, StoreEngine.name)
 MOST_CHANGED_ITEMS = 20_000
 """Items that differ between the snapshots up to which `auto` takes the graph: beyond, Cypher takes minutes
 (docs/performance.md)."""
+
+MOST_PAIRS = 20_000_000
+"""Changed items times items up to which `auto` takes the graph for the profile wikifactdiff, whose cosine compares most
+pairs: beyond, Cypher takes minutes (docs/performance.md)."""
 
 _AGAIN = "give the same command again"
 
@@ -82,7 +87,7 @@ class ExportOptions:
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)
-        _check_engine(self.profile, self.engine)
+        _check_engine(self.engine)
         functional_by(self.profile, self.functional_by)
         if self.kind_embedder and not self.labelled_changes:
             raise TimestepError(
@@ -137,12 +142,11 @@ def _kind_embedder(given: str | None) -> str | None:
 
 def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
     """Make the timestep between two snapshots; a folder there is replaced."""
-    if options.profile == "wikifactdiff":
-        with disk_errors(folder, again=_AGAIN):
+    with disk_errors(folder, again=_AGAIN), _open_engine(home, old, new, options) as engine:
+        if options.profile == "wikifactdiff":
             return wikifactdiff.export_timestep(
-                old, new, folder, settings=options.wikifactdiff(), writers=options.writers
+                old, new, folder, settings=options.wikifactdiff(), engine=engine, writers=options.writers
             )
-    with disk_errors(folder, again=_AGAIN), _open_engine(home, old, new, options.engine) as engine:
         return wikibigedit.export_timestep(
             engine,
             old,
@@ -155,34 +159,40 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
 
 
 @contextmanager
-def _open_engine(home: Path, old: Snapshot, new: Snapshot, name: str) -> Iterator[Engine]:
-    """The engine of that name; the store's starts no server."""
-    chosen = choose_engine(home, old, new) if name == "auto" else name
+def _open_engine(home: Path, old: Snapshot, new: Snapshot, options: ExportOptions) -> Iterator[Engine]:
+    """The engine that the options name; the store's starts no server."""
+    is_free = options.engine == "auto"
+    chosen = choose_engine(home, old, new, options.profile) if is_free else options.engine
     if chosen == StoreEngine.name:
         yield StoreEngine()
         return
     with open_finished(home) as graph:
+        engine = GraphEngine(graph)
         lacks = not {old.date, new.date} <= set(graph.snapshot_dates())
-        yield StoreEngine() if lacks and name == "auto" else GraphEngine(graph)
+        if options.profile == "wikifactdiff" and not engine.holds_statements:
+            lacks = True
+        yield StoreEngine() if lacks and is_free else engine
 
 
-def choose_engine(home: Path, old: Snapshot, new: Snapshot) -> str:
-    """The engine that `auto` takes: the graph's where the home has a graph and the window is small enough for it."""
-    if kept_scope(home) is None:
+def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str:
+    """The engine that `auto` takes: the graph's where the home has a suitable graph and the window is small enough."""
+    scope = kept_scope(home)
+    if scope is None or (profile == "wikifactdiff" and scope != Scope()):
         return StoreEngine.name
     with Window(old, new, spill=home / ".spill") as window:
         found = window.select(
-            "SELECT count(*) AS items FROM old_entities o FULL JOIN new_entities n ON o.id = n.id "
-            "WHERE o.digest IS DISTINCT FROM n.digest"
+            "SELECT count(*) AS changed, (SELECT count(*) FROM old_entities WHERE kind = 'item') AS items "
+            "FROM old_entities o FULL JOIN new_entities n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
         )
-    return GraphEngine.name if found["items"][0].as_py() <= MOST_CHANGED_ITEMS else StoreEngine.name
+    changed, items = (found[name][0].as_py() for name in ("changed", "items"))
+    pairs = changed * items if profile == "wikifactdiff" else 0
+    suits = changed <= MOST_CHANGED_ITEMS and pairs <= MOST_PAIRS
+    return GraphEngine.name if suits else StoreEngine.name
 
 
-def _check_engine(profile: str, name: str) -> None:
+def _check_engine(name: str) -> None:
     if name not in ENGINES:
         raise TimestepError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
-    if profile == "wikifactdiff" and name == GraphEngine.name:
-        raise TimestepError("The profile wikifactdiff reads the store alone. Leave the engine out, or choose store.")
 
 
 def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:

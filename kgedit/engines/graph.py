@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,8 +10,10 @@ import pyarrow as pa
 
 from kgedit.engines.protocol import (
     CHANGED_EDGES,
+    CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
     FUNCTIONAL_BY_DATA,
+    NEAREST,
     SIMILAR,
     STATIC,
     TWO_HOPS,
@@ -30,11 +33,18 @@ _EDITS_AT_ONCE = 1_000
 """A batch shares the look-up of common facts; its candidates fit in the memory that Neo4j gives one query."""
 
 
+_SUBJECTS_AT_ONCE = 500
+"""A batch computes the lengths of its documents once; with 20,000 documents its pairs take about 1 GB of heap."""
+
+
 class GraphEngine:
     """Asks the graph.
 
     A graph that holds a part of the snapshots (kgedit.store.scope) answers what changed within its scope. What is asked
     of all facts, changed or not, is then asked of the snapshots: how functional relations are, and similar subjects.
+
+    Attributes:
+        holds_statements: Whether the graph has every version of every statement, and so can answer changed_statements.
     """
 
     name: ClassVar[str] = "graph"
@@ -43,7 +53,7 @@ class GraphEngine:
         self._graph = graph
         scope = graph_scope(graph)
         self._whole = replace(scope, evidence=True) == Scope()
-        self._evidence = self._whole and scope.evidence
+        self.holds_statements = self._whole and scope.evidence
         self._store = StoreEngine()
 
     def check(self, window: Window) -> None:
@@ -60,6 +70,18 @@ class GraphEngine:
         found = changed_edges(self._graph, older=window.old.date, newer=window.new.date)
         return found.select(CHANGED_EDGES.names).cast(CHANGED_EDGES)
 
+    def changed_statements(self, window: Window) -> pa.Table:
+        if not self.holds_statements:
+            raise TimestepError(
+                "The graph does not hold all statements, which the profile wikifactdiff compares. Rebuild it: "
+                "kgedit graph rebuild. Or export without it: --engine store"
+            )
+        found = self._graph.table(read_query("changed_statements").text, _days(window))
+        if any(window.old.date < date < window.new.date for date in self._graph.snapshot_dates()):
+            # A version that was away for a while has two edges, and is the same in both snapshots.
+            found = window.select(_CHANGED_VERSIONS, found=found)
+        return found.select(CHANGED_STATEMENTS.names).cast(CHANGED_STATEMENTS)
+
     def two_hops(self, window: Window) -> pa.Table:
         return self._ask("two_hop_changes", _days(window) | {"stop": list(TWO_HOP_STOP_LIST)}, TWO_HOPS)
 
@@ -70,7 +92,7 @@ class GraphEngine:
         return self._ask("functional_by_data", asked, FUNCTIONAL_BY_DATA)
 
     def functional_by_constraint(self, window: Window) -> pa.Table:
-        if not self._evidence:
+        if not self.holds_statements:
             return self._store.functional_by_constraint(window)
         older, newer = (
             self._ask("functional_by_constraint", {"date": snapshot.date}, FUNCTIONAL_BY_CONSTRAINT)
@@ -95,8 +117,41 @@ class GraphEngine:
         static = self._ask("static_facts", _days(window) | {"properties": _distinct(edits), "limit": pool}, STATIC)
         return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static)
 
+    def nearest_entities(
+        self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
+    ) -> Iterator[pa.Table]:
+        if not self._whole:
+            yield from self._store.nearest_entities(window, subjects, documents, n=n)
+            return
+        names, among = (_by_number(table) for table in (subjects, documents))
+        if not among:
+            return
+        for start in range(0, len(names), _SUBJECTS_AT_ONCE):
+            asked = {"subjects": names[start : start + _SUBJECTS_AT_ONCE], "documents": among, "n": n}
+            yield self._ask("nearest_entities", _days(window) | asked, NEAREST)
+
     def _ask(self, query: str, parameters: dict[str, Any], schema: pa.Schema) -> pa.Table:
         return self._graph.table(read_query(query).text, parameters).select(schema.names).cast(schema)
+
+
+_CHANGED_VERSIONS = """
+    WITH statement AS (SELECT subject, property, unnest(statement_ids) AS statement_id FROM found),
+    version AS (
+        SELECT statement_id, version, restricted, true AS is_old FROM old_claims WHERE snak = 'value'
+            AND statement_id IN (SELECT statement_id FROM statement)
+        UNION ALL
+        SELECT statement_id, version, restricted, false FROM new_claims WHERE snak = 'value'
+            AND statement_id IN (SELECT statement_id FROM statement)
+    ), changed AS (
+        SELECT statement_id FROM version GROUP BY statement_id, version, restricted HAVING count(DISTINCT is_old) = 1
+    )
+    SELECT DISTINCT subject, property FROM statement SEMI JOIN changed USING (statement_id) ORDER BY subject, property
+"""
+"""Groups in which a version of a statement is in one snapshot only."""
+
+
+def _by_number(table: pa.Table) -> list[str]:
+    return sorted(set(table["id"].to_pylist()), key=lambda name: int(name[1:]))
 
 
 def _days(window: Window) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -61,6 +62,20 @@ nor object has a fact that only one of the snapshots has.
 """
 
 
+CHANGED_STATEMENTS = pa.schema([("subject", pa.string()), ("property", pa.string())])
+"""One row per item and property with a changed statement, ordered by both.
+
+Changed: only one of the snapshots has this version (rank, value, qualifiers) of the statement. Statements without a
+known value do not count; those of a merged item belong to the item that the newer snapshot redirects to.
+"""
+
+NEAREST = pa.schema([("subject", pa.string()), ("neighbour", pa.string()), ("cosine", pa.int64())])
+"""The entities most similar to each subject: ordered by subject, cosine (descending) and neighbour, ids by number.
+
+``cosine``: of the TF-IDF vectors (WikiFactDiff, section 4.4), in millionths, at least 1.
+"""
+
+
 class SimilarSubjects(NamedTuple):
     """Unchanged facts around edits.
 
@@ -75,6 +90,10 @@ class SimilarSubjects(NamedTuple):
 
 class Engine(Protocol):
     """Answers the questions of an export.
+
+    Two questions depend on the profile. What changed: wikibigedit compares current facts (changed_edges), wikifactdiff
+    all statements (changed_statements). What is similar: wikibigedit weighs shared facts (similar_subjects),
+    wikifactdiff takes the cosine of all features (nearest_entities).
 
     Every engine gives the same rows in the same order for the same two snapshots, whatever other snapshots there are.
 
@@ -94,6 +113,14 @@ class Engine(Protocol):
 
     def changed_edges(self, window: Window) -> pa.Table:
         """Subjects and properties whose current objects differ; columns CHANGED_EDGES."""
+        ...
+
+    def changed_statements(self, window: Window) -> pa.Table:
+        """Items and properties whose statements differ; columns CHANGED_STATEMENTS.
+
+        Raises:
+            TimestepError: if the engine does not hold all statements.
+        """
         ...
 
     def two_hops(self, window: Window) -> pa.Table:
@@ -126,5 +153,21 @@ class Engine(Protocol):
             max_df: A fact that more items have does not make subjects similar.
             k: Most facts about similar subjects for each edit.
             pool: Most static facts of each property.
+        """
+        ...
+
+    def nearest_entities(
+        self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
+    ) -> Iterator[pa.Table]:
+        """The documents most similar to each subject, without the subject itself.
+
+        Args:
+            window: Both snapshots.
+            subjects: Column id; items of either snapshot.
+            documents: Column id; items of the older snapshot. Only their features count.
+            n: Most documents for each subject.
+
+        Yields:
+            Some subjects at a time; columns NEAREST.
         """
         ...

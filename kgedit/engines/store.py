@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 
+from kgedit.engines.nearest_entities import find_nearest
 from kgedit.engines.protocol import (
     CHANGED_EDGES,
+    CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
     FUNCTIONAL_BY_DATA,
     SIMILAR,
@@ -40,6 +43,9 @@ class StoreEngine:
 
     def changed_edges(self, window: Window) -> pa.Table:
         return window.select(read_sql("changed_edges")).cast(CHANGED_EDGES)
+
+    def changed_statements(self, window: Window) -> pa.Table:
+        return window.select(read_sql("changed_statements")).cast(CHANGED_STATEMENTS)
 
     def two_hops(self, window: Window) -> pa.Table:
         return window.select(read_sql("two_hop_changes"), {"stop": list(TWO_HOP_STOP_LIST)}).cast(TWO_HOPS)
@@ -80,6 +86,12 @@ class StoreEngine:
         for table in _KEPT:
             connection.execute(f"DROP TABLE {table}")
         return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static.cast(STATIC))
+
+    def nearest_entities(
+        self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
+    ) -> Iterator[pa.Table]:
+        window.run(read_sql("entity_features"), asked_subject=subjects, asked_document=documents)
+        yield from find_nearest(window, n=n)
 
 
 _KEPT = ("touched", "edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")

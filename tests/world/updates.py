@@ -16,7 +16,7 @@ from kgedit.timesteps.wikifactdiff.compat import PAPER, Behaviour
 from kgedit.timesteps.wikifactdiff.difference import compare
 from kgedit.timesteps.wikifactdiff.functional import find_functional
 from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
-from kgedit.timesteps.wikifactdiff.preprocessing import preprocess
+from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import find_updates
 from kgedit.timesteps.wikifactdiff.wording import word_values
 from kgedit.timesteps.wikifactdiff.workspace import open_workspace
@@ -116,6 +116,7 @@ def run_steps(
     both = open_workspace(old, new, spill=folder / "spill")
     workspace, window = both.connection, {"old": old.date, "new": new.date}
     find_functional(StoreEngine(), both, "constraints")
+    find_changed(StoreEngine(), both)
     preprocess(workspace, behaviour, **window)
     find_new_entities(workspace, behaviour, **window)
     compare(workspace)

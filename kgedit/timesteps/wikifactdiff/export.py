@@ -1,4 +1,4 @@
-"""`export-timestep --profile wikifactdiff`: from two snapshots in the store, without the graph.
+"""`export-timestep --profile wikifactdiff`: the same bytes every time and from either engine.
 
 The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it. The
 same snapshots and settings give the same bytes.
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.checksums import write_checksums
+from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.records.cases import SPECIFICITY
@@ -26,6 +27,7 @@ from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.dropped import DROPPED
 from kgedit.timesteps.evidence import find_evidence
@@ -50,7 +52,7 @@ from kgedit.timesteps.wikifactdiff.nearest_triples import (
 )
 from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
 from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
-from kgedit.timesteps.wikifactdiff.preprocessing import preprocess
+from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
 from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.timesteps.wikifactdiff.wording import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
@@ -100,6 +102,7 @@ def export_timestep(
     folder: Path,
     *,
     settings: WikiFactDiffSettings,
+    engine: Engine | None = None,
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
     """Make the timestep between two snapshots, written aside and renamed when it is complete.
@@ -109,14 +112,17 @@ def export_timestep(
         new: The newer one.
         folder: Where it is put; a folder there is replaced.
         settings: What it is made with.
+        engine: Answers the questions of the export; the manifest names it. None asks the store.
         writers: Write further files beside the tables, before the folder is put in place.
 
     Raises:
-        TimestepError: if the dates are in the wrong order, or a file or name is not what it must be.
+        TimestepError: if the dates are in the wrong order, a file or name is not what it must be, or the engine lacks
+            a snapshot or the statements.
         SourceError: if page views cannot be read.
     """
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
+    engine = engine or StoreEngine()
     behaviour(settings.compat)  # a wrong name or file is told before any work
     selection = None if settings.only is None else read_selection(settings.only)
     if settings.compat and settings.functional_by != "constraints":
@@ -125,12 +131,13 @@ def export_timestep(
         )
     with working_folder(folder) as aside:
         with open_workspace(old, new, spill=aside / "spill") as window:
-            find_functional(StoreEngine(), window, settings.functional_by)
-            counted = _make_tables(window.connection, old, new, settings, selection)
+            engine.check(window)
+            find_functional(engine, window, settings.functional_by)
+            counted = _make_tables(engine, window, settings, selection)
             tables = _write_tables(window.connection, aside)
         write_json(
             aside / "timestep.json",
-            describe_export(old, new, settings=settings) | counted | {"tables": tables},
+            describe_export(old, new, settings=settings) | {"engine": engine.name} | counted | {"tables": tables},
         )
         step("writing other forms", 5, _STEPS)
         made = Timestep.open(aside)
@@ -142,7 +149,8 @@ def export_timestep(
 
 
 def describe_export(old: Snapshot, new: Snapshot, *, settings: WikiFactDiffSettings) -> dict[str, Any]:
-    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same."""
+    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same;
+    the engine is not among it, since both give the same rows."""
     return {
         "timestep": f"{old.date}_{new.date}",
         "profile": PROFILE,
@@ -160,6 +168,7 @@ _STEPS = 6
 class _Compared:
     """What was counted up to the updates, by step."""
 
+    changed: dict[str, int]
     preprocessing: dict[str, dict[str, object]]
     entities: dict[str, int]
     difference: dict[str, int]
@@ -169,17 +178,14 @@ class _Compared:
 
 
 def _make_tables(
-    workspace: duckdb.DuckDBPyConnection,
-    old: Snapshot,
-    new: Snapshot,
-    settings: WikiFactDiffSettings,
-    selection: pa.Table | None,
+    engine: Engine, window: Window, settings: WikiFactDiffSettings, selection: pa.Table | None
 ) -> dict[str, Any]:
     """Make the tables of a timestep; returns what was counted on the way."""
-    compared = _find_updates(workspace, old, new, settings, selection)
+    workspace, old, new = window.connection, window.old, window.new
+    compared = _find_updates(engine, window, settings, selection)
     step("finding neighbours", 3, _STEPS)
     find_unchanged_triples(workspace)
-    find_neighbours(workspace, seed=settings.seed)
+    find_neighbours(engine, window, seed=settings.seed)
     draw_random_neighbours(workspace, seed=settings.seed)
     step("wording questions", 4, _STEPS)
     words = RelationWords(
@@ -210,20 +216,18 @@ def _add_specificity(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDif
 
 
 def _find_updates(
-    workspace: duckdb.DuckDBPyConnection,
-    old: Snapshot,
-    new: Snapshot,
-    settings: WikiFactDiffSettings,
-    selection: pa.Table | None,
+    engine: Engine, window: Window, settings: WikiFactDiffSettings, selection: pa.Table | None
 ) -> _Compared:
     """The steps of the paper up to the updates and their popularity."""
-    rules, window = behaviour(settings.compat), {"old": old.date, "new": new.date}
+    workspace, old, new = window.connection, window.old, window.new
+    rules, days = behaviour(settings.compat), {"old": old.date, "new": new.date}
     step("keeping facts", 0, _STEPS)
-    preprocessing = preprocess(workspace, rules, **window)
-    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **window)
+    changed = find_changed(engine, window)
+    preprocessing = preprocess(workspace, rules, **days)
+    entities = find_new_entities(workspace, rules, older_is_slice=old.manifest.get("slice_of") is not None, **days)
     step("comparing", 1, _STEPS)
     difference = compare(workspace)
-    classes = classify(workspace, rules, **window)
+    classes = classify(workspace, rules, **days)
     word_values(workspace)
     funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
     wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
@@ -231,7 +235,7 @@ def _find_updates(
     popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
     find_dropped(workspace)
-    return _Compared(preprocessing, entities, difference, classes, funnel, popularity)
+    return _Compared(changed, preprocessing, entities, difference, classes, funnel, popularity)
 
 
 def _counted(
@@ -240,6 +244,7 @@ def _counted(
     """What the manifest says of the steps and the tables."""
     scenarios = count_by(workspace, "scenario", "updates")
     return {
+        "changed_statements": compared.changed,
         "preprocessing": compared.preprocessing,
         "difference": compared.difference,
         "new_entities": compared.entities,

@@ -11,9 +11,11 @@ from collections.abc import Iterable
 
 import duckdb
 
+from kgedit.engines.protocol import Engine
 from kgedit.store.engine import literal
 from kgedit.store.facts import VALUE_TYPE
 from kgedit.store.schemas import TIME_FIELDS
+from kgedit.store.window import Window
 from kgedit.timesteps.wikifactdiff.compat import Behaviour
 from kgedit.timesteps.wikifactdiff.values import CANONICAL_VALUE, prepare_moments
 from kgedit.timesteps.wikifactdiff.workspace import SIDES, count_by, count_rows
@@ -42,13 +44,28 @@ PREFERRED = "temporal functional: another statement is the preferred one"
 _OBJECT_REASONS = ("object without an article", "object is a list, category, template or disambiguation page")
 
 
+def find_changed(engine: Engine, window: Window) -> dict[str, int]:
+    """Table ``touched`` (id): items with a changed statement. All statements of any other are in both snapshots.
+
+    Args:
+        engine: Finds what changed.
+        window: From open_workspace.
+
+    Returns:
+        How many subjects and properties have a changed statement, and how many subjects.
+    """
+    changed = engine.changed_statements(window)
+    window.run("CREATE TABLE touched AS SELECT DISTINCT subject AS id FROM changed", changed=changed)
+    return {"subjects and properties": changed.num_rows, "subjects": count_rows(window.connection, "touched")}
+
+
 def preprocess(
     workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
 ) -> dict[str, dict[str, object]]:
     """Tables ``old_kept`` and ``new_kept``: statements of touched items that are facts, with their ``term``.
 
     Args:
-        workspace: Items with a date in the window are added to its table ``touched``.
+        workspace: After find_changed; items with a date in the window are added to its table ``touched``.
         behaviour: Of the released code, or the paper's.
         old: Day number of the older snapshot.
         new: Day number of the newer one.
@@ -85,9 +102,8 @@ _DATED = """
         start_first > $old AND start_until <= $new OR end_first > $old AND end_until <= $new
         OR start_precision IS NULL AND point_first > $old AND point_until <= $new)
 """
-"""Items of which both snapshots say the same, with a date in the window: what was entered before the older snapshot
-and begins, ends or is observed after it. A start or an end changes the current facts of most of them, and so the digest
-by which they are touched; a point in time does not, nor do dates of what another rank hides."""
+"""Items whose statements did not change, with a date in the window: what was entered before the older snapshot and
+begins, ends or is observed after it."""
 
 _READ = f"""
     CREATE TABLE {{side}}_read AS

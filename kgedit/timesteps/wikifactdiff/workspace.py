@@ -39,7 +39,7 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> Window:
     """A window whose connection has more views and tables over both snapshots.
 
     View: ``known``, each entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target),
-    ``touched`` (id): items of which the snapshots say different things, and ``meta``, ``restrictive``, ``page``.
+    ``meta``, ``restrictive``, ``page``.
 
     Args:
         old: The older snapshot.
@@ -47,7 +47,7 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> Window:
         spill: Folder for what does not fit in memory.
     """
     window = Window(old, new, spill=spill, memory=_MEMORY)
-    for statement in ("CREATE TABLE redirect AS FROM new_redirects", _KNOWN, _TOUCHED):
+    for statement in ("CREATE TABLE redirect AS FROM new_redirects", _KNOWN):
         window.connection.execute(statement)
     _find_classes(window.connection)
     return window
@@ -77,17 +77,6 @@ _KNOWN = """
     SELECT id, kind, label, description, aliases, wiki_title, datatype
     FROM old_entities ANTI JOIN new_entities USING (id)
 """
-
-_TOUCHED = """
-    CREATE TABLE touched AS
-    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest AND coalesce(o.kind, n.kind) = 'item'
-    UNION
-    SELECT target FROM redirect SEMI JOIN old_entities USING (id) WHERE target[1] = 'Q'
-"""
-"""All statements and facts of any other item are the same in both snapshots (kgedit.store.digests); preprocessing adds
-those that have a date in the window. What an item was
-merged into is read too: its statements come from several items then."""
 
 _EDGES = """
     CREATE TABLE {name} AS

@@ -4,7 +4,7 @@ A document is an entity: its id, each (relation, object) pair and each object it
 The weight of a feature is how often the document has it times ``ln((1 + documents) / (1 + holders)) + 1``, rounded to
 four digits. Dot products of such weights are whole numbers that a double holds exactly, so they are the same in
 whatever order they are summed; a cosine is told to six digits, and ties go to the smaller number of the document.
-The same is in Cypher for people (cypher/read/nearest_triples); tests keep both equal.
+The same is in Cypher (cypher/read/nearest_entities); tests compare both.
 """
 
 from __future__ import annotations
@@ -105,12 +105,14 @@ class NeighbourIndex:
                 yield search.result()
 
     def _search(self, queries: sparse.csr_array, own: Numbers, first: int, n: int) -> Nearest:
-        scale = COSINE_UNIT * _inverse_norms(queries)
+        lengths = _squared_lengths(queries)
         candidates = [_Candidates(n) for _ in own]
         for block in self._blocks:
-            for row, (documents, scores) in enumerate(block.scores(queries)):
+            for row, (documents, products, others) in enumerate(block.products(queries)):
                 other = documents != own[row]
-                candidates[row].take(documents[other], np.rint(scores[other] * scale[row]).astype(np.int64))
+                cosines = COSINE_UNIT * products[other] / np.sqrt(lengths[row] * others[other])
+                # Half rounds up as in Cypher, where the same operations give the same bits.
+                candidates[row].take(documents[other], np.floor(cosines + 0.5).astype(np.int64))
         best = [candidate.best() for candidate in candidates]
         sizes = [len(documents) for documents, _ in best]
         return Nearest(
@@ -126,15 +128,15 @@ class _Block:
     def __init__(self, weighed: sparse.csr_array, start: int) -> None:
         self._start = start
         self._turned = sparse.csr_array(weighed.T)
-        self._inverse_norms = _inverse_norms(weighed)
+        self._lengths = _squared_lengths(weighed)
 
-    def scores(self, queries: sparse.csr_array) -> Iterator[tuple[Numbers, Floats]]:
-        """For each query the documents that share a feature, and the products divided by their lengths."""
+    def products(self, queries: sparse.csr_array) -> Iterator[tuple[Numbers, Floats, Floats]]:
+        """For each query the documents that share a feature, their dot products and their squared lengths."""
         product = queries @ self._turned
-        product.data *= self._inverse_norms[product.indices]
+        lengths = self._lengths[product.indices]
         documents = product.indices.astype(np.int64) + self._start
         for start, end in itertools.pairwise(product.indptr.tolist()):
-            yield documents[start:end], product.data[start:end]
+            yield documents[start:end], product.data[start:end], lengths[start:end]
 
 
 class _Candidates:
@@ -178,7 +180,7 @@ class _Candidates:
         return documents[order], cosines[order]
 
 
-def _inverse_norms(weighed: sparse.csr_array) -> Floats:
-    squares = np.add.reduceat(np.append(weighed.data**2, 0.0), weighed.indptr[:-1])
+def _squared_lengths(weighed: sparse.csr_array) -> Floats:
+    squares: Floats = np.add.reduceat(np.append(weighed.data**2, 0.0), weighed.indptr[:-1])
     squares[np.diff(weighed.indptr) == 0] = 0
-    return np.divide(1, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+    return squares

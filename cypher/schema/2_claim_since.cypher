@@ -1,0 +1,1 @@
+CREATE INDEX claim_since IF NOT EXISTS FOR ()-[c:CLAIM]-() ON (c.since)
