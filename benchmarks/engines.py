@@ -39,13 +39,26 @@ _EDITS = """
 """
 
 
+_SUBJECTS = 100
+"""Subjects whose nearest entities are asked for: every item is compared with each."""
+
+
 def questions(window: Window) -> dict[str, Question]:
     """What an export asks, about the changes of this window."""
     changed = StoreEngine().changed_edges(window)
     edits = window.select(_EDITS, changed=changed)
     print(f"{changed.num_rows:,} changed edges, {edits.num_rows:,} edits", file=sys.stderr)
+    store = StoreEngine()
+    subjects = window.select(
+        "SELECT DISTINCT subject AS id FROM changed ORDER BY md5(subject) LIMIT $few",
+        {"few": _SUBJECTS},
+        changed=store.changed_statements(window),
+    )
+    documents = window.select("SELECT id FROM old_entities WHERE kind = 'item'")
+    print(f"{subjects.num_rows:,} subjects, {documents.num_rows:,} documents", file=sys.stderr)
     return {
         "changed edges": lambda engine, window: engine.changed_edges(window),
+        "changed statements": lambda engine, window: engine.changed_statements(window),
         "two hops": lambda engine, window: engine.two_hops(window),
         "functional by data": lambda engine, window: engine.functional_by_data(
             window, changed, min_subjects=BOUNDS.subjects
@@ -53,6 +66,9 @@ def questions(window: Window) -> dict[str, Question]:
         "functional by constraint": lambda engine, window: engine.functional_by_constraint(window),
         "similar subjects": lambda engine, window: pa.concat_tables(
             engine.similar_subjects(window, edits, max_df=500, k=10, pool=1000), promote_options="default"
+        ),
+        f"nearest entities of {_SUBJECTS}": lambda engine, window: pa.concat_tables(
+            engine.nearest_entities(window, subjects, documents, n=500)
         ),
     }
 

@@ -9,6 +9,7 @@
 // $n (integer, default 500): most documents for each subject
 // Returns:
 // subject: QID
+// subject_label: its label
 // neighbour: QID of a document
 // neighbour_label: its label
 // cosine: in millionths
@@ -97,5 +98,5 @@ CALL (found) {
   WITH one[0] AS x, one[1] AS cosine
   RETURN x, cosine ORDER BY cosine DESC, toInteger(substring(x.id, 1)) LIMIT $n
 }
-RETURN s.id AS subject, x.id AS neighbour, x.label AS neighbour_label, cosine
+RETURN s.id AS subject, s.label AS subject_label, x.id AS neighbour, x.label AS neighbour_label, cosine
 ORDER BY i, cosine DESC, toInteger(substring(neighbour, 1))

@@ -59,39 +59,55 @@ class StoreEngine:
         return window.select(read_sql("functional_by_constraint")).cast(FUNCTIONAL_BY_CONSTRAINT)
 
     def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
-        edits = edits.select(["case_id", "subject", "property"]).sort_by(
-            [("property", "ascending"), ("case_id", "ascending")]
-        )
+        edits = sorted_edits(edits)
         items = "SET VARIABLE items = (SELECT count(*) FROM old_entities WHERE kind = 'item')"
-        connection = window.connection
-        connection.execute(f"{items}; SET VARIABLE max_df = {int(max_df)}")
-        window.run(read_sql("static_facts"), asked=edits.select(["property"]))
+        window.connection.execute(f"{items}; SET VARIABLE max_df = {int(max_df)}")
+        window.run(read_sql("static_facts"), edits=edits)
         window.run(read_sql("shared_facts"), edits=edits)
-        query = read_sql("similar_facts")
-        # As written, the joins start from the edits. DuckDB would join edits to all facts of a property first: 70 times
-        # as slow at 250,000 statements, and it spilled.
-        connection.execute("SET disabled_optimizers = 'join_order'")
-        try:
-            found = [
-                window.select(query, {"k": k}, batch=edits.slice(start, _EDITS_AT_ONCE)).cast(SIMILAR)
-                for start in range(0, edits.num_rows, _EDITS_AT_ONCE)
-            ]
-        finally:
-            connection.execute("RESET disabled_optimizers")
-        static = window.select(
-            "FROM static_fact QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool "
-            "ORDER BY property, subject",
-            {"pool": pool},
-        )
-        for table in _KEPT:
-            connection.execute(f"DROP TABLE {table}")
-        return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static.cast(STATIC))
+        return rank_similar(window, edits, k=k, pool=pool)
 
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
     ) -> Iterator[pa.Table]:
         window.run(read_sql("entity_features"), asked_subject=subjects, asked_document=documents)
         yield from find_nearest(window, n=n)
+
+
+def sorted_edits(edits: pa.Table) -> pa.Table:
+    """Columns case_id, subject and property, by property and case."""
+    return edits.select(["case_id", "subject", "property"]).sort_by(
+        [("property", "ascending"), ("case_id", "ascending")]
+    )
+
+
+def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> SimilarSubjects:
+    """The best static facts about similar subjects, from the tables of static_facts.sql and shared_facts.sql.
+
+    Args:
+        window: With these tables, which are dropped.
+        edits: From sorted_edits.
+        k: Most facts about similar subjects for each edit.
+        pool: Most static facts of each property.
+    """
+    connection, query = window.connection, read_sql("similar_facts")
+    # As written, the joins start from the edits. DuckDB would join edits to all facts of a property first: 70 times
+    # as slow at 250,000 statements, and it spilled.
+    connection.execute("SET disabled_optimizers = 'join_order'")
+    try:
+        found = [
+            window.select(query, {"k": k}, batch=edits.slice(start, _EDITS_AT_ONCE)).cast(SIMILAR)
+            for start in range(0, edits.num_rows, _EDITS_AT_ONCE)
+        ]
+    finally:
+        connection.execute("RESET disabled_optimizers")
+    static = window.select(
+        "FROM static_fact QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool "
+        "ORDER BY property, subject",
+        {"pool": pool},
+    )
+    for table in _KEPT:
+        connection.execute(f"DROP TABLE {table}")
+    return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static.cast(STATIC))
 
 
 _KEPT = ("touched", "edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")

@@ -59,7 +59,7 @@ from kgedit.wording.voices import voices
 
 QUERIES = (
     *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
-    *("static_facts", "similar_facts"),
+    *("static_facts", "shared_facts"),
 )
 """Each a file of cypher/read and one of kgedit/engines/sql."""
 
@@ -349,7 +349,8 @@ def _sha256(path: Path) -> str:
 
 
 def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
-    texts = json.dumps({name: [read_query(name).text, read_sql(name)] for name in QUERIES}, sort_keys=True)
+    asked = {name: [read_query(name).text, read_sql(name)] for name in QUERIES}
+    texts = json.dumps(asked | {"similar_facts": read_sql("similar_facts")}, sort_keys=True)
     return {
         "seed": settings.seed,
         "known_facts": settings.known_facts,

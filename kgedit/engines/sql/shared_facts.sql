@@ -1,9 +1,8 @@
 -- Finds: Which items have a fact that an edited subject has in the older snapshot, for facts of at most max_df items.
 -- Weights are whole millionths: their sum is the same in whatever order it is taken.
--- Reads: edits (case_id, subject, property), edited_subject (static_facts.sql), old_facts, new_facts; the variables
--- items (of the older snapshot) and max_df
--- Returns: feature (subject, property, object), pair (pair, property, object, weight), holder (pair, subject),
--- own_fact (subject, property, object): what the edited subjects have in either snapshot
+-- Reads: edits (case_id, subject, property), edited_subject (static_facts.sql), old_facts; the variables items
+-- (of the older snapshot) and max_df
+-- Returns: feature (subject, property, object), pair (pair, property, object, weight), holder (pair, subject)
 CREATE OR REPLACE TEMP TABLE feature AS
 SELECT DISTINCT e.subject, f.property, f.object
 FROM old_facts f JOIN (SELECT DISTINCT subject FROM edits) e USING (subject);
@@ -20,8 +19,3 @@ FROM (
 CREATE OR REPLACE TEMP TABLE holder AS
 SELECT pair, f.subject FROM old_facts f JOIN pair USING (property, object)
 WHERE f.subject[1] = 'Q' AND f.subject NOT IN (FROM edited_subject);
-
-CREATE OR REPLACE TEMP TABLE own_fact AS
-SELECT subject, property, object FROM old_facts SEMI JOIN edits USING (subject, property)
-UNION
-SELECT subject, property, object FROM new_facts SEMI JOIN edits USING (subject, property);

@@ -25,10 +25,12 @@ from kgedit.graph.connection import Graph, Parameters
 from kgedit.graph.queries import read_queries
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import filter_changes, find_changes
 from kgedit.timesteps.labels import read_labels
+from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.relation_families import read_families
 from kgedit.timesteps.timestep import TABLES, Timestep
 
@@ -232,19 +234,22 @@ ENGINE_WINDOWS = [
 ]
 
 
+@pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize(("world", "older", "newer"), ENGINE_WINDOWS)
 def test_both_engines_write_the_same_bytes(
-    home_of: Callable[[str], Path], tmp_path: Path, world: str, older: str, newer: str
+    home_of: Callable[[str], Path], tmp_path: Path, world: str, older: str, newer: str, profile: str
 ) -> None:
     manifests = {}
     for engine in ENGINES[1:]:
-        command = ["export-timestep", "--from", older, "--to", newer, "--engine", engine, "--out"]
+        command = ["export-timestep", "--from", older, "--to", newer, "--profile", profile, "--engine", engine, "--out"]
         kgedit(home_of(world), *command, tmp_path / engine)
         manifests[engine] = json.loads((tmp_path / engine / "timestep.json").read_text(encoding="utf-8"))
         assert manifests[engine].pop("engine") == engine
     assert manifests["graph"] == manifests["store"]
-    assert manifests["graph"]["funnel"]["kept"]
-    assert manifests["graph"]["two_hops"]["found"]
+    # No statement of pat has a date, so nothing of it is decided by the rules of WikiFactDiff.
+    assert bool(manifests["graph"]["funnel"]["kept"]) == ((world, profile) != ("pat", "wikifactdiff"))
+    assert manifests["graph"]["funnel"]["changed"]
+    assert profile == "wikifactdiff" or manifests["graph"]["two_hops"]["found"]
     for path in (tmp_path / "graph").iterdir():
         if path.name not in {"timestep.json", "SHA256SUMS"}:
             assert path.read_bytes() == (tmp_path / "store" / path.name).read_bytes()
@@ -254,13 +259,17 @@ def test_both_engines_write_the_same_bytes(
         assert (tmp_path / "graph" / "timestep.json").read_bytes() == made
 
 
-ASKED_BY_DATA = {"changed_edges", "two_hop_changes", "functional_by_data", "static_facts", "similar_facts"}
-ASKED_BY_CONSTRAINT = ASKED_BY_DATA - {"functional_by_data"} | {"functional_by_constraint"}
+FUNCTIONAL = {"data": {"functional_by_data"}, "constraints": {"functional_by_constraint"}}
+ASKED = {
+    "wikibigedit": {"changed_edges", "two_hop_changes", "static_facts", "shared_facts"},
+    "wikifactdiff": {"changed_statements", "nearest_entities"},
+}
 
 
-@pytest.mark.parametrize(("by", "asked"), [("data", ASKED_BY_DATA), ("constraints", ASKED_BY_CONSTRAINT)])
+@pytest.mark.parametrize("by", FUNCTIONAL)
+@pytest.mark.parametrize("profile", PROFILES)
 def test_the_graph_answers_every_question(
-    sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, asked: set[str]
+    sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, by: str
 ) -> None:
     texts = {query.text: name for name, query in read_queries().items()}
     answered = set()
@@ -273,10 +282,10 @@ def test_the_graph_answers_every_question(
     monkeypatch.setattr(Graph, "table", table)
     home = Home(sample_home)
     made = [
-        home.export_timestep(*STEPS[0], out=tmp_path / engine, engine=engine, functional_by=by)
+        home.export_timestep(*STEPS[0], out=tmp_path / engine, engine=engine, functional_by=by, profile=profile)
         for engine in ("auto", "store")
     ]
-    assert answered == asked
+    assert answered == ASKED[profile] | FUNCTIONAL[by]
     assert [timestep.manifest["engine"] for timestep in made] == ["graph", "store"]
     assert made[0].manifest["tables"] == made[1].manifest["tables"]
 
@@ -288,6 +297,15 @@ def test_auto_takes_the_store_for_large_windows_and_where_the_graph_lacks_a_snap
     with monkeypatch.context() as patch:
         patch.setattr(exporting, "MOST_CHANGED_ITEMS", 5)
         assert home.export_timestep(*STEPS[0], out=tmp_path / "large").manifest["engine"] == "store"
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "MOST_PAIRS", 1_000)  # the sample has 100,000 pairs of a changed item and an item
+        made = home.export_timestep(*STEPS[0], out=tmp_path / "pairs", profile="wikifactdiff")
+        assert made.manifest["engine"] == "store"
+        assert home.export_timestep(*STEPS[0], out=tmp_path / "no-pairs").manifest["engine"] == "graph"
+    with monkeypatch.context() as patch:
+        patch.setattr(exporting, "kept_scope", lambda _: Scope(evidence=False))
+        made = home.export_timestep(*STEPS[0], out=tmp_path / "no-statements", profile="wikifactdiff")
+        assert made.manifest["engine"] == "store"
     monkeypatch.setattr(Graph, "snapshot_dates", lambda _: [])
     assert home.export_timestep(*STEPS[0], out=tmp_path / "lacking").manifest["engine"] == "store"
 
@@ -302,7 +320,7 @@ def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monk
         home.export_timestep(older, newer, out=tmp_path / "spark", engine="spark")
     with pytest.raises(GraphError):
         home.export_timestep(older, newer, out=tmp_path / "auto")
-    with pytest.raises(TimestepError, match="reads the store alone"):
+    with pytest.raises(GraphError):
         home.export_timestep(older, newer, out=tmp_path / "graph", engine="graph", profile="wikifactdiff")
 
 

@@ -20,6 +20,7 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "queries"
 WINDOW = {"from": "2021-01-04", "to": "2023-02-27"}
 PARAMETERS = {
     "changed_edges": WINDOW,
+    "changed_statements": WINDOW,
     "edge_diff_counts": WINDOW,
     "facts_on_date": {"subject": "Q183", "date": "2023-02-27"},
     "find_terms": {"name": "germany", "limit": "5"},
@@ -28,9 +29,9 @@ PARAMETERS = {
     "memory_facts": {"date": "2023-02-27", "properties": "P6", "subjects": "3"},
     "memory_subjects": {"question": "Who is the spouse of the head of government of norway?"},
     "memory_walk": {"subjects": "Q20", "date": "2023-02-27", "limit": "5"},
+    "nearest_entities": WINDOW | {"subjects": "Q183", "documents": "Q142,Q183,Q38", "n": "2"},
     "nearest_triples": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
-    "similar_facts": WINDOW
-    | {"edits": json.dumps([{"case_id": "Q183:P6", "subject": "Q183", "property": "P6"}]), "k": "3"},
+    "shared_facts": {"from": "2021-01-04", "subjects": "Q183", "max_df": "5"},
     "similar_static_facts": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "similar_subjects": {"subject": "Q183", "date": "2021-01-04", "k": "5"},
     "statement_history": {"subject": "Q183", "property": "P6"},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kgedit.engines.store import StoreEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.snapshots import list_snapshots
@@ -35,9 +36,10 @@ def test_the_store_finds_the_neighbours_that_cypher_finds(
 ) -> None:
     home = home_of(world)
     old, new, *_ = list_snapshots(home)
-    workspace = open_workspace(old, new, spill=tmp_path / "spill").connection
+    window = open_workspace(old, new, spill=tmp_path / "spill")
+    workspace = window.connection
     workspace.execute(SLICE.format(limit=limit) + ";" + UNCHANGED_TRIPLES)
-    find_neighbours(workspace, n=50, k=5)
+    find_neighbours(StoreEngine(), window, n=50, k=5)
     edits = workspace.execute("SELECT subject, property FROM update_group ORDER BY ALL").fetchall()
     query = read_query("nearest_triples")
     found = 0

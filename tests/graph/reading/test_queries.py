@@ -78,7 +78,7 @@ def test_facts_of_the_store_are_those_of_the_oracle(window: tuple[Snapshot, Snap
 def test_the_engines_agree(graph: Graph, window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     with Window(*window, spill=tmp_path / "spill") as both:
         engines = GraphEngine(graph), StoreEngine()
-        for question in ("changed_edges", "two_hops", "functional_by_constraint"):
+        for question in ("changed_edges", "changed_statements", "two_hops", "functional_by_constraint"):
             answers = [getattr(engine, question)(both) for engine in engines]
             assert answers[0].equals(answers[1]), question
             assert answers[0].num_rows or question == "functional_by_constraint"
@@ -97,7 +97,7 @@ def test_the_engines_find_the_same_similar_subjects(
     monkeypatch: pytest.MonkeyPatch,
     batch: int,
 ) -> None:
-    monkeypatch.setattr(graph_engine, "_EDITS_AT_ONCE", batch)
+    monkeypatch.setattr(graph_engine, "_EDITED_AT_ONCE", batch)
     edits = edits_of(oracle)[: 30 * batch]
     with Window(*window, spill=tmp_path / "spill") as both:
         for max_df in (500, 2):
@@ -109,6 +109,28 @@ def test_the_engines_find_the_same_similar_subjects(
             assert answers[0].static.equals(answers[1].static)
             assert answers[0].similar.num_rows or max_df == 2
             assert True in answers[0].static["untouched"].to_pylist()
+
+
+@pytest.mark.parametrize("batch", [3, 500])
+def test_the_engines_find_the_same_nearest_entities(
+    graph: Graph, window: tuple[Snapshot, Snapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(graph_engine, "_SUBJECTS_AT_ONCE", batch)
+    with Window(*window, spill=tmp_path / "spill") as both:
+        subjects = both.select(
+            "SELECT DISTINCT subject AS id FROM changed ORDER BY md5(subject) LIMIT $few",
+            {"few": 7},
+            changed=StoreEngine().changed_statements(both),
+        )
+        # Not all items: what is no document counts for no weight, length or neighbour.
+        documents = both.select("SELECT id FROM old_entities WHERE kind = 'item' AND md5_number_lower(id) % 4 > 0")
+        answers = [
+            pa.concat_tables(engine.nearest_entities(both, subjects, documents, n=20))
+            for engine in (GraphEngine(graph), StoreEngine())
+        ]
+    assert answers[0].equals(answers[1])
+    assert len(set(answers[0]["subject"].to_pylist())) == subjects.num_rows
+    assert answers[0]["cosine"].to_pylist() != [10**6] * answers[0].num_rows
 
 
 def test_changed_edges(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
@@ -187,7 +209,7 @@ def test_edge_diff_counts(graph: Graph, window: tuple[Snapshot, Snapshot], oracl
     assert rows
 
 
-SEEKS = {"changed_edges": 2, "two_hop_changes": 2, "edge_diff_counts": 2}
+SEEKS = {"changed_edges": 2, "changed_statements": 2, "two_hop_changes": 2, "edge_diff_counts": 2}
 
 
 @pytest.fixture(scope="module")
@@ -207,14 +229,18 @@ def test_looking_for_changes_costs_what_changed(
 
 
 @pytest.mark.parametrize(
-    "name", ["facts_on_date", "similar_subjects", "similar_static_facts", "similar_facts", "statement_history"]
+    "name",
+    [
+        *("facts_on_date", "similar_subjects", "similar_static_facts", "statement_history"),
+        *("shared_facts", "nearest_entities"),
+    ],
 )
 def test_looking_at_a_subject_costs_what_is_around_it(
     graph: Graph, whole_window: tuple[Snapshot, Snapshot], name: str
 ) -> None:
     query = read_query(name)
-    edit = {"case_id": "Q1:P6", "subject": "Q1", "property": "P6"}
-    given = dates(whole_window) | {"date": whole_window[0].date, "edits": [edit]} | edit
+    edit = {"subject": "Q1", "property": "P6", "subjects": ["Q1"], "documents": ["Q2"]}
+    given = dates(whole_window) | {"date": whole_window[0].date} | edit
     operators = plan_of(graph, query.text, {p.name: p.default for p in query.parameters} | given)
     assert any("NodeUniqueIndexSeek" in operator for operator in operators), operators
     assert not [operator for operator in operators if "Scan" in operator], operators

@@ -11,6 +11,7 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.engines.graph import GraphEngine
 from kgedit.engines.store import StoreEngine
+from kgedit.errors import TimestepError
 from kgedit.graph.connection import Graph
 from kgedit.store.window import Window
 
@@ -45,3 +46,10 @@ def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, sco
         counted = engine.functional_by_data(window, edits, min_subjects=2)
         assert counted.to_pylist() == [{"property": "P6", "subjects": 5, "functional": 1.0}]
         assert engine.functional_by_constraint(window) == store.functional_by_constraint(window)
+        ids = edits.select(["subject"]).rename_columns(["id"])
+        documents = pa.table({"id": ["Q2", "Q3", "Q51"]})
+        nearest = [list(one.nearest_entities(window, ids, documents, n=5)) for one in (engine, store)]
+        assert nearest[0] == nearest[1]
+        assert nearest[0][0]["neighbour"].to_pylist() == ["Q2", "Q3"]
+        with pytest.raises(TimestepError, match="does not hold all statements"):
+            engine.changed_statements(window)

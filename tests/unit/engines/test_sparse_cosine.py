@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kgedit.engines import sparse_cosine
 from kgedit.engines.sparse_cosine import COSINE_UNIT, NeighbourIndex, inverse_frequencies, weigh
-from kgedit.timesteps.wikifactdiff import neighbours
 
 DOCUMENTS, FEATURES = 700, 300
 
@@ -46,8 +46,8 @@ def plain(counts: sparse.csr_array, weights: np.ndarray, own: np.ndarray, n: int
 def test_it_is_the_plain_product_in_whatever_blocks(
     counts: sparse.csr_array, monkeypatch: pytest.MonkeyPatch, documents_at_once: int, queries_at_once: int, n: int
 ) -> None:
-    monkeypatch.setattr(neighbours, "_DOCUMENTS_AT_ONCE", documents_at_once)
-    monkeypatch.setattr(neighbours, "_QUERIES_AT_ONCE", queries_at_once)
+    monkeypatch.setattr(sparse_cosine, "_DOCUMENTS_AT_ONCE", documents_at_once)
+    monkeypatch.setattr(sparse_cosine, "_QUERIES_AT_ONCE", queries_at_once)
     weights = inverse_frequencies(np.bincount(counts.indices, minlength=FEATURES), DOCUMENTS)
     own = np.arange(DOCUMENTS)
     index = NeighbourIndex(counts, weights)

@@ -1,0 +1,26 @@
+// Finds: Facts that some subjects have in a snapshot, with all other items that have them too: what makes subjects alike.
+// A fact that several of the subjects have is looked up once; of a common one at most $max_df + 1 holders are read.
+// Parameters:
+// $subjects (ids): whose likes are sought
+// $from (date): snapshot
+// $max_df (integer, default 500): facts that more items have do not count
+// Returns:
+// property: PID
+// object: id of the value
+// object_label: its label
+// weight: ln(items of the snapshot / items that have the fact), in whole millionths
+// subjects: which of the subjects have it; ids
+// holders: items that have it; QIDs
+MATCH (d:Snapshot {date: $from})
+WITH d.items AS items
+UNWIND $subjects AS id
+MATCH (s:Term {id: id})-[f:FACT]->(v) WHERE f.since <= $from < f.until
+WITH items, v, f.property AS property, collect(id) AS subjects
+CALL (v, property) {
+  MATCH (v)<-[g:FACT {property: property}]-(other:Item) WHERE g.since <= $from < g.until
+  WITH other LIMIT $max_df + 1
+  RETURN collect(other) AS holders
+}
+WITH items, v, property, subjects, holders, size(holders) AS df WHERE 1 < df <= $max_df
+RETURN property, v.id AS object, v.label AS object_label, toInteger(round(1e6 * log(1.0 * items / df))) AS weight,
+       subjects, [other IN holders | other.id] AS holders
