@@ -24,7 +24,7 @@ from graph_costs import Meter
 from kgedit.engines.graph import GraphEngine
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
-from kgedit.graph.connection import Graph
+from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
@@ -78,7 +78,7 @@ def measure(home: Path, *, warm_up: int) -> None:
     old, new = list_snapshots(home)[:2]
     meter = Meter(home)
     print(f"{'processor s (wall s)':<28}{'graph':>18}{'store':>18}{'ratio':>8}  equal rows")
-    with Graph.open(home) as graph, Window(old, new, spill=home / "spill") as window:
+    with open_finished(home) as graph, Window(old, new, spill=home / "spill") as window:
         engines = GraphEngine(graph), StoreEngine()
         for name, ask in questions(window).items():
             answers = []

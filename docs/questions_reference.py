@@ -11,10 +11,13 @@ FILE = Path(__file__).parent / "reference" / "questions.md"
 
 QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
-        "Which edges changed?",
-        "Subjects and properties whose current objects differ between the snapshots: the candidates for edits.",
-        ("changed_edges",),
-        ("changed_edges",),
+        "What changed?",
+        "The candidates for edits. wikibigedit compares current facts: subjects and properties whose objects differ. "
+        "wikifactdiff compares statements of any rank, ended ones included: subjects and properties with a version of a "
+        "statement that one snapshot lacks. Its rules then judge the statements, with ranks, dates and qualifiers from "
+        "the snapshots.",
+        ("changed_edges", "changed_statements"),
+        ("changed_edges", "changed_statements"),
     ),
     (
         "How functional are their relations?",
@@ -24,16 +27,19 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     (
         "Which new edges chain into two hops?",
-        "Pairs of new facts of which the second starts where the first ends.",
+        "wikibigedit alone. Pairs of new facts of which the second starts where the first ends.",
         ("two_hop_changes",),
         ("two_hop_changes",),
     ),
     (
         "Which similar subjects should not change?",
-        "Unchanged facts of the edits' relations, and for each edit those about the most similar subjects: locality "
-        "probes. The graph is asked in batches of 1,000 edits, the store in batches of 8,000.",
-        ("static_facts", "similar_facts"),
-        ("static_facts", "shared_facts", "similar_facts"),
+        "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share the "
+        "rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks them "
+        "for both, and the facts that it chooses from are those of `static_facts.sql`. wikifactdiff: the entities with "
+        "the highest cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
+        "sparse matrices (`kgedit/engines/nearest_entities.py`).",
+        ("static_facts", "shared_facts", "nearest_entities"),
+        ("static_facts", "shared_facts", "similar_facts", "entity_features"),
     ),
 )
 """Title, explanation, Cypher files, SQL files."""

@@ -18,6 +18,7 @@ from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
+from kgedit.graph.locks import say
 from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
@@ -169,15 +170,16 @@ def _open_engine(home: Path, old: Snapshot, new: Snapshot, options: ExportOption
     with open_finished(home) as graph:
         engine = GraphEngine(graph)
         lacks = not {old.date, new.date} <= set(graph.snapshot_dates())
-        if options.profile == "wikifactdiff" and not engine.holds_statements:
-            lacks = True
         yield StoreEngine() if lacks and is_free else engine
 
 
 def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str:
     """The engine that `auto` takes: the graph's where the home has a suitable graph and the window is small enough."""
     scope = kept_scope(home)
-    if scope is None or (profile == "wikifactdiff" and scope != Scope()):
+    if scope is None:
+        return StoreEngine.name
+    if profile == "wikifactdiff" and scope != Scope():
+        say(f"The graph holds {scope.describe()}: the store answers, which has all statements.")
         return StoreEngine.name
     with Window(old, new, spill=home / ".spill") as window:
         found = window.select(

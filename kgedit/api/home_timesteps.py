@@ -62,7 +62,7 @@ class HomeTimesteps(HomeFolder):
             personas: Folder of personas; None for the shipped ones.
             forms: Further forms to write beside the tables; None for the profile's own.
             overwrite: Whether the folder is replaced if it holds anything else.
-            profile: What counts as a change: "wikibigedit" or "wikifactdiff", which needs no graph.
+            profile: What counts as a change: "wikibigedit" or "wikifactdiff".
             compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
             pageviews: Monthly files of page views: views of subjects and objects, and wikifactdiff's popularity.
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
@@ -78,10 +78,10 @@ class HomeTimesteps(HomeFolder):
                 window and are no case.
             only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
             counts: How often a corpus names subjects and objects: a file of labels or ids with their counts, or texts
-                in which labels are counted (.txt, .jsonl, .parquet, or a folder of these); None for none.
-            engine: wikibigedit: what answers the questions of an export: "graph", with Cypher; "store", with SQL over
-                the snapshots, without a server; or "auto": the graph where this home has one and at most 20,000 items
-                differ, else the store. The tables are the same bytes.
+                in which labels are counted (.txt, .jsonl, .parquet, or a folder of these); None means no counts.
+            engine: What answers the questions of an export: "graph", with Cypher; "store", with SQL over the snapshots,
+                without a server; or "auto": the graph where this home has one that suits, and the window is small
+                enough (docs/graph.md), else the store. The tables are the same bytes.
 
         Raises:
             StoreError: if a snapshot is not loaded.

@@ -45,7 +45,7 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
               help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
 @click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
-              help="What counts as a change. wikifactdiff needs no graph.")  # fmt: skip
+              help="What counts as a change.")  # fmt: skip
 @click.option("--kinds", metavar="KIND,...", default="", shell_complete=completion.kinds,
               help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -65,7 +65,7 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--counts", type=click.Path(path_type=Path, exists=True),
               help="Counts of labels or ids in a corpus (tab, CSV, JSON), or texts to count labels in.")  # fmt: skip
 @click.option("--engine", type=click.Choice(("auto", "graph", "store")), default="auto", show_default=True,
-              help="wikibigedit: ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
+              help="Ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
 @result_format
 def export_timestep(
@@ -182,6 +182,9 @@ def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
 
 
 def _tell_updates(manifest: dict[str, Any]) -> None:
+    if "changed_statements" in manifest:  # not in timesteps of earlier versions, which are kept
+        found = manifest["changed_statements"]["subjects and properties"]
+        say(f"{found:>8,} subjects and properties with a changed statement (engine: {manifest['engine']})")
     for side, told in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):
         say(f"{side['read']:>8,} statements of touched items in the {told} snapshot, {side['kept']:,} of them facts")
     funnel = manifest["funnel"]
