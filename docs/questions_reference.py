@@ -13,9 +13,9 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "What changed?",
         "The candidates for edits. wikibigedit compares current facts: subjects and properties whose objects differ. "
-        "wikifactdiff compares statements of any rank, ended ones included: subjects and properties with a version of a "
-        "statement that one snapshot lacks. Its rules then judge the statements, with ranks, dates and qualifiers from "
-        "the snapshots.",
+        "wikifactdiff compares statements of any rank, ended ones included: subjects and properties with a version of "
+        "a statement that one snapshot lacks. Its rules then judge the statements, with ranks, dates and qualifiers "
+        "from the snapshots.",
         ("changed_edges", "changed_statements"),
         ("changed_edges", "changed_statements"),
     ),
@@ -33,9 +33,9 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     (
         "Which similar subjects should not change?",
-        "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share the "
-        "rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks them "
-        "for both, and the facts that it chooses from are those of `static_facts.sql`. wikifactdiff: the entities with "
+        "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share "
+        "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "
+        "them for both, and the facts that it chooses from are those of `static_facts.sql`. wikifactdiff: the entities with "
         "the highest cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
         "sparse matrices (`kgedit/engines/nearest_entities.py`).",
         ("static_facts", "shared_facts", "nearest_entities"),
