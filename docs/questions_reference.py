@@ -35,8 +35,8 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "Which similar subjects should not change?",
         "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share "
         "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "
-        "them for both, and the facts that it chooses from are those of `static_facts.sql`. wikifactdiff: the entities with "
-        "the highest cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
+        "them for both, choosing from the facts of `static_facts.sql`. wikifactdiff: the entities with the highest "
+        "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
         "sparse matrices (`kgedit/engines/nearest_entities.py`).",
         ("static_facts", "shared_facts", "nearest_entities"),
         ("static_facts", "shared_facts", "similar_facts", "entity_features"),

@@ -13,8 +13,9 @@
 // neighbour: QID of a document
 // neighbour_label: its label
 // cosine: in millionths
-UNWIND $subjects AS id
-MATCH (s:Term {id: id})
+UNWIND range(0, size($subjects) - 1) AS i
+MATCH (s:Term {id: $subjects[i]})
+WITH s ORDER BY i
 WITH collect(s) AS subjects
 CALL (subjects) {
   UNWIND range(0, size(subjects) - 1) AS i
