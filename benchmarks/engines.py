@@ -39,7 +39,7 @@ _EDITS = """
 """
 
 
-_SUBJECTS = 100
+_SUBJECTS = 20
 """Subjects whose nearest entities are asked for: every item is compared with each."""
 
 

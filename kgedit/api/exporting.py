@@ -44,9 +44,9 @@ MOST_CHANGED_ITEMS = 20_000
 """Items that differ between the snapshots up to which `auto` takes the graph: beyond, Cypher takes minutes
 (docs/performance.md)."""
 
-MOST_PAIRS = 20_000_000
-"""Changed items times items up to which `auto` takes the graph for the profile wikifactdiff, whose cosine compares most
-pairs: beyond, Cypher takes minutes (docs/performance.md)."""
+MOST_ITEMS, MOST_PAIRS = 20_000, 20_000_000
+"""Items, and changed items times items, up to which `auto` takes the graph for the profile wikifactdiff, whose cosine
+compares most pairs: beyond, Cypher takes minutes and gigabytes (docs/performance.md)."""
 
 _AGAIN = "give the same command again"
 
@@ -187,8 +187,9 @@ def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str
             "FROM old_entities o FULL JOIN new_entities n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
         )
     changed, items = (found[name][0].as_py() for name in ("changed", "items"))
-    pairs = changed * items if profile == "wikifactdiff" else 0
-    suits = changed <= MOST_CHANGED_ITEMS and pairs <= MOST_PAIRS
+    suits = changed <= MOST_CHANGED_ITEMS
+    if profile == "wikifactdiff":
+        suits = suits and items <= MOST_ITEMS and changed * items <= MOST_PAIRS
     return GraphEngine.name if suits else StoreEngine.name
 
 
