@@ -38,7 +38,7 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "them for both, choosing from the facts of `static_facts.sql`. wikifactdiff: the entities with the highest "
         "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
         "sparse matrices (`kgedit/engines/nearest_entities.py`).",
-        ("static_facts", "shared_facts", "nearest_entities"),
+        ("shared_facts", "nearest_entities"),
         ("static_facts", "shared_facts", "similar_facts", "entity_features"),
     ),
 )

@@ -14,7 +14,6 @@ from kgedit.engines.protocol import (
     FUNCTIONAL_BY_CONSTRAINT,
     FUNCTIONAL_BY_DATA,
     NEAREST,
-    STATIC,
     TWO_HOPS,
     SimilarSubjects,
 )
@@ -40,6 +39,8 @@ class GraphEngine:
 
     A graph that holds a part of the snapshots (kgedit.store.scope) answers what changed within its scope. What is asked
     of all facts, changed or not, is then asked of the snapshots: how functional relations are, and similar subjects.
+    Which facts about similar subjects did not change is read from the snapshots in any case: comparing the facts of a
+    relation takes Cypher twice as long as finding the subjects (docs/performance.md).
 
     Attributes:
         holds_statements: Whether the graph has every version of every statement, and so can answer changed_statements.
@@ -115,9 +116,7 @@ class GraphEngine:
         ]
         window.run(read_sql("static_facts"), edits=edits)
         window.run(_SHARED_TABLES, shared=pa.concat_tables([_SHARED_FACTS.empty_table(), *shared]))
-        similar = rank_similar(window, edits, k=k, pool=pool).similar
-        static = self._ask("static_facts", _days(window) | {"properties": _distinct(edits), "limit": pool}, STATIC)
-        return SimilarSubjects(similar, static)
+        return rank_similar(window, edits, k=k, pool=pool)
 
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int

@@ -59,9 +59,12 @@ from kgedit.wording.voices import voices
 
 QUERIES = (
     *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
-    *("static_facts", "shared_facts"),
+    "shared_facts",
 )
 """Each a file of cypher/read and one of kgedit/engines/sql."""
+
+_SQL_FOR_BOTH = ("static_facts", "similar_facts")
+"""Files of kgedit/engines/sql that complete the answer of either engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,7 +353,7 @@ def _sha256(path: Path) -> str:
 
 def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
     asked = {name: [read_query(name).text, read_sql(name)] for name in QUERIES}
-    texts = json.dumps(asked | {"similar_facts": read_sql("similar_facts")}, sort_keys=True)
+    texts = json.dumps(asked | {name: read_sql(name) for name in _SQL_FOR_BOTH}, sort_keys=True)
     return {
         "seed": settings.seed,
         "known_facts": settings.known_facts,

@@ -261,7 +261,7 @@ def test_both_engines_write_the_same_bytes(
 
 FUNCTIONAL = {"data": {"functional_by_data"}, "constraints": {"functional_by_constraint"}}
 ASKED = {
-    "wikibigedit": {"changed_edges", "two_hop_changes", "static_facts", "shared_facts"},
+    "wikibigedit": {"changed_edges", "two_hop_changes", "shared_facts"},
     "wikifactdiff": {"changed_statements", "nearest_entities"},
 }
 
