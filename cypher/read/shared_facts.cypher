@@ -9,18 +9,21 @@
 // object: id of the value
 // object_label: its label
 // weight: ln(items of the snapshot / items that have the fact), in whole millionths
-// subjects: which of the subjects have it; ids
-// holders: items that have it; QIDs
+// subjects: which of the subjects have it; ids, sorted
+// holders: items that have it; QIDs, sorted
 MATCH (d:Snapshot {date: $from})
 WITH d.items AS items
 UNWIND $subjects AS id
 MATCH (s:Term {id: id})-[f:FACT]->(v) WHERE f.since <= $from < f.until
-WITH items, v, f.property AS property, collect(id) AS subjects
+WITH items, v, f.property AS property, id ORDER BY id
+WITH items, v, property, collect(id) AS subjects
 CALL (v, property) {
   MATCH (v)<-[g:FACT {property: property}]-(other:Item) WHERE g.since <= $from < g.until
   WITH other LIMIT $max_df + 1
-  RETURN collect(other) AS holders
+  WITH other.id AS id ORDER BY id
+  RETURN collect(id) AS holders
 }
 WITH items, v, property, subjects, holders, size(holders) AS df WHERE 1 < df <= $max_df
 RETURN property, v.id AS object, v.label AS object_label, toInteger(round(1e6 * log(1.0 * items / df))) AS weight,
-       subjects, [other IN holders | other.id] AS holders
+       subjects, holders
+ORDER BY property, object
