@@ -93,6 +93,13 @@ def test_no_method_nor_setting_is_missing_from_the_reference() -> None:
     assert int(counted[1]) == len(METHODS) - 1, "without `none`"
 
 
+def test_every_detail_of_the_papers_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([a-z_/]+/test_[a-z_]+\.py)`", text)
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / "tests" / "unit" / name).is_file()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
