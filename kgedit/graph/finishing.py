@@ -62,7 +62,10 @@ def finish_graph(graph: Graph) -> None:
     imported = _imported(graph)
     if imported is None:
         missing = ", ".join(missing_indexes(graph))
-        say(f"The graph lacks indexes ({missing}): an earlier load was interrupted. Building them ...")
+        say(
+            f"The graph lacks indexes ({missing}): a load was interrupted, or an earlier version of kgedit built it. "
+            "Building them ..."
+        )
     try:
         build_indexes(graph)
         _check_rows(graph, imported or {})
