@@ -137,7 +137,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
 
 
-TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/serving/test_real_model_server.py"))
+TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))
 """Files of tests that ask the same servers, each dear to start."""
 
 

@@ -156,7 +156,7 @@ def breakdowns(_: click.Context) -> Iterable[str]:
     """What a report breaks scores down by."""
     return (
         *("relation", "tag", "kind", "scenario", "year", "cutoff", "category", "popularity"),
-        *("subject_views", "object_views", "subject_count", "object_count", "locality_basis"),
+        *("subject_views", "object_views", "subject_count", "object_count", "locality_basis", "hops"),
         *("neighbour_similarity", "neighbour_popularity", "two_hop_count", "two_hop_views"),
     )
 

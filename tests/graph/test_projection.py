@@ -128,7 +128,10 @@ def test_a_graph_without_indexes_is_repaired_by_the_next_load(home: Path, files:
         drop_indexes(graph)
         result = CliRunner().invoke(main, [*map(str, load_command(*files[2]))], env={"KGEDIT_HOME": str(home)})
         assert result.exit_code == 0, result.output
-        assert "The graph lacks indexes (snapshot_date, term_id, fact_property_since" in result.stderr
+        assert (
+            "The graph lacks indexes (snapshot_date, term_id, claim_since, claim_until, fact_property_since"
+            in result.stderr
+        )
         assert missing_indexes(graph) == []
         assert content(graph) == before
 

@@ -152,9 +152,11 @@ def test_views_of_entities_are_read_from_the_cases_where_they_have_them(tmp_path
     without = specificity_table([run], "two_hop_views", preset="wild")
     assert without is not None
     assert {row[3] for row in without.rows} == {"not known"}
-    seen = run.cases.append_column("subject_views", pa.array([70.0, 1.0, 5.0, 1.0]))
+    seen = run.cases.drop_columns(["subject_views", "object_views"]).append_column(
+        "subject_views", pa.array([70, 1, 5, 1], pa.int64())
+    )
     table = specificity_table(
-        [replace(run, cases=seen.append_column("object_views", pa.array([None] * 4, pa.float64())))],
+        [replace(run, cases=seen.append_column("object_views", pa.array([None] * 4, pa.int64())))],
         "two_hop_views",
         preset="wild",
     )

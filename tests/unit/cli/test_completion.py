@@ -46,7 +46,7 @@ def test_configs() -> None:
 
 
 def test_queries_and_their_parameters() -> None:
-    assert offered("query", incomplete="changed") == ["changed_edges"]
+    assert offered("query", incomplete="changed") == ["changed_edges", "changed_statements"]
     assert offered("query", "changed_edges", "-p", incomplete="fr") == ["from="]
     assert offered("query", "no_such_query", "-p") == []
 

@@ -41,7 +41,7 @@ def _run(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 
 TIMESTEPS = f"Timesteps in kgedit-data/timesteps: {NAME}."
-METHODS = "There are: alphaedit, c_rome"
+METHODS = "There are: alphaedit, bitfit, c_rome"
 
 MISTAKES = [
     # Commands and options.
