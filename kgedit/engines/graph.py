@@ -61,8 +61,8 @@ class GraphEngine:
         for snapshot in (window.old, window.new):
             if snapshot.date not in loaded:
                 raise TimestepError(
-                    f"The graph lacks the snapshot of {snapshot.manifest['date']}. Give its load-dump command once "
-                    "more, or export without the graph: --engine store"
+                    f"The graph lacks the snapshot of {snapshot.manifest['date']}. Run its load-dump command "
+                    "again, or export without the graph: --engine store"
                 )
 
     def changed_edges(self, window: Window) -> pa.Table:

@@ -167,8 +167,7 @@ class Timestep:
 
         Raises:
             TimestepError: if it is none of these (the message lists the existing timesteps), or if its name or profile
-            is
-                not a valid folder name.
+                is not a valid folder name.
             DamagedFileError: if a file differs from what was exported.
         """
         found = find_timestep(folder)

@@ -84,8 +84,8 @@ def wanted_wordings(
     """
     if timestep.manifest.get("settings", {}).get("ask_as_of"):
         raise TimestepError(
-            f"The questions of {timestep.folder} say of which day they ask, and a model's would not. Export the "
-            "timestep without --ask-as-of."
+            f"The questions of {timestep.folder} name the day that they ask about, and a model's would not. "
+            "Export the timestep without --ask-as-of."
         )
     unknown = [axis for axis in axes if axis not in AXES]
     if unknown:
